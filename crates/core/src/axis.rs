@@ -1,0 +1,313 @@
+//! The closed list of things a suite may sweep, and the values each may take.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Accumulator, MatmulPrecision, Precision, TaskKind, UnknownName, name::named};
+
+named! {
+    /// One thing a suite sweeps.
+    pub enum Axis ("axis") {
+        /// See [`Precision`].
+        Precision = "precision",
+        /// See [`MatmulPrecision`].
+        Matmul = "matmul",
+        /// Micro-batches whose gradients are added before one optimizer step.
+        Accumulate = "accumulate",
+        /// Examples in a micro-batch.
+        Batch = "batch",
+        /// Tokens an example is padded or truncated to.
+        Sequence = "sequence",
+        /// Edge of the square matrices of a kernel workload.
+        Size = "size",
+        /// See [`Accumulator`].
+        Accumulator = "accumulator",
+        /// See [`Attention`].
+        Attention = "attention",
+        /// Input values of kernel suites.
+        Distribution = "distribution",
+        /// Seed of initialisation, shuffling and dropout.
+        Seed = "seed",
+        /// See [`OptimizerKind`].
+        Optimizer = "optimizer",
+        /// The term that keeps Adam's denominator from zero.
+        AdamEps = "adam_eps",
+        /// See [`LearningRateScaling`].
+        LearningRateScaling = "learning_rate_scaling",
+        /// Recomputing activations in the backward pass.
+        Checkpointing = "checkpointing",
+        /// Kernel fusion (what `torch.compile` on/off is elsewhere).
+        Fusion = "fusion",
+        /// Layer patterns kept in f32 under a mixed setting.
+        KeepF32 = "keep_f32",
+        /// Number of devices.
+        Devices = "devices",
+        /// See [`Backend`].
+        Backend = "backend",
+    }
+}
+
+named! {
+    /// What executes the operations.
+    pub enum Backend ("backend") {
+        /// NVIDIA GPUs through CUDA.
+        Cuda = "cuda",
+        /// Other GPUs, and the software rasteriser that CI runs.
+        Vulkan = "vulkan",
+        /// The CPU.
+        Flex = "flex",
+    }
+}
+
+named! {
+    /// How attention is computed.
+    pub enum Attention ("attention") {
+        /// Two matmuls and a softmax, each in its own operation.
+        Math = "math",
+        /// One fused kernel.
+        Fused = "fused",
+    }
+}
+
+named! {
+    /// Where the values of a kernel's inputs are drawn from.
+    pub enum Distribution ("distribution") {
+        /// Standard normal.
+        Normal = "normal",
+        /// Uniform on [0, 1).
+        Uniform = "uniform",
+    }
+}
+
+named! {
+    /// The rule that turns gradients into updates.
+    pub enum OptimizerKind ("optimizer") {
+        /// Stochastic gradient descent.
+        Sgd = "sgd",
+        /// Adam (arXiv 1412.6980).
+        Adam = "adam",
+        /// Adam with decoupled weight decay (arXiv 1711.05101).
+        AdamW = "adamw",
+        /// Layer-wise adaptive rate scaling (arXiv 1708.03888).
+        Lars = "lars",
+        /// Layer-wise adaptive moments (arXiv 1904.00962).
+        Lamb = "lamb",
+    }
+}
+
+named! {
+    /// How the learning rate follows the effective batch.
+    pub enum LearningRateScaling ("learning-rate scaling") {
+        /// It does not.
+        None = "none",
+        /// In proportion.
+        Linear = "linear",
+        /// With the square root.
+        Sqrt = "sqrt",
+    }
+}
+
+named! {
+    /// On or off.
+    pub enum Switch ("switch") {
+        /// On.
+        On = "on",
+        /// Off.
+        Off = "off",
+    }
+}
+
+/// A value of an axis as suites, the command line and records write it. Build one with [`Axis::value`], which
+/// checks it, or [`Axis::parse`], which reads it from text.
+#[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)] // each variant is another JSON type, so nothing can be confused
+pub enum AxisValue {
+    /// A whole number.
+    Integer(u64),
+    /// A real number.
+    Number(f64),
+    /// One of a closed list of names.
+    Text(String),
+    /// A list of patterns.
+    List(Vec<String>),
+}
+
+impl fmt::Display for AxisValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(value) => value.fmt(f),
+            Self::Number(value) => write!(f, "{value:e}"),
+            Self::Text(value) => f.pad(value),
+            Self::List(values) if values.is_empty() => f.pad("none"),
+            Self::List(values) => f.pad(&values.join("+")),
+        }
+    }
+}
+
+/// Why a value is not one of its axis.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ValueError {
+    /// Not in the axis' closed list of names.
+    #[error(transparent)]
+    Unknown(#[from] UnknownName),
+    /// Of another kind than the axis takes.
+    #[error("axis `{axis}` takes {takes}, not `{given}`")]
+    Kind {
+        /// The axis.
+        axis: Axis,
+        /// What it takes, in words.
+        takes: &'static str,
+        /// What was given.
+        given: String,
+    },
+}
+
+/// What the values of an axis are.
+enum Kind {
+    Names(fn(&str) -> Result<(), UnknownName>),
+    /// Whole numbers, this one or more.
+    Integer(u64),
+    Number,
+    Patterns,
+}
+
+fn names<T: std::str::FromStr<Err = UnknownName>>(text: &str) -> Result<(), UnknownName> {
+    text.parse::<T>().map(drop)
+}
+
+impl Axis {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Precision => Kind::Names(names::<Precision>),
+            Self::Matmul => Kind::Names(names::<MatmulPrecision>),
+            Self::Accumulator => Kind::Names(names::<Accumulator>),
+            Self::Attention => Kind::Names(names::<Attention>),
+            Self::Distribution => Kind::Names(names::<Distribution>),
+            Self::Optimizer => Kind::Names(names::<OptimizerKind>),
+            Self::LearningRateScaling => Kind::Names(names::<LearningRateScaling>),
+            Self::Checkpointing | Self::Fusion => Kind::Names(names::<Switch>),
+            Self::Backend => Kind::Names(names::<Backend>),
+            Self::Accumulate | Self::Batch | Self::Sequence | Self::Size | Self::Devices => Kind::Integer(1),
+            Self::Seed => Kind::Integer(0),
+            Self::AdamEps => Kind::Number,
+            Self::KeepF32 => Kind::Patterns,
+        }
+    }
+
+    fn takes(self) -> &'static str {
+        match self.kind() {
+            Kind::Names(_) => "one of its names",
+            Kind::Integer(0) => "a whole number",
+            Kind::Integer(_) => "a whole number of 1 or more",
+            Kind::Number => "a number of 0 or more",
+            Kind::Patterns => "a list of layer patterns",
+        }
+    }
+
+    /// Checks that `value` is one of this axis and brings it to its canonical form (`1` for a real axis is `1.0`).
+    pub fn value(self, value: AxisValue) -> Result<AxisValue, ValueError> {
+        match (self.kind(), value) {
+            (Kind::Names(check), AxisValue::Text(name)) => {
+                check(&name)?;
+                Ok(AxisValue::Text(name))
+            }
+            (Kind::Integer(least), AxisValue::Integer(n)) if n >= least && n <= u64::from(u32::MAX) => {
+                Ok(AxisValue::Integer(n))
+            }
+            (Kind::Number, AxisValue::Integer(n)) => Ok(AxisValue::Number(n as f64)),
+            (Kind::Number, AxisValue::Number(x)) if x.is_finite() && x >= 0.0 => Ok(AxisValue::Number(x)),
+            (Kind::Patterns, AxisValue::List(patterns)) => Ok(AxisValue::List(patterns)),
+            (_, other) => {
+                Err(ValueError::Kind { axis: self, takes: self.takes(), given: other.to_string() })
+            }
+        }
+    }
+
+    /// Reads a value from text, as in `-a accumulate=4`; patterns are separated by `+`, `none` is no pattern.
+    pub fn parse(self, text: &str) -> Result<AxisValue, ValueError> {
+        let wrong = || ValueError::Kind { axis: self, takes: self.takes(), given: text.to_owned() };
+        let value = match self.kind() {
+            Kind::Names(_) => AxisValue::Text(text.to_owned()),
+            Kind::Integer(_) => AxisValue::Integer(text.parse().map_err(|_| wrong())?),
+            Kind::Number => AxisValue::Number(text.parse().map_err(|_| wrong())?),
+            Kind::Patterns if text == "none" => AxisValue::List(vec![]),
+            Kind::Patterns => AxisValue::List(text.split('+').map(str::to_owned).collect()),
+        };
+        self.value(value)
+    }
+
+    /// Whether the axis means anything to a task of this kind.
+    pub fn applies_to(self, task: TaskKind) -> bool {
+        match self {
+            Self::Precision | Self::Matmul | Self::Accumulator | Self::Seed | Self::Fusion | Self::Backend => true,
+            Self::Size | Self::Distribution => task == TaskKind::Kernel,
+            Self::Accumulate
+            | Self::Batch
+            | Self::Sequence
+            | Self::Attention
+            | Self::Optimizer
+            | Self::AdamEps
+            | Self::LearningRateScaling
+            | Self::Checkpointing
+            | Self::KeepF32
+            | Self::Devices => task == TaskKind::Train,
+        }
+    }
+
+    /// The value of a cell whose suite does not mention the axis. Fusion is on where the backend has it, as burn does.
+    pub fn default_value(self, backend: Backend) -> AxisValue {
+        let text = |name: &str| AxisValue::Text(name.to_owned());
+        match self {
+            Self::Precision => text(Precision::True32.name()),
+            Self::Matmul => text(MatmulPrecision::Highest.name()),
+            Self::Accumulator => text(Accumulator::F32.name()),
+            Self::Attention => text(Attention::Math.name()),
+            Self::Distribution => text(Distribution::Normal.name()),
+            Self::Optimizer => text(OptimizerKind::Adam.name()),
+            Self::LearningRateScaling => text(LearningRateScaling::None.name()),
+            Self::Checkpointing => text(Switch::Off.name()),
+            Self::Fusion if backend == Backend::Flex => text(Switch::Off.name()),
+            Self::Fusion => text(Switch::On.name()),
+            Self::Backend => text(backend.name()),
+            Self::Accumulate | Self::Devices => AxisValue::Integer(1),
+            Self::Batch => AxisValue::Integer(8),
+            Self::Sequence => AxisValue::Integer(128),
+            Self::Size => AxisValue::Integer(1024),
+            Self::Seed => AxisValue::Integer(123),
+            Self::AdamEps => AxisValue::Number(1e-8),
+            Self::KeepF32 => AxisValue::List(vec![]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_value_of_its_axis() {
+        for &axis in Axis::ALL {
+            for &backend in Backend::ALL {
+                let value = axis.default_value(backend);
+                assert_eq!(axis.value(value.clone()), Ok(value.clone()), "{axis}");
+                assert_eq!(axis.parse(&value.to_string()), Ok(value), "{axis}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_the_wrong_kind_are_refused_with_what_the_axis_takes() {
+        let error = Axis::Batch.parse("0").unwrap_err();
+        assert_eq!(error.to_string(), "axis `batch` takes a whole number of 1 or more, not `0`");
+        assert!(Axis::AdamEps.parse("-1").is_err());
+        assert!(Axis::AdamEps.parse("NaN").is_err());
+        assert!(Axis::Matmul.parse("hihg").unwrap_err().to_string().contains("did you mean `high`"));
+    }
+
+    #[test]
+    fn a_whole_number_is_a_real_one_too() {
+        assert_eq!(Axis::AdamEps.value(AxisValue::Integer(1)), Ok(AxisValue::Number(1.0)));
+    }
+}

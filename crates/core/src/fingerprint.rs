@@ -1,0 +1,74 @@
+//! What a record was measured on and with: two records compare only if the named parts match.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Backend;
+
+/// Hardware, software and data behind a record. What could not be read is `null`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fingerprint {
+    /// CPU model name.
+    pub cpu: Option<String>,
+    /// Logical cores available to the process.
+    pub cores: u32,
+    /// Host memory.
+    pub memory_bytes: Option<u64>,
+    /// Operating system and kernel release.
+    pub os: String,
+    /// The GPU, for GPU backends.
+    pub gpu: Option<Gpu>,
+    /// Version of mantissa.
+    pub mantissa: String,
+    /// Git revision of the build, `-dirty` if the tree was.
+    pub revision: Option<String>,
+    /// Version of burn.
+    pub burn: String,
+    /// Compilation profile: `release` or `debug`. Times from a debug build mean nothing.
+    pub build: String,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gpu {
+    /// Product name.
+    pub name: String,
+    /// NVML's UUID, by which it is found again.
+    pub uuid: Option<String>,
+    /// Device memory.
+    pub memory_bytes: Option<u64>,
+    /// CUDA compute capability, e.g. `9.0`.
+    pub compute_capability: Option<String>,
+    /// Driver version.
+    pub driver: Option<String>,
+    /// CUDA version of the driver.
+    pub cuda: Option<String>,
+}
+
+/// Where a cell's data came from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DataSource {
+    /// For people: `synthetic reviews, seed 1`, or the file names.
+    pub name: String,
+    /// First 16 hex digits of BLAKE3 over the contents.
+    pub hash: String,
+    /// Whether the data was made by a generator.
+    pub synthetic: bool,
+}
+
+/// `environment.json` of a run folder: what holds for the whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Environment {
+    /// Version of the record format.
+    pub schema: u32,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// The command line that was given.
+    pub command: Vec<String>,
+    /// The backend that `--backend auto` came to.
+    pub backend: Backend,
+    /// What the run was made on.
+    pub fingerprint: Fingerprint,
+    /// Sources of telemetry that this machine lacks, each with its reason, named once.
+    pub missing: Vec<String>,
+}

@@ -1,0 +1,205 @@
+//! Floating-point formats: their layouts, their limits, and rounding into them.
+
+use crate::name::named;
+
+named! {
+    /// A binary floating-point format with an implicit leading bit.
+    pub enum Format ("format") {
+        /// IEEE 754 binary64.
+        F64 = "f64",
+        /// IEEE 754 binary32.
+        F32 = "f32",
+        /// NVIDIA TensorFloat-32: what the tensor cores keep of an f32 operand (19 bits, stored in 32).
+        Tf32 = "tf32",
+        /// bfloat16: the upper half of an f32.
+        Bf16 = "bf16",
+        /// IEEE 754 binary16.
+        F16 = "f16",
+    }
+}
+
+impl Format {
+    /// Width of the exponent field in bits.
+    pub const fn exponent_bits(self) -> u32 {
+        match self {
+            Self::F64 => 11,
+            Self::F32 | Self::Tf32 | Self::Bf16 => 8,
+            Self::F16 => 5,
+        }
+    }
+
+    /// Width of the stored fraction in bits (the significand without its implicit leading bit).
+    pub const fn fraction_bits(self) -> u32 {
+        match self {
+            Self::F64 => 52,
+            Self::F32 => 23,
+            Self::Tf32 | Self::F16 => 10,
+            Self::Bf16 => 7,
+        }
+    }
+
+    /// Bits that carry information: sign, exponent and fraction.
+    pub const fn bits(self) -> u32 {
+        1 + self.exponent_bits() + self.fraction_bits()
+    }
+
+    /// Precision in the sense of IEEE 754: fraction bits and the implicit leading bit.
+    pub const fn significand_bits(self) -> u32 {
+        self.fraction_bits() + 1
+    }
+
+    /// Bytes that one value takes in memory. TF32 lives in f32 words.
+    pub const fn storage_bytes(self) -> u32 {
+        match self {
+            Self::F64 => 8,
+            Self::F32 | Self::Tf32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+        }
+    }
+
+    /// Exponent bias, which is also the exponent of the largest binade.
+    pub const fn bias(self) -> i32 {
+        (1 << (self.exponent_bits() - 1)) - 1
+    }
+
+    /// Largest finite value.
+    pub fn max_finite(self) -> f64 {
+        (2.0 - self.epsilon()) * exp2(self.bias())
+    }
+
+    /// Smallest positive normal value.
+    pub fn min_normal(self) -> f64 {
+        exp2(1 - self.bias())
+    }
+
+    /// Smallest positive subnormal value.
+    pub fn min_subnormal(self) -> f64 {
+        exp2(1 - self.bias() - self.fraction_bits() as i32)
+    }
+
+    /// Distance from 1 to the next larger value.
+    pub fn epsilon(self) -> f64 {
+        exp2(-(self.fraction_bits() as i32))
+    }
+
+    /// Decimal digits that survive a round trip through the format (`FLT_DIG` of C).
+    pub fn decimal_digits(self) -> u32 {
+        (f64::from(self.fraction_bits()) * std::f64::consts::LOG10_2).floor() as u32
+    }
+
+    /// Rounds to the nearest representable value, ties to even, with gradual underflow and overflow to infinity.
+    pub fn round(self, x: f64) -> Rounded {
+        let value = self.nearest(x);
+        let class = if value.is_nan() {
+            FloatClass::Nan
+        } else if x.is_finite() && value.is_infinite() {
+            FloatClass::Overflow
+        } else if value.is_infinite() {
+            FloatClass::Infinite
+        } else if x != 0.0 && value == 0.0 {
+            FloatClass::Underflow
+        } else if value != 0.0 && value.abs() < self.min_normal() {
+            FloatClass::Subnormal
+        } else if value == x {
+            FloatClass::Exact
+        } else {
+            FloatClass::Inexact
+        };
+        Rounded { value, class }
+    }
+
+    fn nearest(self, x: f64) -> f64 {
+        if self == Self::F64 || !x.is_finite() || x == 0.0 {
+            return x;
+        }
+        let exponent = (((x.to_bits() >> 52) & 0x7ff) as i32 - 1023).max(1 - self.bias());
+        let ulp = exp2(exponent - self.fraction_bits() as i32);
+        let rounded = (x / ulp).round_ties_even() * ulp;
+        if rounded.abs() > self.max_finite() { f64::INFINITY.copysign(x) } else { rounded }
+    }
+}
+
+/// A value after rounding into a [`Format`], and what the rounding did to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rounded {
+    /// The representable value.
+    pub value: f64,
+    /// What became of the input.
+    pub class: FloatClass,
+}
+
+/// What rounding into a format did to a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FloatClass {
+    /// Representable: nothing was lost.
+    Exact,
+    /// Rounded to a normal value.
+    Inexact,
+    /// Rounded to, or already, a subnormal value: fewer significant bits than the format promises.
+    Subnormal,
+    /// A non-zero value became zero.
+    Underflow,
+    /// A finite value became infinite.
+    Overflow,
+    /// Infinite before and after.
+    Infinite,
+    /// Not a number.
+    Nan,
+}
+
+/// Exact power of two; `exponent` reaches down to f64's subnormals.
+fn exp2(exponent: i32) -> f64 {
+    if exponent >= -1022 {
+        f64::from_bits(((exponent + 1023) as u64) << 52)
+    } else {
+        f64::from_bits(1u64 << (exponent + 1074))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn limits_are_those_that_the_standards_print() {
+        assert_eq!(Format::F16.max_finite(), 65504.0);
+        assert_eq!(Format::F16.min_normal(), f64::from(half::f16::MIN_POSITIVE));
+        assert_eq!(Format::F16.min_subnormal(), f64::from(half::f16::MIN_POSITIVE_SUBNORMAL));
+        assert_eq!(Format::F16.epsilon(), f64::from(half::f16::EPSILON));
+        assert_eq!(Format::Bf16.max_finite(), f64::from(half::bf16::MAX));
+        assert_eq!(Format::F32.max_finite(), f64::from(f32::MAX));
+        assert_eq!(Format::F32.min_normal(), f64::from(f32::MIN_POSITIVE));
+        assert_eq!(Format::F64.max_finite(), f64::MAX);
+        assert_eq!(Format::F64.min_subnormal(), 5e-324);
+        assert_eq!(Format::Tf32.bits(), 19);
+        let digits: Vec<u32> = Format::ALL.iter().map(|f| f.decimal_digits()).collect();
+        assert_eq!(digits, [15, 6, 3, 2, 3]);
+    }
+
+    #[test]
+    fn the_articles_examples_come_out_as_printed() {
+        assert_eq!(Format::F16.round(1.0 / 3.0).value, 0.333251953125);
+        assert_eq!(Format::F32.round(1.0 / 3.0).value, 0.333_333_343_267_440_8);
+        assert_eq!(Format::F16.round(1e6), Rounded { value: f64::INFINITY, class: FloatClass::Overflow });
+        assert_eq!(Format::Bf16.round(1e6).value, 999_424.0);
+        assert_eq!(Format::F16.round(1e-8), Rounded { value: 0.0, class: FloatClass::Underflow });
+    }
+
+    proptest! {
+        #[test]
+        fn rounding_agrees_with_the_half_crate_and_the_hardware(bits in any::<u32>()) {
+            let x = f32::from_bits(bits);
+            prop_assume!(!x.is_nan());
+            let wide = f64::from(x);
+            prop_assert_eq!(Format::F16.round(wide).value, f64::from(half::f16::from_f32(x)));
+            prop_assert_eq!(Format::Bf16.round(wide).value, f64::from(half::bf16::from_f32(x)));
+        }
+
+        #[test]
+        fn rounding_to_f32_is_the_cast(x in any::<f64>()) {
+            prop_assume!(!x.is_nan());
+            prop_assert_eq!(Format::F32.round(x).value, f64::from(x as f32));
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Mantissa's vocabulary, shared by every other crate: number formats, precision settings, the axes a suite may
+//! sweep, cells, plans, metrics and records. No I/O, no burn, no clock.
+//!
+//! Data flows one way: suite → [`Plan`] → worker → [`Record`] → report.
+
+mod axis;
+mod cell;
+mod fingerprint;
+mod format;
+mod metric;
+mod name;
+mod plan;
+mod precision;
+mod record;
+mod samples;
+mod setting;
+mod workload;
+
+pub use axis::{
+    Attention, Axis, AxisValue, Backend, Distribution, LearningRateScaling, OptimizerKind, Switch, ValueError,
+};
+pub use cell::{Cell, CellId};
+pub use fingerprint::{DataSource, Environment, Fingerprint, Gpu};
+pub use format::{FloatClass, Format, Rounded};
+pub use metric::{Better, Metric, MetricName, Unit};
+pub use name::{UnknownName, nearest};
+pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
+pub use precision::{Accumulator, MatmulPrecision, Precision};
+pub use record::{
+    Event, Executed, ExecutedVerdict, ParsedRecords, Record, RecordError, Requested, SCHEMA_VERSION, Status,
+    parse_records,
+};
+pub use samples::{Samples, Series};
+pub use setting::{Setting, SkipReason};
+pub use workload::{
+    DatasetKind, DistilBertSize, KernelKind, KernelTask, Model, Split, Task, TaskKind, TrainTask, Workload,
+};

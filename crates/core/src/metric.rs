@@ -1,0 +1,154 @@
+//! Named quantities with a unit, a better direction, and an interval.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::name::named;
+
+named! {
+    /// Units in which metrics are recorded. Bytes are shown as decimal MB or GB.
+    pub enum Unit ("unit") {
+        /// Seconds.
+        Seconds = "s",
+        /// Bytes.
+        Bytes = "B",
+        /// Joules.
+        Joules = "J",
+        /// A share of one.
+        Ratio = "1",
+        /// Samples in a second.
+        SamplesPerSecond = "samples/s",
+        /// Tokens in a second.
+        TokensPerSecond = "tokens/s",
+        /// Floating-point operations in a second.
+        FlopsPerSecond = "FLOP/s",
+        /// Natural-log loss.
+        Nats = "nat",
+        /// Units in the last place of the output format.
+        Ulp = "ULP",
+        /// A count.
+        Count = "count",
+    }
+}
+
+named! {
+    /// Which way is better.
+    pub enum Better ("direction") {
+        /// Smaller is better.
+        Lower = "lower",
+        /// Larger is better.
+        Higher = "higher",
+    }
+}
+
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $unit:ident, $better:ident;)+) => {
+        named! {
+            /// The closed list of metrics.
+            pub enum MetricName ("metric") { $($(#[$doc])* $variant = $name),+ }
+        }
+
+        impl MetricName {
+            /// The unit it is recorded in.
+            pub const fn unit(self) -> Unit { match self { $(Self::$variant => Unit::$unit),+ } }
+            /// Which way is better.
+            pub const fn better(self) -> Better { match self { $(Self::$variant => Better::$better),+ } }
+        }
+    };
+}
+
+metrics! {
+    /// Training with its validations, as in the articles; warm-up excluded.
+    TrainSeconds = "train_seconds", Seconds, Lower;
+    /// One optimizer step.
+    StepSeconds = "step_seconds", Seconds, Lower;
+    /// Training examples in a second of stepping.
+    SamplesPerSecond = "samples_per_second", SamplesPerSecond, Higher;
+    /// Tokens (padding included) in a second of stepping.
+    TokensPerSecond = "tokens_per_second", TokensPerSecond, Higher;
+    /// Building or reading the model.
+    LoadSeconds = "load_seconds", Seconds, Lower;
+    /// Kernel compilation and autotuning.
+    WarmupSeconds = "warmup_seconds", Seconds, Lower;
+    /// From prompt to first token.
+    FirstTokenSeconds = "first_token_seconds", Seconds, Lower;
+    /// Tokens in a second of decoding.
+    DecodeTokensPerSecond = "decode_tokens_per_second", TokensPerSecond, Higher;
+    /// Share of test examples predicted right.
+    TestAccuracy = "test_accuracy", Ratio, Higher;
+    /// Share of validation examples predicted right after the last epoch.
+    ValidationAccuracy = "validation_accuracy", Ratio, Higher;
+    /// Share of training examples predicted right while training, last epoch.
+    TrainAccuracy = "train_accuracy", Ratio, Higher;
+    /// Exponential of the mean negative log-likelihood.
+    Perplexity = "perplexity", Ratio, Lower;
+    /// Mean training loss of the last tenth of the steps.
+    FinalLoss = "final_loss", Nats, Lower;
+    /// NVML, whole device, minus what was there before.
+    DevicePeakBytes = "device_peak_bytes", Bytes, Lower;
+    /// NVML, this process.
+    ProcessPeakBytes = "process_peak_bytes", Bytes, Lower;
+    /// Allocator, reserved: what the articles print.
+    AllocatorReservedPeakBytes = "allocator_reserved_peak_bytes", Bytes, Lower;
+    /// Allocator, in use.
+    AllocatorInUsePeakBytes = "allocator_in_use_peak_bytes", Bytes, Lower;
+    /// High-water mark of the worker process in host memory.
+    HostPeakBytes = "host_peak_bytes", Bytes, Lower;
+    /// NVML's energy counter.
+    EnergyCounterJoules = "energy_counter_joules", Joules, Lower;
+    /// Integral of sampled power.
+    EnergyIntegralJoules = "energy_integral_joules", Joules, Lower;
+    /// Floating-point operations (multiplication and addition are two) in a second.
+    FlopsPerSecond = "flops_per_second", FlopsPerSecond, Higher;
+    /// Relative Frobenius error against float64 on the same quantised inputs.
+    RelativeError = "relative_error", Ratio, Lower;
+    /// Largest distance to the float64 result, in units in the last place of the output format.
+    MaxUlp = "max_ulp", Ulp, Lower;
+    /// Optimizer steps skipped because a scaled gradient overflowed.
+    SkippedSteps = "skipped_steps", Count, Lower;
+}
+
+/// A statistic with its interval. Absent is `null`, never 0 or NaN.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Metric {
+    /// The estimate.
+    pub value: Option<f64>,
+    /// Lower end of the 95 % interval.
+    pub low: Option<f64>,
+    /// Upper end of the 95 % interval.
+    pub high: Option<f64>,
+    /// Samples behind the estimate.
+    pub n: Option<u64>,
+    /// How value and interval were made, e.g. `median, bootstrap` or `Wilson`.
+    pub method: String,
+    /// Unit of value, low and high.
+    pub unit: Unit,
+    /// Which way is better.
+    pub better: Better,
+}
+
+impl Metric {
+    /// A single reading without an interval. A value that is not finite is absent.
+    pub fn reading(name: MetricName, value: f64, method: &str) -> Self {
+        Self {
+            value: value.is_finite().then_some(value),
+            low: None,
+            high: None,
+            n: Some(1),
+            method: method.to_owned(),
+            unit: name.unit(),
+            better: name.better(),
+        }
+    }
+
+    /// An estimate with its 95 % interval from `n` samples.
+    pub fn estimate(name: MetricName, value: f64, interval: (f64, f64), n: u64, method: &str) -> Self {
+        let finite = |x: f64| x.is_finite().then_some(x);
+        Self {
+            low: finite(interval.0),
+            high: finite(interval.1),
+            n: Some(n),
+            ..Self::reading(name, value, method)
+        }
+    }
+}

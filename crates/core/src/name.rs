@@ -1,0 +1,94 @@
+//! Closed lists of names: one macro that gives an enum its spelling, its parser and its place in the JSON Schema.
+
+/// A name that is not in a closed list, with the names that are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} `{given}`{}", hint(nearest, valid))]
+pub struct UnknownName {
+    /// What the list names, e.g. `precision`.
+    pub what: &'static str,
+    /// The text that was given.
+    pub given: String,
+    /// The closest valid name, when one is close.
+    pub nearest: Option<&'static str>,
+    /// Every valid name.
+    pub valid: Vec<&'static str>,
+}
+
+fn hint(nearest: &Option<&'static str>, valid: &[&'static str]) -> String {
+    let list = valid.join("`, `");
+    match nearest {
+        Some(name) => format!("\n  hint: did you mean `{name}`? valid: `{list}`"),
+        None => format!("\n  hint: valid: `{list}`"),
+    }
+}
+
+/// The candidate most similar to `given`, if it is similar enough to be a likely slip of the pen.
+///
+/// Similarity is Jaro–Winkler's; 0.75 keeps `bf16` → `bf16-mixed` and drops unrelated words.
+pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const LIKELY_SLIP: f64 = 0.75;
+    candidates
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(given, name), name))
+        .filter(|(similarity, _)| *similarity >= LIKELY_SLIP)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+/// Defines an enum whose variants have fixed names in files, on the command line and in records.
+macro_rules! named {
+    ($(#[$meta:meta])* $vis:vis enum $ty:ident ($what:literal) { $($(#[$vmeta:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        $vis enum $ty { $($(#[$vmeta])* #[serde(rename = $name)] $variant),+ }
+
+        impl $ty {
+            /// Every value, in the order in which tables list them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name used in suites, records and reports.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+
+        impl std::fmt::Display for $ty {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.pad(self.name()) }
+        }
+
+        impl std::str::FromStr for $ty {
+            type Err = $crate::UnknownName;
+            fn from_str(given: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|v| v.name() == given).ok_or_else(|| {
+                    let valid: Vec<&'static str> = Self::ALL.iter().map(|v| v.name()).collect();
+                    $crate::UnknownName {
+                        what: $what,
+                        given: given.to_owned(),
+                        nearest: $crate::nearest(given, valid.iter().copied()),
+                        valid,
+                    }
+                })
+            }
+        }
+    };
+}
+pub(crate) use named;
+
+#[cfg(test)]
+mod tests {
+    use crate::{Precision, UnknownName};
+
+    #[test]
+    fn a_misspelt_name_is_answered_with_the_nearest_one() {
+        let error: UnknownName = "bf16-mxed".parse::<Precision>().unwrap_err();
+        assert_eq!(error.nearest, Some("bf16-mixed"));
+        assert!(error.to_string().starts_with("unknown precision `bf16-mxed`\n  hint: did you mean `bf16-mixed`?"));
+    }
+
+    #[test]
+    fn a_word_unlike_any_name_gets_the_list_and_no_guess() {
+        let error = "zzz".parse::<Precision>().unwrap_err();
+        assert_eq!(error.nearest, None);
+        assert_eq!(error.valid.len(), Precision::ALL.len());
+    }
+}

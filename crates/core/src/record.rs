@@ -1,0 +1,211 @@
+//! The result of one cell: schema 1, one JSON line an attempt in `records.jsonl`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Cell, DataSource, Fingerprint, Metric, MetricName, Setting, name::named};
+
+/// Version of the record format that this build writes.
+pub const SCHEMA_VERSION: u32 = 1;
+
+named! {
+    /// How a cell ended. A failure is a row with a reason, never a gap.
+    pub enum Status ("status") {
+        /// Ran to its end.
+        Ok = "ok",
+        /// Ran to its end, and the loss or the outputs stopped being finite.
+        Diverged = "diverged",
+        /// Ran out of memory.
+        Oom = "oom",
+        /// Ended with an error or a signal.
+        Failed = "failed",
+        /// Was ended because its time was up.
+        Timeout = "timeout",
+        /// Never started: the combination is undefined, not built, or not to be had here.
+        Skipped = "skipped",
+    }
+}
+
+/// One attempt at one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// Version of this format.
+    pub schema: u32,
+    /// What was run.
+    pub cell: Cell,
+    /// Which fresh process of the cell, from 0.
+    pub repeat: u32,
+    /// Which try at this repeat, from 0.
+    pub attempt: u32,
+    /// How it ended.
+    pub status: Status,
+    /// Why, unless `ok`.
+    pub reason: Option<String>,
+    /// The precision asked for.
+    pub requested: Requested,
+    /// What the hardware was observed to do.
+    pub executed: Executed,
+    /// What was measured.
+    pub metrics: BTreeMap<MetricName, Metric>,
+    /// What happened on the way.
+    pub events: Vec<Event>,
+    /// Where the data came from; absent for kernels.
+    pub data: Option<DataSource>,
+    /// Folder of the raw samples, relative to the run folder.
+    pub samples: Option<String>,
+    /// What it was measured on.
+    pub fingerprint: Fingerprint,
+    /// The command that reproduces it.
+    pub command: String,
+}
+
+/// The precision asked for, in bits, for comparison with [`Executed`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Requested {
+    /// Significand bits of matmul operands, the implicit one included.
+    pub operand_bits: u32,
+    /// Exponent bits of matmul operands.
+    pub exponent_bits: u32,
+    /// Width of the accumulator.
+    pub accumulator: String,
+}
+
+impl Requested {
+    /// What a setting asks of its matmuls.
+    pub fn of(setting: &Setting) -> Self {
+        let compute = setting.precision().compute();
+        let operand = if compute == crate::Format::F32 { setting.matmul().operand() } else { compute };
+        let accumulator = match compute {
+            crate::Format::F64 => "f64",
+            crate::Format::F32 => "f32",
+            _ => setting.accumulator().name(),
+        };
+        Self {
+            operand_bits: operand.significand_bits(),
+            exponent_bits: operand.exponent_bits(),
+            accumulator: accumulator.to_owned(),
+        }
+    }
+}
+
+/// What the hardware was observed to do. Unobserved parts are `null`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Executed {
+    /// Significand bits of matmul operands, the implicit one included.
+    pub operand_bits: Option<u32>,
+    /// Exponent bits of matmul operands.
+    pub exponent_bits: Option<u32>,
+    /// Width of the accumulator.
+    pub accumulator: Option<String>,
+    /// Rounding of operands.
+    pub rounding: Option<String>,
+    /// The kernel that ran.
+    pub kernel: Option<String>,
+    /// Whether a more precise kernel ran on rounded operands because the device has no such unit.
+    pub emulated: bool,
+    /// Requested against executed.
+    pub verdict: ExecutedVerdict,
+}
+
+impl Executed {
+    /// Nothing was observed.
+    pub fn unverified() -> Self {
+        Self {
+            operand_bits: None,
+            exponent_bits: None,
+            accumulator: None,
+            rounding: None,
+            kernel: None,
+            emulated: false,
+            verdict: ExecutedVerdict::Unverified,
+        }
+    }
+}
+
+named! {
+    /// Requested against executed precision.
+    pub enum ExecutedVerdict ("verdict") {
+        /// Operand bits, exponent range and accumulator width are those asked for.
+        AsRequested = "as-requested",
+        /// At least one of them is not.
+        Differs = "differs",
+        /// Not all of them were observed.
+        Unverified = "unverified",
+    }
+}
+
+/// Something that happened while a cell ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Event {
+    /// What: `loss-scale`, `non-finite-loss`, `throttled`, `warning`, …
+    pub kind: String,
+    /// Optimizer step or launch at which it happened, from 1.
+    pub step: Option<u64>,
+    /// The new value, where there is one.
+    pub value: Option<f64>,
+    /// For people.
+    pub detail: String,
+}
+
+/// Why a records file could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// Written by a later version.
+    #[error("line {line} has schema {found}, this build reads up to {SCHEMA_VERSION}\n  hint: update mantissa")]
+    NewerSchema {
+        /// Line of the file, from 1.
+        line: usize,
+        /// Its schema.
+        found: u64,
+    },
+    /// Not a record, and not the last line cut short.
+    #[error("line {line} is not a record: {source}")]
+    Malformed {
+        /// Line of the file, from 1.
+        line: usize,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+}
+
+/// Records of a file, and whether its last line was cut.
+#[derive(Debug, Default)]
+pub struct ParsedRecords {
+    /// The whole lines.
+    pub records: Vec<Record>,
+    /// Bytes of whole lines; what lies behind was cut by a crash or a full disk.
+    pub whole_bytes: usize,
+    /// Whether there was such a cut line.
+    pub cut: bool,
+}
+
+/// Reads `records.jsonl`. A last line without its line end was cut by a crash: it is left out and reported.
+pub fn parse_records(text: &str) -> Result<ParsedRecords, RecordError> {
+    let mut parsed = ParsedRecords::default();
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        if !line.ends_with('\n') {
+            parsed.cut = true;
+            break;
+        }
+        parsed.whole_bytes += line.len();
+        if !line.trim().is_empty() {
+            parsed.records.push(parse_line(line, index + 1)?);
+        }
+    }
+    Ok(parsed)
+}
+
+fn parse_line(text: &str, line: usize) -> Result<Record, RecordError> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema: u64,
+    }
+    let malformed = |source| RecordError::Malformed { line, source };
+    let version: Version = serde_json::from_str(text).map_err(malformed)?;
+    if version.schema > u64::from(SCHEMA_VERSION) {
+        return Err(RecordError::NewerSchema { line, found: version.schema });
+    }
+    serde_json::from_str(text).map_err(malformed)
+}

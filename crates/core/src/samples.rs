@@ -1,0 +1,53 @@
+//! Raw samples of a cell: what every summary can be computed from again.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Everything that was sampled while a cell ran. Lies compressed beside its record.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Samples {
+    /// Sampled quantities: `train_loss`, `step_seconds`, `launch_seconds`, `loss_scale`, `host_bytes`, …
+    pub series: Vec<Series>,
+    /// One character a test example, in the order of the split: `1` predicted right, `0` wrong.
+    pub test_correct: Option<String>,
+}
+
+impl Samples {
+    /// The series of this name.
+    pub fn get(&self, name: &str) -> Option<&Series> {
+        self.series.iter().find(|series| series.name == name)
+    }
+}
+
+/// One sampled quantity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    /// What was sampled.
+    pub name: String,
+    /// Unit of `y`.
+    pub unit: String,
+    /// What `x` counts: `optimizer step`, `epoch`, `launch`, `seconds`.
+    pub x_name: String,
+    /// Where each sample was taken.
+    pub x: Vec<f64>,
+    /// The samples; a reading that was not finite or not to be had is `null`.
+    pub y: Vec<Option<f64>>,
+}
+
+impl Series {
+    /// An empty series.
+    pub fn new(name: &str, unit: &str, x_name: &str) -> Self {
+        Self { name: name.into(), unit: unit.into(), x_name: x_name.into(), x: vec![], y: vec![] }
+    }
+
+    /// Appends one sample; what is not finite is kept as absent.
+    pub fn push(&mut self, x: f64, y: f64) {
+        self.x.push(x);
+        self.y.push(y.is_finite().then_some(y));
+    }
+
+    /// The samples that are there.
+    pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
+        self.y.iter().flatten().copied()
+    }
+}

@@ -1,0 +1,141 @@
+//! What goes into a workload and what comes out: raw measurements, no statistics.
+
+use std::path::PathBuf;
+
+use mantissa_core::{DataSource, Event, Executed, Samples};
+
+/// Where a workload finds what it reads.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+pub struct Inputs {
+    /// Labelled data of the user's: an aclImdb folder, or TSV/CSV files. Absent: the synthetic generator.
+    pub data: Option<PathBuf>,
+    /// A WordPiece vocabulary, one token a line. Absent: made from the training part.
+    pub vocabulary: Option<PathBuf>,
+    /// A safetensors file. Absent: seeded initialisation.
+    pub weights: Option<PathBuf>,
+    /// Folder for tokenised data, named by content hash.
+    pub cache: PathBuf,
+}
+
+/// Told how a workload gets on, on the thread that runs it.
+pub trait Observer {
+    /// Called at the start of a phase and after every step.
+    fn progress(&mut self, progress: Progress);
+}
+
+/// A step of a workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// What is going on.
+    pub phase: Phase,
+    /// Steps done in this phase.
+    pub done: u64,
+    /// Steps in this phase.
+    pub total: u64,
+    /// What the backend's allocator holds, where it can be asked.
+    pub allocator: Option<AllocatorBytes>,
+}
+
+/// What a workload is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Reading data, building the model.
+    Prepare,
+    /// Compiling kernels, touching every shape once.
+    WarmUp,
+    /// What is timed.
+    Measure,
+    /// Testing the result.
+    Evaluate,
+}
+
+/// Bytes of a device allocator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AllocatorBytes {
+    /// Taken from the device.
+    pub reserved: u64,
+    /// Handed out to tensors.
+    pub in_use: u64,
+}
+
+/// `hits` of `n`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// Examples that were right.
+    pub hits: u64,
+    /// Examples.
+    pub n: u64,
+}
+
+/// Everything a workload measured.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Raw samples.
+    pub samples: Samples,
+    /// What happened on the way.
+    pub events: Vec<Event>,
+    /// Why the result is not finite, if it is not.
+    pub diverged: Option<String>,
+    /// Where the data came from.
+    pub data: Option<DataSource>,
+    /// What was observed of the executed precision.
+    pub executed: Executed,
+    /// Reading data and building the model.
+    pub load_seconds: f64,
+    /// Compilation, autotuning and first touches.
+    pub warmup_seconds: f64,
+    /// What the task measured.
+    pub measured: Measured,
+}
+
+/// Measurements by task. Series in the samples carry the rest.
+#[derive(Debug)]
+pub enum Measured {
+    /// Series: `step_seconds`, `train_loss`, `loss_scale` by optimizer step; `validation_loss` and
+    /// `validation_accuracy` by epoch.
+    Train {
+        /// From the first step to the end of the last validation.
+        train_seconds: f64,
+        /// Training examples that went through a step.
+        examples: u64,
+        /// Their tokens, padding included.
+        tokens: u64,
+        /// Seconds of stepping, without validation.
+        stepping_seconds: f64,
+        /// Predicted right while training, last epoch.
+        train: Share,
+        /// Predicted right in the last validation.
+        validation: Share,
+        /// Predicted right in the test.
+        test: Share,
+        /// Optimizer steps skipped because of an overflow.
+        skipped_steps: u64,
+    },
+    /// Series: `launch_seconds` by launch.
+    Kernel {
+        /// Floating-point operations of one launch.
+        flops: f64,
+        /// Relative Frobenius error against float64 on the same quantised inputs; absent if not finite.
+        relative_error: Option<f64>,
+        /// Largest error in units in the last place of the output format.
+        max_ulp: Option<f64>,
+    },
+}
+
+/// Why a workload gave no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// The user's data or vocabulary is wrong.
+    #[error("{0}")]
+    Data(String),
+    /// The user's weights do not fit the model.
+    #[error("{0}")]
+    Weights(String),
+    /// The backend is not in this build or the machine lacks the device.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The device reported an error.
+    #[error("the device failed: {0}")]
+    Device(String),
+}
