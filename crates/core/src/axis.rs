@@ -219,15 +219,21 @@ impl Axis {
             (Kind::Number, AxisValue::Integer(n)) => Ok(AxisValue::Number(n as f64)),
             (Kind::Number, AxisValue::Number(x)) if x.is_finite() && x >= 0.0 => Ok(AxisValue::Number(x)),
             (Kind::Patterns, AxisValue::List(patterns)) => Ok(AxisValue::List(patterns)),
-            (_, other) => {
-                Err(ValueError::Kind { axis: self, takes: self.takes(), given: other.to_string() })
-            }
+            (_, other) => Err(ValueError::Kind {
+                axis: self,
+                takes: self.takes(),
+                given: other.to_string(),
+            }),
         }
     }
 
     /// Reads a value from text, as in `-a accumulate=4`; patterns are separated by `+`, `none` is no pattern.
     pub fn parse(self, text: &str) -> Result<AxisValue, ValueError> {
-        let wrong = || ValueError::Kind { axis: self, takes: self.takes(), given: text.to_owned() };
+        let wrong = || ValueError::Kind {
+            axis: self,
+            takes: self.takes(),
+            given: text.to_owned(),
+        };
         let value = match self.kind() {
             Kind::Names(_) => AxisValue::Text(text.to_owned()),
             Kind::Integer(_) => AxisValue::Integer(text.parse().map_err(|_| wrong())?),
@@ -241,7 +247,12 @@ impl Axis {
     /// Whether the axis means anything to a task of this kind.
     pub fn applies_to(self, task: TaskKind) -> bool {
         match self {
-            Self::Precision | Self::Matmul | Self::Accumulator | Self::Seed | Self::Fusion | Self::Backend => true,
+            Self::Precision
+            | Self::Matmul
+            | Self::Accumulator
+            | Self::Seed
+            | Self::Fusion
+            | Self::Backend => true,
             Self::Size | Self::Distribution => task == TaskKind::Kernel,
             Self::Accumulate
             | Self::Batch
@@ -300,14 +311,26 @@ mod tests {
     #[test]
     fn values_of_the_wrong_kind_are_refused_with_what_the_axis_takes() {
         let error = Axis::Batch.parse("0").unwrap_err();
-        assert_eq!(error.to_string(), "axis `batch` takes a whole number of 1 or more, not `0`");
+        assert_eq!(
+            error.to_string(),
+            "axis `batch` takes a whole number of 1 or more, not `0`"
+        );
         assert!(Axis::AdamEps.parse("-1").is_err());
         assert!(Axis::AdamEps.parse("NaN").is_err());
-        assert!(Axis::Matmul.parse("hihg").unwrap_err().to_string().contains("did you mean `high`"));
+        assert!(
+            Axis::Matmul
+                .parse("hihg")
+                .unwrap_err()
+                .to_string()
+                .contains("did you mean `high`")
+        );
     }
 
     #[test]
     fn a_whole_number_is_a_real_one_too() {
-        assert_eq!(Axis::AdamEps.value(AxisValue::Integer(1)), Ok(AxisValue::Number(1.0)));
+        assert_eq!(
+            Axis::AdamEps.value(AxisValue::Integer(1)),
+            Ok(AxisValue::Number(1.0))
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Setting, Workload};
+use crate::{Axis, Setting, Workload};
 
 /// Identity of a cell: 16 hex digits that do not depend on order, suite or machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -44,14 +44,78 @@ impl Cell {
     /// Builds a cell and its id: the first 16 hex digits of BLAKE3 over the canonical JSON (keys sorted, no white
     /// space) of workload, resolved setting and seed. The suite's name is not in it.
     pub fn new(suite: impl Into<String>, workload: Workload, setting: Setting, seed: u64) -> Self {
-        let mut canonical = String::new();
-        write_canonical(
-            &serde_json::json!({ "seed": seed, "setting": setting, "workload": workload }),
-            &mut canonical,
-        );
-        let id = CellId(blake3::hash(canonical.as_bytes()).to_hex()[..16].to_owned());
-        Self { id, suite: suite.into(), workload, setting, seed }
+        CellMaker::new(suite, workload).cell(setting, seed)
     }
+}
+
+/// Makes the cells of one workload: what they share of the canonical JSON is written once.
+#[derive(Debug, Clone)]
+pub struct CellMaker {
+    suite: String,
+    workload: Workload,
+    workload_json: String,
+    /// Axes in the order of the canonical JSON.
+    axes: Vec<Axis>,
+    /// The canonical JSON of the latest cell.
+    json: Vec<u8>,
+}
+
+impl CellMaker {
+    /// For the cells of `workload` that `suite` asks for.
+    pub fn new(suite: impl Into<String>, workload: Workload) -> Self {
+        let mut workload_json = String::new();
+        write_canonical(&serde_json::json!(workload), &mut workload_json);
+        let mut axes = Axis::ALL.to_vec();
+        axes.sort_by_key(|axis| axis.name());
+        Self {
+            suite: suite.into(),
+            workload,
+            workload_json,
+            axes,
+            json: vec![],
+        }
+    }
+
+    /// The cell of one setting and seed, as [`Cell::new`] builds it.
+    pub fn cell(&mut self, setting: Setting, seed: u64) -> Cell {
+        let id = self.id(&setting, seed);
+        Cell {
+            id,
+            suite: self.suite.clone(),
+            workload: self.workload.clone(),
+            setting,
+            seed,
+        }
+    }
+
+    /// The identity of that cell. Plans have cells by the hundred thousand, hence one buffer and no JSON tree.
+    fn id(&mut self, setting: &Setting, seed: u64) -> CellId {
+        let json = &mut self.json;
+        json.clear();
+        json.extend_from_slice(br#"{"seed":"#);
+        write_json(&seed, json);
+        json.extend_from_slice(br#","setting":{"#);
+        let values = self
+            .axes
+            .iter()
+            .filter_map(|axis| Some((axis, setting.get(*axis)?)));
+        for (index, (axis, value)) in values.enumerate() {
+            if index > 0 {
+                json.push(b',');
+            }
+            write_json(axis, json);
+            json.push(b':');
+            write_json(value, json);
+        }
+        json.extend_from_slice(br#"},"workload":"#);
+        json.extend_from_slice(self.workload_json.as_bytes());
+        json.push(b'}');
+        CellId(blake3::hash(json).to_hex()[..16].to_owned())
+    }
+}
+
+fn write_json<T: Serialize>(value: &T, json: &mut Vec<u8>) {
+    serde_json::to_writer(json, value).expect("memory takes any text, and these types are JSON values");
 }
 
 /// JSON with sorted keys and no white space, whatever map type serde_json was built with.
@@ -92,8 +156,16 @@ mod tests {
     use crate::*;
 
     fn cell(suite: &str, batch: u64) -> Cell {
-        let task = KernelTask { kernel: KernelKind::Matmul, min_samples: 3, max_samples: 9, max_seconds: 1.0 };
-        let workload = Workload { name: "matmul".into(), task: Task::Kernel(task) };
+        let task = KernelTask {
+            kernel: KernelKind::Matmul,
+            min_samples: 3,
+            max_samples: 9,
+            max_seconds: 1.0,
+        };
+        let workload = Workload {
+            name: "matmul".into(),
+            task: Task::Kernel(task),
+        };
         let mut setting = Setting::defaults(TaskKind::Kernel, Backend::Flex);
         setting.set(Axis::Size, AxisValue::Integer(batch)).unwrap();
         Cell::new(suite, workload, setting, 1)
@@ -104,6 +176,29 @@ mod tests {
         assert_eq!(cell("a", 64).id, cell("b", 64).id);
         assert_ne!(cell("a", 64).id, cell("a", 65).id);
         assert_eq!(cell("a", 64).id.as_str().len(), 16);
+    }
+
+    #[test]
+    fn the_id_is_a_hash_of_canonical_json() {
+        let mut cell = cell("a", 64);
+        cell.setting = Setting::defaults(TaskKind::Train, Backend::Cuda);
+        cell.setting
+            .set(
+                Axis::KeepF32,
+                AxisValue::List(vec!["layer \"norm\"".into(), "é".into()]),
+            )
+            .unwrap();
+        cell.setting.set(Axis::AdamEps, AxisValue::Number(1.0)).unwrap();
+        let mut canonical = String::new();
+        super::write_canonical(
+            &serde_json::json!({ "seed": cell.seed, "setting": cell.setting, "workload": cell.workload }),
+            &mut canonical,
+        );
+        let digits = &blake3::hash(canonical.as_bytes()).to_hex()[..16];
+        assert_eq!(
+            Cell::new("a", cell.workload, cell.setting, cell.seed).id.as_str(),
+            digits
+        );
     }
 
     #[test]

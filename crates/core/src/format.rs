@@ -82,6 +82,12 @@ impl Format {
         exp2(-(self.fraction_bits() as i32))
     }
 
+    /// Distance between `x` and the next larger magnitude, for finite `x`; the spacing of subnormals below them.
+    pub fn ulp(self, x: f64) -> f64 {
+        let exponent = (((x.to_bits() >> 52) & 0x7ff) as i32 - 1023).clamp(1 - self.bias(), self.bias());
+        exp2(exponent - self.fraction_bits() as i32)
+    }
+
     /// Decimal digits that survive a round trip through the format (`FLT_DIG` of C).
     pub fn decimal_digits(self) -> u32 {
         (f64::from(self.fraction_bits()) * std::f64::consts::LOG10_2).floor() as u32
@@ -112,10 +118,13 @@ impl Format {
         if self == Self::F64 || !x.is_finite() || x == 0.0 {
             return x;
         }
-        let exponent = (((x.to_bits() >> 52) & 0x7ff) as i32 - 1023).max(1 - self.bias());
-        let ulp = exp2(exponent - self.fraction_bits() as i32);
+        let ulp = self.ulp(x);
         let rounded = (x / ulp).round_ties_even() * ulp;
-        if rounded.abs() > self.max_finite() { f64::INFINITY.copysign(x) } else { rounded }
+        if rounded.abs() > self.max_finite() {
+            f64::INFINITY.copysign(x)
+        } else {
+            rounded
+        }
     }
 }
 
@@ -165,7 +174,10 @@ mod tests {
     fn limits_are_those_that_the_standards_print() {
         assert_eq!(Format::F16.max_finite(), 65504.0);
         assert_eq!(Format::F16.min_normal(), f64::from(half::f16::MIN_POSITIVE));
-        assert_eq!(Format::F16.min_subnormal(), f64::from(half::f16::MIN_POSITIVE_SUBNORMAL));
+        assert_eq!(
+            Format::F16.min_subnormal(),
+            f64::from(half::f16::MIN_POSITIVE_SUBNORMAL)
+        );
         assert_eq!(Format::F16.epsilon(), f64::from(half::f16::EPSILON));
         assert_eq!(Format::Bf16.max_finite(), f64::from(half::bf16::MAX));
         assert_eq!(Format::F32.max_finite(), f64::from(f32::MAX));
@@ -181,9 +193,21 @@ mod tests {
     fn the_articles_examples_come_out_as_printed() {
         assert_eq!(Format::F16.round(1.0 / 3.0).value, 0.333251953125);
         assert_eq!(Format::F32.round(1.0 / 3.0).value, 0.333_333_343_267_440_8);
-        assert_eq!(Format::F16.round(1e6), Rounded { value: f64::INFINITY, class: FloatClass::Overflow });
+        assert_eq!(
+            Format::F16.round(1e6),
+            Rounded {
+                value: f64::INFINITY,
+                class: FloatClass::Overflow
+            }
+        );
         assert_eq!(Format::Bf16.round(1e6).value, 999_424.0);
-        assert_eq!(Format::F16.round(1e-8), Rounded { value: 0.0, class: FloatClass::Underflow });
+        assert_eq!(
+            Format::F16.round(1e-8),
+            Rounded {
+                value: 0.0,
+                class: FloatClass::Underflow
+            }
+        );
     }
 
     proptest! {

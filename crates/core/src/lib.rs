@@ -5,6 +5,7 @@
 
 mod axis;
 mod cell;
+mod explain;
 mod fingerprint;
 mod format;
 mod metric;
@@ -19,7 +20,8 @@ mod workload;
 pub use axis::{
     Attention, Axis, AxisValue, Backend, Distribution, LearningRateScaling, OptimizerKind, Switch, ValueError,
 };
-pub use cell::{Cell, CellId};
+pub use cell::{Cell, CellId, CellMaker};
+pub use explain::{Example, Explanation, explain};
 pub use fingerprint::{DataSource, Environment, Fingerprint, Gpu};
 pub use format::{FloatClass, Format, Rounded};
 pub use metric::{Better, Metric, MetricName, Unit};

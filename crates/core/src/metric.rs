@@ -141,6 +141,14 @@ impl Metric {
         }
     }
 
+    /// A quantity that applies and could not be had; `reason` stands where the method would.
+    pub fn absent(name: MetricName, reason: &str) -> Self {
+        Self {
+            n: None,
+            ..Self::reading(name, f64::NAN, reason)
+        }
+    }
+
     /// An estimate with its 95 % interval from `n` samples.
     pub fn estimate(name: MetricName, value: f64, interval: (f64, f64), n: u64, method: &str) -> Self {
         let finite = |x: f64| x.is_finite().then_some(x);

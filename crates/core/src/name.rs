@@ -82,7 +82,11 @@ mod tests {
     fn a_misspelt_name_is_answered_with_the_nearest_one() {
         let error: UnknownName = "bf16-mxed".parse::<Precision>().unwrap_err();
         assert_eq!(error.nearest, Some("bf16-mixed"));
-        assert!(error.to_string().starts_with("unknown precision `bf16-mxed`\n  hint: did you mean `bf16-mixed`?"));
+        assert!(
+            error
+                .to_string()
+                .starts_with("unknown precision `bf16-mxed`\n  hint: did you mean `bf16-mixed`?")
+        );
     }
 
     #[test]

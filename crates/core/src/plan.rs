@@ -33,7 +33,10 @@ pub struct Plan {
 impl Plan {
     /// Cells that will run.
     pub fn runnable(&self) -> impl Iterator<Item = &Cell> {
-        self.cells.iter().filter(|planned| planned.skip.is_none()).map(|planned| &planned.cell)
+        self.cells
+            .iter()
+            .filter(|planned| planned.skip.is_none())
+            .map(|planned| &planned.cell)
     }
 
     /// The suite of this name.
@@ -89,13 +92,19 @@ impl SuiteInfo {
     /// The expectations that concern a cell.
     pub fn expectations_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Expectation> {
         self.expectations.iter().filter(|expectation| {
-            expectation.matching.iter().all(|(axis, value)| cell.setting.get(*axis) == Some(value))
+            expectation
+                .matching
+                .iter()
+                .all(|(axis, value)| cell.setting.get(*axis) == Some(value))
         })
     }
 
     /// Statuses allowed for a cell: `ok` alone unless an expectation says otherwise. `skipped` is always allowed.
     pub fn allowed_statuses(&self, cell: &Cell) -> Vec<Status> {
-        let stated = self.expectations_of(cell).filter_map(|expectation| expectation.status.clone()).last();
+        let stated = self
+            .expectations_of(cell)
+            .filter_map(|expectation| expectation.status.clone())
+            .last();
         stated.unwrap_or_else(|| vec![Status::Ok])
     }
 }

@@ -76,7 +76,11 @@ impl Requested {
     /// What a setting asks of its matmuls.
     pub fn of(setting: &Setting) -> Self {
         let compute = setting.precision().compute();
-        let operand = if compute == crate::Format::F32 { setting.matmul().operand() } else { compute };
+        let operand = if compute == crate::Format::F32 {
+            setting.matmul().operand()
+        } else {
+            compute
+        };
         let accumulator = match compute {
             crate::Format::F64 => "f64",
             crate::Format::F32 => "f32",
@@ -153,7 +157,9 @@ pub struct Event {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// Written by a later version.
-    #[error("line {line} has schema {found}, this build reads up to {SCHEMA_VERSION}\n  hint: update mantissa")]
+    #[error(
+        "line {line} has schema {found}, this build reads up to {SCHEMA_VERSION}\n  hint: update mantissa"
+    )]
     NewerSchema {
         /// Line of the file, from 1.
         line: usize,
@@ -205,7 +211,10 @@ fn parse_line(text: &str, line: usize) -> Result<Record, RecordError> {
     let malformed = |source| RecordError::Malformed { line, source };
     let version: Version = serde_json::from_str(text).map_err(malformed)?;
     if version.schema > u64::from(SCHEMA_VERSION) {
-        return Err(RecordError::NewerSchema { line, found: version.schema });
+        return Err(RecordError::NewerSchema {
+            line,
+            found: version.schema,
+        });
     }
     serde_json::from_str(text).map_err(malformed)
 }

@@ -37,7 +37,13 @@ pub struct Series {
 impl Series {
     /// An empty series.
     pub fn new(name: &str, unit: &str, x_name: &str) -> Self {
-        Self { name: name.into(), unit: unit.into(), x_name: x_name.into(), x: vec![], y: vec![] }
+        Self {
+            name: name.into(),
+            unit: unit.into(),
+            x_name: x_name.into(),
+            x: vec![],
+            y: vec![],
+        }
     }
 
     /// Appends one sample; what is not finite is kept as absent.

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Accumulator, Attention, Axis, AxisValue, Backend, Distribution, LearningRateScaling, MatmulPrecision, OptimizerKind,
-    Precision, Switch, TaskKind, ValueError,
+    Accumulator, Attention, Axis, AxisValue, Backend, Distribution, LearningRateScaling, MatmulPrecision,
+    OptimizerKind, Precision, Switch, TaskKind, ValueError,
 };
 
 /// A resolved setting: every axis that applies to the task has a checked value. The seed stands beside it, in the
@@ -21,8 +21,10 @@ impl TryFrom<BTreeMap<Axis, AxisValue>> for Setting {
     type Error = ValueError;
 
     fn try_from(values: BTreeMap<Axis, AxisValue>) -> Result<Self, ValueError> {
-        let checked: Result<_, ValueError> =
-            values.into_iter().map(|(axis, value)| Ok((axis, axis.value(value)?))).collect();
+        let checked: Result<_, ValueError> = values
+            .into_iter()
+            .map(|(axis, value)| Ok((axis, axis.value(value)?)))
+            .collect();
         Ok(Self(checked?))
     }
 }
@@ -54,8 +56,14 @@ pub enum SkipReason {
 impl Setting {
     /// The setting in which every axis that applies to `task` has its default.
     pub fn defaults(task: TaskKind, backend: Backend) -> Self {
-        let applicable = Axis::ALL.iter().filter(|axis| **axis != Axis::Seed && axis.applies_to(task));
-        Self(applicable.map(|&axis| (axis, axis.default_value(backend))).collect())
+        let applicable = Axis::ALL
+            .iter()
+            .filter(|axis| **axis != Axis::Seed && axis.applies_to(task));
+        Self(
+            applicable
+                .map(|&axis| (axis, axis.default_value(backend)))
+                .collect(),
+        )
     }
 
     /// Replaces the value of one axis. An axis that the task does not know, and the seed, are left alone.
@@ -165,7 +173,10 @@ impl Setting {
         }
         self.iter()
             .find(|(axis, _)| !self.is_built(*axis))
-            .map(|(axis, value)| SkipReason::NotBuilt { axis, value: value.to_string() })
+            .map(|(axis, value)| SkipReason::NotBuilt {
+                axis,
+                value: value.to_string(),
+            })
     }
 
     /// What this version executes; the rest of the closed lists is parsed, planned and skipped.
@@ -174,7 +185,10 @@ impl Setting {
             Axis::Accumulator => self.accumulator() == Accumulator::F32,
             Axis::Attention => self.name(axis, Attention::Math) == Attention::Math,
             Axis::Optimizer => {
-                matches!(self.optimizer(), OptimizerKind::Sgd | OptimizerKind::Adam | OptimizerKind::AdamW)
+                matches!(
+                    self.optimizer(),
+                    OptimizerKind::Sgd | OptimizerKind::Adam | OptimizerKind::AdamW
+                )
             }
             Axis::LearningRateScaling => {
                 self.name(axis, LearningRateScaling::None) == LearningRateScaling::None
@@ -226,7 +240,13 @@ mod tests {
     fn what_is_not_built_says_so_by_axis_and_value() {
         let reason = with(&[(Axis::Optimizer, "lamb")]).skip_reason().unwrap();
         assert_eq!(reason.to_string(), "`optimizer=lamb` is not built yet");
-        assert!(with(&[(Axis::Fusion, "on")]).skip_reason().unwrap().to_string().contains("flex"));
+        assert!(
+            with(&[(Axis::Fusion, "on")])
+                .skip_reason()
+                .unwrap()
+                .to_string()
+                .contains("flex")
+        );
     }
 
     #[test]

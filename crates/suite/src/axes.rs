@@ -1,0 +1,270 @@
+//! `[axes]`: what is swept, alone or together.
+
+use std::ops::Range;
+
+use mantissa_core::{Axis, AxisValue, TaskKind, ValueError};
+use toml::de::DeValue;
+
+use crate::section::{Node, Section, integer};
+
+/// Between the names of axes that are swept together: `"batch+accumulate" = [[32, 1], [8, 4]]`.
+const TOGETHER: char = '+';
+
+/// Axes that take their values in step: mostly one axis with its values.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sweep {
+    /// At least one, none twice.
+    pub(crate) axes: Vec<Axis>,
+    /// At least one row, each with one value for each axis, no row twice.
+    pub(crate) rows: Vec<Vec<AxisValue>>,
+}
+
+impl Sweep {
+    /// One axis; a value that is given twice counts once.
+    pub(crate) fn of(axis: Axis, values: Vec<AxisValue>) -> Self {
+        Self {
+            axes: vec![axis],
+            rows: distinct(values.into_iter().map(|value| vec![value])),
+        }
+    }
+
+    /// What is left of the sweep when only some of its axes are wanted: the others' distinct values.
+    fn only(&self, wanted: impl Fn(Axis) -> bool) -> Option<Self> {
+        let kept: Vec<usize> = (0..self.axes.len())
+            .filter(|&column| wanted(self.axes[column]))
+            .collect();
+        if kept.is_empty() {
+            return None;
+        }
+        let project = |row: &Vec<AxisValue>| kept.iter().map(|&column| row[column].clone()).collect();
+        Some(Self {
+            axes: kept.iter().map(|&column| self.axes[column]).collect(),
+            rows: distinct(self.rows.iter().map(project)),
+        })
+    }
+}
+
+fn distinct(rows: impl Iterator<Item = Vec<AxisValue>>) -> Vec<Vec<AxisValue>> {
+    let mut kept: Vec<Vec<AxisValue>> = vec![];
+    for row in rows {
+        if !kept.contains(&row) {
+            kept.push(row);
+        }
+    }
+    kept
+}
+
+/// The sweeps that mean anything to a task.
+pub(crate) fn applicable(sweeps: &[Sweep], task: TaskKind) -> Vec<Sweep> {
+    sweeps
+        .iter()
+        .filter_map(|sweep| sweep.only(|axis| axis.applies_to(task)))
+        .collect()
+}
+
+/// Puts `replacement` where its first axis was swept, or at the end. Of a sweep that it replaces in part, the
+/// distinct values of the other axes are kept.
+pub(crate) fn replace(sweeps: &mut Vec<Sweep>, replacement: Sweep) {
+    let taken = |axis: Axis| replacement.axes.contains(&axis);
+    let place = sweeps
+        .iter()
+        .position(|sweep| sweep.axes.iter().any(|&axis| taken(axis)));
+    let mut kept = vec![];
+    for (index, sweep) in sweeps.iter().enumerate() {
+        if Some(index) == place {
+            kept.push(replacement.clone());
+        }
+        kept.extend(sweep.only(|axis| !taken(axis)));
+    }
+    if place.is_none() {
+        kept.push(replacement);
+    }
+    *sweeps = kept;
+}
+
+/// Reads a table of axes, in the order of the file.
+pub(crate) fn read(section: &Section<'_>) -> Vec<Sweep> {
+    let mut sweeps: Vec<Sweep> = vec![];
+    for (key, span, node) in section.entries() {
+        let axes: Option<Vec<Axis>> = key
+            .split(TOGETHER)
+            .map(|name| section.parsed(&span, name.trim()))
+            .collect();
+        let Some(axes) = axes else { continue };
+        let earlier = |axis: &&Axis| sweeps.iter().any(|sweep| sweep.axes.contains(axis));
+        let repeated = (1..axes.len())
+            .find(|&i| axes[..i].contains(&axes[i]))
+            .map(|i| &axes[i]);
+        if let Some(axis) = axes.iter().find(earlier).or(repeated) {
+            section
+                .sink
+                .error(&span, format_args!("axis `{axis}` is swept twice"));
+            continue;
+        }
+        if let Some(rows) = rows(section, key, &axes, node) {
+            sweeps.push(Sweep { axes, rows });
+        }
+    }
+    sweeps
+}
+
+/// Reports the axes that mean nothing to any of the tasks.
+pub(crate) fn check_applicable(section: &Section<'_>, tasks: &[TaskKind]) {
+    for (key, span, _) in section.entries() {
+        for axis in key
+            .split(TOGETHER)
+            .filter_map(|name| name.trim().parse::<Axis>().ok())
+        {
+            if !tasks.is_empty() && !tasks.iter().any(|task| axis.applies_to(*task)) {
+                section.sink.error(&span, inapplicable(axis, tasks));
+            }
+        }
+    }
+}
+
+/// That an axis means nothing to any of the tasks.
+pub(crate) fn inapplicable(axis: Axis, tasks: &[TaskKind]) -> String {
+    let names = |keep: &dyn Fn(&TaskKind) -> bool| {
+        let kept: Vec<&str> = TaskKind::ALL
+            .iter()
+            .filter(|task| keep(task))
+            .map(|task| task.name())
+            .collect();
+        kept.join("`, `")
+    };
+    let given = names(&|task| tasks.contains(task));
+    let wanted = names(&|task| axis.applies_to(*task));
+    format!("axis `{axis}` means nothing to task `{given}`\n  hint: it is one of task `{wanted}`")
+}
+
+fn rows(section: &Section<'_>, key: &str, axes: &[Axis], node: &Node<'_>) -> Option<Vec<Vec<AxisValue>>> {
+    let sink = section.sink;
+    let Some(items) = node.get_ref().as_array().filter(|items| !items.is_empty()) else {
+        let given = sink.snippet(&node.span());
+        let hint = if axes.len() == 1 && node.get_ref().as_array().is_none() {
+            format!("\n  hint: write `{key} = [{given}]`")
+        } else {
+            String::new()
+        };
+        sink.error(
+            &node.span(),
+            format_args!("axis `{key}` takes a list of values, not `{given}`{hint}"),
+        );
+        return None;
+    };
+    let mut rows: Vec<Vec<AxisValue>> = vec![];
+    let mut sound = true;
+    for item in items {
+        match row(section, key, axes, item) {
+            Some(row) if rows.contains(&row) => {
+                let given = sink.snippet(&item.span());
+                sink.error(
+                    &item.span(),
+                    format_args!("axis `{key}` has the value `{given}` twice"),
+                );
+                sound = false;
+            }
+            Some(row) => rows.push(row),
+            None => sound = false,
+        }
+    }
+    sound.then_some(rows)
+}
+
+fn row(section: &Section<'_>, key: &str, axes: &[Axis], item: &Node<'_>) -> Option<Vec<AxisValue>> {
+    if let [axis] = axes {
+        return Some(vec![value(section, *axis, item)?]);
+    }
+    let Some(parts) = item
+        .get_ref()
+        .as_array()
+        .filter(|parts| parts.len() == axes.len())
+    else {
+        let (given, n) = (section.sink.snippet(&item.span()), axes.len());
+        section.sink.error(
+            &item.span(),
+            format_args!("`{key}` takes lists of {n} values, not `{given}`"),
+        );
+        return None;
+    };
+    let values: Vec<_> = axes
+        .iter()
+        .zip(parts)
+        .map(|(axis, part)| value(section, *axis, part))
+        .collect();
+    values.into_iter().collect()
+}
+
+/// Reads one value of an axis.
+pub(crate) fn value(section: &Section<'_>, axis: Axis, node: &Node<'_>) -> Option<AxisValue> {
+    let span: Range<usize> = node.span();
+    let given = section.sink.snippet(&span);
+    // What is no axis value at all goes through the axis as text, for the sake of its message.
+    let value = axis_value(node.get_ref()).unwrap_or_else(|| AxisValue::Text(given.clone()));
+    let checked = axis.value(value).map_err(|error| match error {
+        ValueError::Kind { axis, takes, .. } => ValueError::Kind { axis, takes, given },
+        unknown @ ValueError::Unknown(_) => unknown,
+    });
+    checked.map_err(|error| section.sink.error(&span, error)).ok()
+}
+
+fn axis_value(value: &DeValue<'_>) -> Option<AxisValue> {
+    match value {
+        DeValue::Integer(_) => Some(AxisValue::Integer(integer(value)?.try_into().ok()?)),
+        DeValue::Float(digits) => Some(AxisValue::Number(digits.as_str().parse().ok()?)),
+        DeValue::String(text) => Some(AxisValue::Text(text.to_string())),
+        DeValue::Array(items) => {
+            let texts = items
+                .iter()
+                .map(|item| item.get_ref().as_str().map(str::to_owned));
+            Some(AxisValue::List(texts.collect::<Option<_>>()?))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(values: &[u64]) -> Vec<AxisValue> {
+        values.iter().copied().map(AxisValue::Integer).collect()
+    }
+
+    fn pairs() -> Sweep {
+        let rows = [[32, 1], [8, 4], [8, 1]].iter().map(|pair| whole(pair)).collect();
+        Sweep {
+            axes: vec![Axis::Batch, Axis::Accumulate],
+            rows,
+        }
+    }
+
+    #[test]
+    fn replacing_a_whole_sweep_keeps_its_place() {
+        let seed = Sweep::of(Axis::Seed, whole(&[1]));
+        let mut sweeps = vec![Sweep::of(Axis::Batch, whole(&[1, 2])), seed.clone()];
+        replace(&mut sweeps, pairs());
+        assert_eq!(sweeps, [pairs(), seed]);
+    }
+
+    #[test]
+    fn replacing_one_of_two_axes_keeps_the_distinct_values_of_the_other() {
+        let mut sweeps = vec![pairs()];
+        replace(&mut sweeps, Sweep::of(Axis::Batch, whole(&[2])));
+        let kept = Sweep::of(Axis::Accumulate, whole(&[1, 4]));
+        assert_eq!(sweeps, [Sweep::of(Axis::Batch, whole(&[2])), kept]);
+    }
+
+    #[test]
+    fn an_axis_that_was_not_swept_is_added_at_the_end() {
+        let mut sweeps = vec![pairs()];
+        replace(&mut sweeps, Sweep::of(Axis::Seed, whole(&[1, 1, 2])));
+        assert_eq!(sweeps, [pairs(), Sweep::of(Axis::Seed, whole(&[1, 2]))]);
+    }
+
+    #[test]
+    fn a_task_gets_only_the_axes_that_apply_to_it() {
+        assert_eq!(applicable(&[pairs()], TaskKind::Kernel), []);
+        assert_eq!(applicable(&[pairs()], TaskKind::Train), [pairs()]);
+    }
+}

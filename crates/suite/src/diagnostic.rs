@@ -1,0 +1,128 @@
+//! What is wrong with a suite file, and where: everything at once, in the order of the file.
+
+use std::{cell::RefCell, collections::BTreeSet, fmt, ops::Range};
+
+/// One thing that is wrong with a suite file. Prints as `file:line:column: message`, with the `hint:` line that the
+/// message may carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file, as it was named to [`crate::load`].
+    pub file: String,
+    /// Line and column, both from 1, the column in characters; absent if the file could not be read.
+    pub position: Option<(usize, usize)>,
+    /// The message, and its hint on a line of its own.
+    pub message: String,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Some((line, column)) => write!(f, "{}:{line}:{column}: {}", self.file, self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+/// Everything that is wrong with a suite file; at least one thing, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(Diagnostic::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct SuiteErrors(Vec<Diagnostic>);
+
+impl SuiteErrors {
+    /// A file that could not be read at all.
+    pub(crate) fn unreadable(file: String, reason: &std::io::Error) -> Self {
+        Self(vec![Diagnostic {
+            file,
+            position: None,
+            message: format!("cannot be read: {reason}"),
+        }])
+    }
+
+    /// The single things.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.0.iter()
+    }
+}
+
+/// Where a parser puts what it finds wrong, so that it can go on and find more.
+pub(crate) struct Sink<'a> {
+    file: &'a str,
+    text: &'a str,
+    // A set, because the three profiles of a suite are read one after the other and share most of the file.
+    found: RefCell<BTreeSet<(usize, String)>>,
+}
+
+impl<'a> Sink<'a> {
+    pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
+        Self {
+            file,
+            text,
+            found: RefCell::default(),
+        }
+    }
+
+    /// Notes that the text at `span` is wrong.
+    pub(crate) fn error(&self, span: &Range<usize>, message: impl fmt::Display) {
+        self.found.borrow_mut().insert((span.start, message.to_string()));
+    }
+
+    /// The text at `span`, shortened to what fits into a message.
+    pub(crate) fn snippet(&self, span: &Range<usize>) -> String {
+        const LONGEST: usize = 40;
+        let whole = self.text.get(span.clone()).unwrap_or_default();
+        let line = whole.lines().next().unwrap_or_default();
+        let short: String = line.chars().take(LONGEST).collect();
+        if short.len() < whole.len() {
+            short + "…"
+        } else {
+            short
+        }
+    }
+
+    /// `value`, if nothing was found wrong.
+    pub(crate) fn finish<T>(self, value: Option<T>) -> Result<T, SuiteErrors> {
+        let found = self.found.into_inner();
+        let diagnostics = || {
+            found.iter().map(|(offset, message)| Diagnostic {
+                file: self.file.to_owned(),
+                position: Some(position(self.text, *offset)),
+                message: message.clone(),
+            })
+        };
+        match value {
+            Some(value) if found.is_empty() => Ok(value),
+            _ => Err(SuiteErrors(diagnostics().collect())),
+        }
+    }
+}
+
+/// Line and column of a byte offset, both from 1.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_counts_characters_and_not_bytes() {
+        assert_eq!(position("a\nß = b", "a\nß = ".len()), (2, 5));
+        assert_eq!(position("", 0), (1, 1));
+    }
+
+    #[test]
+    fn the_same_finding_is_told_once_and_findings_come_in_the_order_of_the_file() {
+        let sink = Sink::new("x.toml", "one\ntwo");
+        for (span, message) in [(4..7, "second"), (0..3, "first"), (4..7, "second")] {
+            sink.error(&span, message);
+        }
+        let errors = sink.finish(Some(())).unwrap_err();
+        assert_eq!(errors.to_string(), "x.toml:1:1: first\nx.toml:2:1: second");
+    }
+}

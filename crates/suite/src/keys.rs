@@ -1,0 +1,366 @@
+//! Every key of the suite format, with what it takes and what its absence means: the parser reads by this list, and
+//! the tables of `docs/suite-format.md` are printed from it.
+
+use std::fmt;
+
+use mantissa_core::{DatasetKind, KernelKind, Profile, Status, TaskKind};
+
+/// A key of a table.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) takes: Takes,
+    pub(crate) absent: Absent,
+    pub(crate) meaning: &'static str,
+}
+
+/// What a key takes.
+#[derive(Clone, Copy)]
+pub(crate) enum Takes {
+    Text,
+    Texts,
+    Boolean,
+    /// A whole number, this one or more.
+    Whole(u32),
+    /// A number above 0.
+    Positive,
+    /// A number of 0 or more.
+    NotNegative,
+    /// A number of 0 or more and below 1.
+    Share,
+    Name(fn() -> Vec<&'static str>),
+    Names(fn() -> Vec<&'static str>),
+    Table,
+    Tables,
+}
+
+impl fmt::Display for Takes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: &[&str]| format!("`{}`", names.join("`, `"));
+        match self {
+            Self::Text => f.write_str("a text"),
+            Self::Texts => f.write_str("a list of texts"),
+            Self::Boolean => f.write_str("`true` or `false`"),
+            Self::Whole(0) => f.write_str("a whole number"),
+            Self::Whole(least) => write!(f, "a whole number of {least} or more"),
+            Self::Positive => f.write_str("a number above 0"),
+            Self::NotNegative => f.write_str("a number of 0 or more"),
+            Self::Share => f.write_str("a number from 0 to below 1"),
+            Self::Name(names) => write!(f, "one of {}", list(&names())),
+            Self::Names(names) => write!(f, "a list of {}", list(&names())),
+            Self::Table => f.write_str("a table"),
+            Self::Tables => f.write_str("a list of tables"),
+        }
+    }
+}
+
+/// What it means that a key is absent.
+#[derive(Clone, Copy)]
+pub(crate) enum Absent {
+    /// The file is wrong.
+    Error,
+    /// The same as this TOML value, which is read as if it stood in the file.
+    Value(&'static str),
+    /// Something that no value says.
+    Means(
+        #[cfg_attr(
+            not(test),
+            expect(dead_code, reason = "words for the documentation, which a test checks")
+        )]
+        &'static str,
+    ),
+}
+
+const fn key(name: &'static str, takes: Takes, absent: Absent, meaning: &'static str) -> Key {
+    Key {
+        name,
+        takes,
+        absent,
+        meaning,
+    }
+}
+
+macro_rules! names {
+    ($ty:ty) => {
+        || <$ty>::ALL.iter().map(|value| value.name()).collect()
+    };
+}
+
+macro_rules! tables {
+    ($($(#[$doc:meta])* $table:ident = $title:literal { $($key:ident: $name:literal, $takes:expr, $absent:expr, $meaning:literal;)+ })+) => {
+        $(
+            $(#[$doc])*
+            pub(crate) mod $table {
+                use super::*;
+                $(pub(crate) const $key: Key = key($name, $takes, $absent, $meaning);)+
+                pub(crate) const KEYS: &[Key] = &[$($key),+];
+            }
+        )+
+        /// Every table with its keys, in the order of the documentation.
+        #[cfg(test)]
+        pub(crate) const TABLES: &[(&str, &[Key])] = &[$(($title, $table::KEYS)),+];
+    };
+}
+
+tables! {
+    /// The top of the file.
+    suite = "suite" {
+        TITLE: "title", Takes::Text, Absent::Error, "headline of the suite's section in the report";
+        QUESTION: "question", Takes::Text, Absent::Error, "the question that the suite answers";
+        ANALYSIS: "analysis", Takes::Text, Absent::Value("''"), "prose for the report; an empty line ends a paragraph";
+        REFERENCES: "references", Takes::Texts, Absent::Value("[]"), "published tables to print beside the results: `references/<name>.toml`";
+        TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Value("15"), "minutes after which the worker of a cell is ended with status `timeout`";
+        AXES: "axes", Takes::Table, Absent::Means("one cell a workload"), "what is swept (see *Axes*)";
+        WORKLOAD: "workload", Takes::Tables, Absent::Error, "what is run (see *Workloads*)";
+        EXPECT: "expect", Takes::Tables, Absent::Means("every cell ends `ok`"), "what must hold (see *Expectations*)";
+        PROFILE: "profile", Takes::Table, Absent::Means("profiles differ in nothing"), "what a profile changes (see *Profiles*)";
+    }
+    /// `[profile.<name>]`.
+    profile = "profile" {
+        AXES: "axes", Takes::Table, Absent::Means("the suite's axes"), "axes that replace those of the same name; others are added after them";
+        TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Means("the suite's"), "as above";
+    }
+    /// `[[workload]]`, whatever its task.
+    workload = "workload" {
+        NAME: "name", Takes::Text, Absent::Error, "name in tables; unique in the suite, and part of a cell's identity";
+        TASK: "task", Takes::Name(names!(TaskKind)), Absent::Error, "what to do: it decides which other keys there are";
+        PROFILE: "profile", Takes::Table, Absent::Means("the same sizes in every profile"), "`[workload.profile.<name>]` overrides any key of the task but `model` and `kernel`";
+    }
+    /// `[[workload]]` with `task = "train"`.
+    train = "workload, task = \"train\"" {
+        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture";
+        MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
+        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews` are the user's if the run was given any, else synthetic ones; `synthetic-reviews` are always synthetic";
+        SPLIT: "split", Takes::Table, Absent::Error, "how the data is divided (see `split`)";
+        EPOCHS: "epochs", Takes::Whole(1), Absent::Error, "passes over the training part";
+        LEARNING_RATE: "learning_rate", Takes::Positive, Absent::Error, "constant learning rate";
+        WEIGHT_DECAY: "weight_decay", Takes::NotNegative, Absent::Value("0.01"), "decoupled weight decay; the optimizer `adamw` alone uses it";
+        MOMENTUM: "momentum", Takes::Share, Absent::Value("0.0"), "momentum; the optimizer `sgd` alone uses it";
+        DROP_LAST: "drop_last", Takes::Boolean, Absent::Value("false"), "drop a short last micro-batch of an epoch";
+    }
+    /// `[workload.model_size]` of `model = "distilbert"`.
+    distilbert = "model_size" {
+        N_LAYERS: "n_layers", Takes::Whole(1), Absent::Value("6"), "transformer blocks";
+        DIM: "dim", Takes::Whole(1), Absent::Value("768"), "width of the residual stream; a multiple of `n_heads`";
+        N_HEADS: "n_heads", Takes::Whole(1), Absent::Value("12"), "attention heads";
+        HIDDEN_DIM: "hidden_dim", Takes::Whole(1), Absent::Value("3072"), "width of the feed-forward layer";
+        MAX_POSITION: "max_position_embeddings", Takes::Whole(1), Absent::Value("512"), "longest sequence in tokens; a cell with a longer `sequence` is skipped";
+        DROPOUT: "dropout", Takes::Share, Absent::Value("0.1"), "dropout after embeddings and sub-layers";
+        ATTENTION_DROPOUT: "attention_dropout", Takes::Share, Absent::Value("0.1"), "dropout of attention weights";
+        CLASSIFIER_DROPOUT: "seq_classif_dropout", Takes::Share, Absent::Value("0.2"), "dropout before the classifier";
+    }
+    /// `[workload.split]`.
+    split = "split" {
+        JOIN: "join", Takes::Boolean, Absent::Value("false"), "join all parts and cut them anew, as the articles did; else the given test part is kept and validation is cut from the training part";
+        TRAIN: "train", Takes::Whole(1), Absent::Means("all that are left"), "training examples, at most";
+        VALIDATION: "validation", Takes::Whole(0), Absent::Error, "validation examples, at most";
+        TEST: "test", Takes::Whole(1), Absent::Means("all that are left"), "test examples, at most";
+        SEED: "seed", Takes::Whole(0), Absent::Value("123"), "seed of the shuffle before cutting; not the axis `seed`, so that all settings share one test set";
+    }
+    /// `[[workload]]` with `task = "kernel"`.
+    kernel = "workload, task = \"kernel\"" {
+        KERNEL: "kernel", Takes::Name(names!(KernelKind)), Absent::Error, "the operation";
+        MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("10"), "fewest timed launches";
+        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("100"), "most timed launches; not fewer than `min_samples`";
+        MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("5"), "sampling stops after this long once `min_samples` are there";
+    }
+    /// `[[expect]]`.
+    expect = "expect" {
+        MATCHING: "matching", Takes::Table, Absent::Means("every cell"), "axis values that a cell must have for the statement to concern it";
+        PROFILES: "profiles", Takes::Names(names!(Profile)), Absent::Means("every profile"), "profiles in which the statement holds";
+        STATUS: "status", Takes::Names(names!(Status)), Absent::Means("what an earlier statement says, or `ok`"), "statuses that are results rather than failures";
+        AT_LEAST: "at_least", Takes::Table, Absent::Means("no lower bounds"), "metrics, in their recorded units, that may not be smaller";
+        AT_MOST: "at_most", Takes::Table, Absent::Means("no upper bounds"), "metrics, in their recorded units, that may not be larger";
+    }
+}
+
+/// Names of the models.
+pub(crate) fn model_names() -> Vec<&'static str> {
+    vec![DISTILBERT]
+}
+
+/// `mantissa_core::Model::Distilbert`.
+pub(crate) const DISTILBERT: &str = "distilbert";
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use mantissa_core::{Axis, AxisValue, Backend, DistilBertSize, MetricName, Unit, ValueError};
+    use toml::{Table, Value};
+
+    use super::*;
+
+    const DOCS: &str = include_str!("../../../docs/suite-format.md");
+
+    fn documented_example() -> &'static str {
+        DOCS.split_once("```toml\n")
+            .unwrap()
+            .1
+            .split_once("```")
+            .unwrap()
+            .0
+    }
+
+    /// Where the example of the documentation has the keys of a table.
+    fn path(table: &str) -> &'static [&'static str] {
+        match table {
+            "suite" => &[],
+            "profile" => &["profile", "smoke"],
+            "workload, task = \"kernel\"" => &["workload", "1"],
+            "model_size" => &["workload", "0", "model_size"],
+            "split" => &["workload", "0", "split"],
+            "expect" => &["expect", "1"],
+            _ => &["workload", "0"],
+        }
+    }
+
+    fn at<'a>(table: &'a mut Table, path: &[&str]) -> &'a mut Table {
+        let Some((first, rest)) = path.split_first() else {
+            return table;
+        };
+        match (&mut table[*first], rest) {
+            (Value::Array(items), [index, rest @ ..]) => at(
+                items[index.parse::<usize>().unwrap()].as_table_mut().unwrap(),
+                rest,
+            ),
+            (value, rest) => at(value.as_table_mut().unwrap(), rest),
+        }
+    }
+
+    fn key_table(keys: &[Key]) -> String {
+        let mut text = String::from("| key | takes | if absent | meaning |\n|---|---|---|---|\n");
+        for Key {
+            name,
+            takes,
+            absent,
+            meaning,
+        } in keys
+        {
+            let absent = match absent {
+                Absent::Error => "an error".to_owned(),
+                Absent::Value("''") => "none".to_owned(),
+                Absent::Value(value) => format!("`{value}`"),
+                Absent::Means(words) => (*words).to_owned(),
+            };
+            writeln!(text, "| `{name}` | {takes} | {absent} | {meaning} |").unwrap();
+        }
+        text
+    }
+
+    fn axis_table() -> String {
+        let mut text = String::from("| axis | concerns | values | default |\n|---|---|---|---|\n");
+        for axis in Axis::ALL {
+            let tasks: Vec<_> = TaskKind::ALL
+                .iter()
+                .filter(|task| axis.applies_to(**task))
+                .map(|task| format!("`{task}`"))
+                .collect();
+            // The empty name is no value of any axis, and the error says what is.
+            let values = match axis.value(AxisValue::Text(String::new())) {
+                Err(ValueError::Unknown(unknown)) => format!("`{}`", unknown.valid.join("`, `")),
+                Err(ValueError::Kind { takes, .. }) => takes.to_owned(),
+                Ok(_) => panic!("`{axis}` takes an empty name"),
+            };
+            let default = axis.default_value(Backend::Cuda);
+            let default = match axis {
+                Axis::Backend => "that of the run".to_owned(),
+                Axis::Fusion => format!("`{default}`; `off` on flex"),
+                _ => format!("`{default}`"),
+            };
+            writeln!(text, "| `{axis}` | {} | {values} | {default} |", tasks.join(", ")).unwrap();
+        }
+        text
+    }
+
+    fn metric_list() -> String {
+        let described = |metric: &MetricName| match metric.unit() {
+            Unit::Ratio => format!("`{metric}`"),
+            unit => format!("`{metric}` ({unit})"),
+        };
+        let names: Vec<_> = MetricName::ALL.iter().map(described).collect();
+        names.join(", ") + ".\n"
+    }
+
+    #[test]
+    fn the_documentation_has_every_key_axis_and_metric_as_the_parser_has_it() {
+        let tables = TABLES
+            .iter()
+            .map(|(title, keys)| (format!("<!-- keys: {title} -->"), key_table(keys)));
+        let others = [
+            ("<!-- axes -->".to_owned(), axis_table()),
+            ("Metrics: <!-- metrics -->".to_owned(), metric_list()),
+        ];
+        let mut wrong = String::new();
+        for (marker, text) in tables.chain(others) {
+            let expected = format!("{marker}\n{text}\n");
+            if !DOCS.contains(&expected) {
+                wrong += &expected;
+            }
+        }
+        assert!(
+            wrong.is_empty(),
+            "docs/suite-format.md should contain\n{wrong}(end)"
+        );
+    }
+
+    #[test]
+    fn the_documented_example_is_a_suite_with_every_key() {
+        if let Err(errors) = crate::parse("example", "docs/suite-format.md", documented_example()) {
+            panic!("{errors}");
+        }
+        let mut example: Table = documented_example().parse().unwrap();
+        for (title, keys) in TABLES {
+            let table = at(&mut example, path(title));
+            let missing: Vec<_> = keys
+                .iter()
+                .map(|key| key.name)
+                .filter(|name| !table.contains_key(*name))
+                .collect();
+            assert!(missing.is_empty(), "the example has no {missing:?} in {title}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_read_for_a_date_is_what_none_of_them_takes() {
+        let date: Value = toml::from_str::<Table>("date = 1979-05-27").unwrap()["date"].clone();
+        for (title, keys) in TABLES {
+            for Key { name, .. } in *keys {
+                let mut example: Table = documented_example().parse().unwrap();
+                at(&mut example, path(title)).insert((*name).to_owned(), date.clone());
+                let errors = crate::parse("example", "x", &example.to_string())
+                    .expect_err(name)
+                    .to_string();
+                assert!(
+                    errors.contains(&format!("`{name}` takes ")),
+                    "{title}, {name}: {errors}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_defaults_of_the_model_size_are_the_published_base_model() {
+        let documented: Vec<&str> = distilbert::KEYS
+            .iter()
+            .map(|key| match key.absent {
+                Absent::Value(value) => value,
+                _ => panic!("`{}` has no default", key.name),
+            })
+            .collect();
+        let base = DistilBertSize::BASE;
+        let whole = [
+            base.n_layers,
+            base.dim,
+            base.n_heads,
+            base.hidden_dim,
+            base.max_position_embeddings,
+        ];
+        let shares = [base.dropout, base.attention_dropout, base.seq_classif_dropout];
+        let expected: Vec<String> = whole
+            .iter()
+            .map(u32::to_string)
+            .chain(shares.iter().map(f64::to_string))
+            .collect();
+        assert_eq!(documented, expected);
+    }
+}

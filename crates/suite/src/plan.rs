@@ -1,0 +1,491 @@
+//! Multiplying out workloads and axes into the cells of a plan.
+
+use std::collections::HashSet;
+
+use mantissa_core::{
+    Axis, AxisValue, Backend, Cell, CellId, CellMaker, DatasetKind, Model, Plan, PlannedCell, Profile,
+    Setting, SuiteInfo, Task, TaskKind, UnknownName, ValueError, Workload,
+};
+
+use crate::{
+    Suite,
+    axes::{self, Sweep},
+    suite::Resolved,
+};
+
+/// What a plan depends on besides its suites.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanOptions {
+    /// Which sizes and axes of the suites.
+    pub profile: Profile,
+    /// What executes the cells of suites that do not sweep `backend`; already resolved from `auto`.
+    pub backend: Backend,
+    /// Axes and the values that replace those of the suites, as [`crate::parse_override`] reads them.
+    pub overrides: Vec<(Axis, Vec<AxisValue>)>,
+    /// What `dataset = "reviews"` resolves to: the user's reviews if there are any, else synthetic ones.
+    pub dataset: DatasetKind,
+    /// Keeps the cells whose workload name or setting text (`precision=bf16-mixed matmul=high …`) contains it.
+    pub filter: Option<String>,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// An override without `=`.
+    #[error("`{given}` is no axis override\n  hint: write `axis=value,value`, e.g. `accumulate=1,4`")]
+    NotAnOverride {
+        /// The text.
+        given: String,
+    },
+    /// An override of an axis that does not exist.
+    #[error(transparent)]
+    UnknownAxis(#[from] UnknownName),
+    /// An override with a value that its axis does not take.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+    /// Two overrides of one axis.
+    #[error("axis `{axis}` is overridden twice\n  hint: give all its values at once, `{axis}=value,value`")]
+    OverriddenTwice {
+        /// The axis.
+        axis: Axis,
+    },
+    /// An override that concerns nothing in the suites.
+    #[error("{}", axes::inapplicable(*.axis, .tasks))]
+    Inapplicable {
+        /// The axis.
+        axis: Axis,
+        /// The tasks of the suites.
+        tasks: Vec<TaskKind>,
+    },
+    /// Two suites that the report could not tell apart.
+    #[error("two suites are named `{name}`\n  hint: a suite is named after its file: rename one")]
+    SameName {
+        /// Their name.
+        name: String,
+    },
+    /// A filter that leaves nothing.
+    #[error("no cell matches `{filter}`\n  hint: a filter is a part of a workload's name or of a setting such as `precision=16-mixed`; the suites have {}", .workloads.join(", "))]
+    NothingMatches {
+        /// The filter.
+        filter: String,
+        /// Names of the workloads there are.
+        workloads: Vec<String>,
+    },
+}
+
+/// Multiplies out workloads and axes: cells in the order of the suites, then of their workloads, then of their axes,
+/// the last axis fastest. A cell that was already planned, because an earlier suite asked for the very same work
+/// under the same workload name, is not planned again: it stays the earlier suite's.
+///
+/// # Errors
+/// An override or a filter that concerns nothing, an axis that is overridden twice, suites of one name.
+pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> {
+    check(suites, options)?;
+    let mut plan = Plan {
+        profile: options.profile,
+        suites: vec![],
+        cells: vec![],
+    };
+    for suite in suites {
+        let Resolved {
+            info,
+            workloads,
+            sweeps,
+        } = suite.resolved(options.profile);
+        let mut swept: Vec<Axis> = vec![];
+        for workload in workloads {
+            let sweeps = overridden(sweeps, workload.kind(), options);
+            for axis in sweeps.iter().flat_map(|sweep| &sweep.axes) {
+                if !swept.contains(axis) {
+                    swept.push(*axis);
+                }
+            }
+            plan_workload(
+                &mut plan,
+                &info.name,
+                with_dataset(workload, options.dataset),
+                &sweeps,
+                options,
+            );
+        }
+        plan.suites.push(SuiteInfo {
+            axes: swept,
+            ..info.clone()
+        });
+    }
+    match &options.filter {
+        Some(filter) if plan.cells.is_empty() => {
+            let names = suites.iter().flat_map(|suite| suite.workloads(options.profile));
+            let workloads = names.map(|workload| format!("`{}`", workload.name)).collect();
+            Err(PlanError::NothingMatches {
+                filter: filter.clone(),
+                workloads,
+            })
+        }
+        _ => Ok(plan),
+    }
+}
+
+fn plan_workload(plan: &mut Plan, suite: &str, workload: Workload, sweeps: &[Sweep], options: &PlanOptions) {
+    // The settings of one workload differ, so that only an equal workload of an earlier suite can have its cells.
+    let earlier = plan
+        .cells
+        .iter()
+        .map(|planned| &planned.cell)
+        .filter(|cell| cell.workload == workload);
+    let earlier: HashSet<CellId> = earlier.map(|cell| cell.id.clone()).collect();
+    let kept = |setting: &Setting| match &options.filter {
+        Some(filter) => workload.name.contains(filter) || setting.to_string().contains(filter),
+        None => true,
+    };
+    let mut maker = CellMaker::new(suite, workload.clone());
+    for (setting, seed) in Settings::new(sweeps, workload.kind(), options.backend) {
+        if kept(&setting) {
+            let cell = maker.cell(setting, seed);
+            if !earlier.contains(&cell.id) {
+                let skip = skip_reason(&cell);
+                plan.cells.push(PlannedCell { cell, skip });
+            }
+        }
+    }
+}
+
+fn check(suites: &[Suite], options: &PlanOptions) -> Result<(), PlanError> {
+    for (index, suite) in suites.iter().enumerate() {
+        if suites[..index]
+            .iter()
+            .any(|earlier| earlier.name() == suite.name())
+        {
+            return Err(PlanError::SameName {
+                name: suite.name().to_owned(),
+            });
+        }
+    }
+    let workloads = suites.iter().flat_map(|suite| suite.workloads(options.profile));
+    let tasks: Vec<TaskKind> = workloads.map(Workload::kind).collect();
+    for (index, (axis, values)) in options.overrides.iter().enumerate() {
+        if values.is_empty() {
+            return Err(PlanError::NotAnOverride {
+                given: format!("{axis}="),
+            });
+        }
+        for value in values {
+            axis.value(value.clone())?;
+        }
+        if options.overrides[..index]
+            .iter()
+            .any(|(earlier, _)| earlier == axis)
+        {
+            return Err(PlanError::OverriddenTwice { axis: *axis });
+        }
+        if !tasks.iter().any(|task| axis.applies_to(*task)) {
+            return Err(PlanError::Inapplicable { axis: *axis, tasks });
+        }
+    }
+    Ok(())
+}
+
+fn overridden(sweeps: &[Sweep], task: TaskKind, options: &PlanOptions) -> Vec<Sweep> {
+    let mut sweeps = axes::applicable(sweeps, task);
+    for (axis, values) in options.overrides.iter().filter(|(axis, _)| axis.applies_to(task)) {
+        let values = values
+            .iter()
+            .filter_map(|value| axis.value(value.clone()).ok())
+            .collect();
+        axes::replace(&mut sweeps, Sweep::of(*axis, values));
+    }
+    sweeps
+}
+
+fn with_dataset(workload: &Workload, dataset: DatasetKind) -> Workload {
+    let mut workload = workload.clone();
+    if let Task::Train(task) = &mut workload.task
+        && task.dataset == DatasetKind::Reviews
+    {
+        task.dataset = dataset;
+    }
+    workload
+}
+
+fn skip_reason(cell: &Cell) -> Option<String> {
+    if let Some(reason) = cell.setting.skip_reason() {
+        return Some(reason.to_string());
+    }
+    let Task::Train(task) = &cell.workload.task else {
+        return None;
+    };
+    let Model::Distilbert(size) = &task.model;
+    let (sequence, longest) = (cell.setting.sequence(), size.max_position_embeddings);
+    (sequence > longest).then(|| {
+        format!("`sequence={sequence}` is longer than the model's `max_position_embeddings` of {longest}")
+    })
+}
+
+/// Every combination of the rows of some sweeps, the last sweep fastest, as resolved settings and seeds.
+struct Settings<'a> {
+    sweeps: &'a [Sweep],
+    /// Which row each sweep is at; absent when all have been given.
+    rows: Option<Vec<usize>>,
+    /// The setting without a sweep, for each of [`Backend::ALL`]: defaults may depend on the backend.
+    defaults: Vec<Setting>,
+    backend: Backend,
+}
+
+impl<'a> Settings<'a> {
+    fn new(sweeps: &'a [Sweep], task: TaskKind, backend: Backend) -> Self {
+        let defaults = Backend::ALL
+            .iter()
+            .map(|backend| Setting::defaults(task, *backend))
+            .collect();
+        Self {
+            sweeps,
+            rows: Some(vec![0; sweeps.len()]),
+            defaults,
+            backend,
+        }
+    }
+
+    fn resolve(&self, rows: &[usize]) -> (Setting, u64) {
+        let chosen = || {
+            let rows = self
+                .sweeps
+                .iter()
+                .zip(rows)
+                .map(|(sweep, row)| (&sweep.axes, &sweep.rows[*row]));
+            rows.flat_map(|(axes, values)| axes.iter().copied().zip(values))
+        };
+        let backend = chosen().find_map(|(axis, value)| match (axis, value) {
+            (Axis::Backend, AxisValue::Text(name)) => name.parse().ok(),
+            _ => None,
+        });
+        let backend = backend.unwrap_or(self.backend);
+        let mut setting = self.defaults[backend as usize].clone();
+        let mut seed = Axis::Seed.default_value(backend);
+        for (axis, value) in chosen() {
+            if axis == Axis::Seed {
+                seed = value.clone();
+            } else {
+                setting
+                    .set(axis, value.clone())
+                    .expect("values are checked when they are read");
+            }
+        }
+        let AxisValue::Integer(seed) = seed else {
+            unreachable!("seeds are whole numbers")
+        };
+        (setting, seed)
+    }
+
+    fn advance(&self, mut rows: Vec<usize>) -> Option<Vec<usize>> {
+        for (row, sweep) in rows.iter_mut().zip(self.sweeps).rev() {
+            *row += 1;
+            if *row < sweep.rows.len() {
+                return Some(rows);
+            }
+            *row = 0;
+        }
+        None
+    }
+}
+
+impl Iterator for Settings<'_> {
+    type Item = (Setting, u64);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rows = self.rows.take()?;
+        let item = self.resolve(&rows);
+        self.rows = self.advance(rows);
+        Some(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUITE: &str = "
+        title = 't'
+        question = 'q'
+        [axes]
+        precision = ['32-true', '64-true']
+        matmul = ['highest', 'high']
+        'batch+accumulate' = [[8, 1], [4, 2]]
+        size = [64]
+        [[workload]]
+        name = 'reviews'
+        task = 'train'
+        model = 'distilbert'
+        dataset = 'reviews'
+        epochs = 1
+        learning_rate = 1e-3
+        split.validation = 10
+        [[workload]]
+        name = 'product'
+        task = 'kernel'
+        kernel = 'matmul'
+    ";
+
+    fn suite(name: &str) -> Suite {
+        crate::parse(name, "x.toml", SUITE).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn options(overrides: &[&str]) -> PlanOptions {
+        PlanOptions {
+            profile: Profile::Smoke,
+            backend: Backend::Flex,
+            overrides: overrides
+                .iter()
+                .map(|text| crate::parse_override(text).unwrap())
+                .collect(),
+            dataset: DatasetKind::SyntheticReviews,
+            filter: None,
+        }
+    }
+
+    fn planned(overrides: &[&str]) -> Plan {
+        plan(&[suite("a")], &options(overrides)).unwrap()
+    }
+
+    fn column<T>(plan: &Plan, value: impl Fn(&Cell) -> T) -> Vec<T> {
+        plan.cells.iter().map(|planned| value(&planned.cell)).collect()
+    }
+
+    #[test]
+    fn the_last_axis_changes_fastest_and_each_task_gets_its_own_axes() {
+        let plan = planned(&["precision=32-true"]);
+        let batches = column(&plan, |cell| {
+            (
+                cell.workload.name.clone(),
+                cell.setting.matmul().name(),
+                cell.setting.batch(),
+            )
+        });
+        let expected = [
+            ("reviews", "highest", 8),
+            ("reviews", "highest", 4),
+            ("reviews", "high", 8),
+            ("reviews", "high", 4),
+            ("product", "highest", 1), // a kernel has no batch
+            ("product", "high", 1),
+        ];
+        assert_eq!(
+            batches,
+            expected.map(|(name, matmul, batch)| (name.to_owned(), matmul, batch))
+        );
+        use Axis::{Accumulate, Batch, Matmul, Precision, Size};
+        assert_eq!(plan.suites[0].axes, [Precision, Matmul, Batch, Accumulate, Size]);
+    }
+
+    #[test]
+    fn a_combination_without_a_meaning_is_a_skipped_cell_with_its_reason() {
+        let plan = planned(&[]);
+        assert_eq!(plan.cells.len(), 2 * 2 * 2 + 2 * 2);
+        let skipped: Vec<_> = plan
+            .cells
+            .iter()
+            .filter_map(|planned| planned.skip.as_deref())
+            .collect();
+        let reason = "`matmul=high` is not defined under `64-true`: it concerns f32 operands only";
+        assert_eq!(skipped, [reason; 3]);
+        let plan = planned(&["sequence=512,513"]);
+        let reason = "`sequence=513` is longer than the model's `max_position_embeddings` of 512";
+        assert!(
+            plan.cells
+                .iter()
+                .any(|planned| planned.skip.as_deref() == Some(reason))
+        );
+    }
+
+    #[test]
+    fn an_override_replaces_an_axis_or_adds_one() {
+        let plan = planned(&["precision=bf16-mixed", "seed=1,2"]);
+        assert_eq!(column(&plan, |cell| cell.seed), [1, 2].repeat(6));
+        assert!(
+            plan.runnable()
+                .all(|cell| cell.setting.precision().name() == "bf16-mixed")
+        );
+        assert!(plan.suites[0].axes.contains(&Axis::Seed));
+    }
+
+    #[test]
+    fn reviews_are_the_users_only_if_there_are_any() {
+        let dataset = |options: &PlanOptions| match &plan(&[suite("a")], options).unwrap().cells[0]
+            .cell
+            .workload
+            .task
+        {
+            Task::Train(task) => task.dataset,
+            Task::Kernel(_) => panic!("the first workload trains"),
+        };
+        assert_eq!(dataset(&options(&[])), DatasetKind::SyntheticReviews);
+        let users = PlanOptions {
+            dataset: DatasetKind::Reviews,
+            ..options(&[])
+        };
+        assert_eq!(dataset(&users), DatasetKind::Reviews);
+    }
+
+    #[test]
+    fn fusion_defaults_to_what_the_backend_of_the_cell_has() {
+        let plan = planned(&["backend=flex,cuda"]);
+        assert!(
+            plan.cells
+                .iter()
+                .any(|planned| planned.cell.setting.backend() == Backend::Cuda)
+        );
+        for planned in &plan.cells {
+            let setting = &planned.cell.setting;
+            assert_eq!(setting.fusion(), setting.backend() == Backend::Cuda);
+        }
+    }
+
+    #[test]
+    fn a_cell_that_two_suites_ask_for_stays_with_the_first() {
+        let plan = plan(&[suite("a"), suite("b")], &options(&[])).unwrap();
+        assert_eq!(plan.cells.len(), planned(&[]).cells.len());
+        assert!(plan.cells.iter().all(|planned| planned.cell.suite == "a"));
+        assert_eq!(plan.suites.len(), 2);
+    }
+
+    #[test]
+    fn a_filter_keeps_the_cells_whose_name_or_setting_contains_it() {
+        let cells = |filter: &str| {
+            let filter = Some(filter.to_owned());
+            plan(
+                &[suite("a")],
+                &PlanOptions {
+                    filter,
+                    ..options(&[])
+                },
+            )
+            .map(|plan| plan.cells.len())
+        };
+        assert_eq!(cells("prod"), Ok(4));
+        assert_eq!(cells("precision=64-true"), Ok(6));
+        insta::assert_snapshot!(cells("nothing").unwrap_err(), @r#"
+            no cell matches `nothing`
+              hint: a filter is a part of a workload's name or of a setting such as `precision=16-mixed`; the suites have `reviews`, `product`
+            "#);
+    }
+
+    #[test]
+    fn overrides_that_concern_nothing_and_ambiguous_requests_are_refused() {
+        let error = |suites: &[Suite], overrides: &[&str]| plan(suites, &options(overrides)).unwrap_err();
+        insta::assert_snapshot!(error(&[suite("a")], &["batch=1", "batch=2"]), @r#"
+            axis `batch` is overridden twice
+              hint: give all its values at once, `batch=value,value`
+            "#);
+        insta::assert_snapshot!(error(&[suite("a"), suite("a")], &[]), @r#"
+            two suites are named `a`
+              hint: a suite is named after its file: rename one
+            "#);
+        let (before, _) = SUITE
+            .split_once("[[workload]]\n        name = 'product'")
+            .unwrap();
+        let trains = crate::parse("x", "x.toml", &before.replace("size = [64]", "")).unwrap();
+        insta::assert_snapshot!(error(&[trains], &["size=4"]), @r#"
+            axis `size` means nothing to task `train`
+              hint: it is one of task `kernel`
+            "#);
+    }
+}

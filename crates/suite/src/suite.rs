@@ -1,0 +1,178 @@
+//! A suite file, read and checked whole.
+
+use std::path::Path;
+
+use mantissa_core::{Profile, SuiteInfo, TaskKind, Workload};
+use toml::de::DeTable;
+
+use crate::{
+    axes::{self, Sweep},
+    diagnostic::{Sink, SuiteErrors},
+    expect,
+    keys::{profile, suite},
+    section::Section,
+    workload,
+};
+
+const SECONDS_PER_MINUTE: f64 = 60.0;
+
+/// A valid suite, as each profile sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suite {
+    /// In the order of [`Profile::ALL`].
+    resolved: Vec<Resolved>,
+}
+
+/// A suite as one profile sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Resolved {
+    pub(crate) info: SuiteInfo,
+    pub(crate) workloads: Vec<Workload>,
+    pub(crate) sweeps: Vec<Sweep>,
+}
+
+impl Suite {
+    /// The file's stem.
+    pub fn name(&self) -> &str {
+        &self.resolved[0].info.name
+    }
+
+    /// What the report prints of it, with the axes, the time-out and the expectations of a profile.
+    pub fn info(&self, profile: Profile) -> &SuiteInfo {
+        &self.resolved(profile).info
+    }
+
+    /// What is run, in the sizes of a profile.
+    pub fn workloads(&self, profile: Profile) -> &[Workload] {
+        &self.resolved(profile).workloads
+    }
+
+    pub(crate) fn resolved(&self, profile: Profile) -> &Resolved {
+        &self.resolved[profile as usize]
+    }
+}
+
+/// Reads and checks a suite file. The suite is named after the file's stem.
+///
+/// # Errors
+/// Everything that is wrong with the file, or why it could not be read.
+pub fn load(path: &Path) -> Result<Suite, SuiteErrors> {
+    let label = path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).map_err(|error| SuiteErrors::unreadable(label.clone(), &error))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    parse(&name, &label, &text)
+}
+
+/// Checks the text of a suite; `file_label` is what errors call the file.
+///
+/// # Errors
+/// Everything that is wrong with the text, each with its line and column. A text that is no TOML is checked no further.
+pub fn parse(name: &str, file_label: &str, text: &str) -> Result<Suite, SuiteErrors> {
+    let sink = Sink::new(file_label, text);
+    let (table, syntax_errors) = DeTable::parse_recoverable(text);
+    for error in &syntax_errors {
+        sink.error(&error.span().unwrap_or(0..0), error.message().replace('\n', ", "));
+    }
+    let suite = if syntax_errors.is_empty() {
+        let root = Section::root(&sink, table.get_ref());
+        root.only(&[suite::KEYS]);
+        let resolved: Vec<_> = Profile::ALL
+            .iter()
+            .map(|profile| resolve(name, &root, *profile))
+            .collect();
+        resolved
+            .into_iter()
+            .collect::<Option<_>>()
+            .map(|resolved| Suite { resolved })
+    } else {
+        None
+    };
+    sink.finish(suite)
+}
+
+fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
+    let overrides = profile_section(root, of);
+    let timed = match &overrides {
+        Some(overrides) if overrides.has(&profile::TIMEOUT) => overrides.number(&profile::TIMEOUT),
+        _ => root.number(&suite::TIMEOUT),
+    };
+    let tables = root.tables(&suite::WORKLOAD, "`[[workload]]`");
+    if root.has(&suite::WORKLOAD) && tables.is_empty() {
+        root.complain(&suite::WORKLOAD, "a suite without a workload");
+    }
+    let workloads: Option<Vec<Workload>> = {
+        let read: Vec<_> = tables.iter().map(|table| workload::read(table, of)).collect();
+        read.into_iter().collect()
+    };
+    let tasks: Vec<TaskKind> = workloads.iter().flatten().map(Workload::kind).collect();
+    refuse_repeated_names(&tables, workloads.as_deref().unwrap_or_default());
+
+    let sweeps = sweeps(root, overrides.as_ref(), &tasks);
+    let expectations = root.tables(&suite::EXPECT, "`[[expect]]`");
+    let title = root.text(&suite::TITLE);
+    let question = root.text(&suite::QUESTION);
+    let analysis = root.text(&suite::ANALYSIS);
+    let references = root.texts(&suite::REFERENCES);
+    let info = SuiteInfo {
+        name: name.to_owned(),
+        axes: sweeps.iter().flat_map(|sweep| sweep.axes.clone()).collect(),
+        expectations: expectations
+            .iter()
+            .filter_map(|table| expect::read(table, of, &tasks))
+            .collect(),
+        title: title?,
+        question: question?,
+        analysis: analysis?,
+        references: references?,
+        timeout_seconds: timed? * SECONDS_PER_MINUTE,
+    };
+    Some(Resolved {
+        info,
+        workloads: workloads?,
+        sweeps,
+    })
+}
+
+/// `[profile.<profile>]`.
+fn profile_section<'a>(root: &Section<'a>, of: Profile) -> Option<Section<'a>> {
+    let profiles = root.table(&suite::PROFILE, "`[profile]`")?;
+    for (name, span, _) in profiles.entries() {
+        profiles.parsed::<Profile>(&span, name);
+    }
+    let section = profiles.named_table(of.name(), format!("`[profile.{of}]`"))?;
+    section.only(&[profile::KEYS]);
+    Some(section)
+}
+
+fn sweeps(root: &Section<'_>, overrides: Option<&Section<'_>>, tasks: &[TaskKind]) -> Vec<Sweep> {
+    let mut sweeps = vec![];
+    if let Some(section) = root.table(&suite::AXES, "`[axes]`") {
+        axes::check_applicable(&section, tasks);
+        sweeps = axes::read(&section);
+    }
+    if let Some(section) = overrides.and_then(|section| section.table(&profile::AXES, "`axes`")) {
+        axes::check_applicable(&section, tasks);
+        for sweep in axes::read(&section) {
+            axes::replace(&mut sweeps, sweep);
+        }
+    }
+    sweeps
+}
+
+fn refuse_repeated_names(tables: &[Section<'_>], workloads: &[Workload]) {
+    for (index, (table, workload)) in tables.iter().zip(workloads).enumerate() {
+        if workloads[..index]
+            .iter()
+            .any(|earlier| earlier.name == workload.name)
+        {
+            table.complain(
+                &crate::keys::workload::NAME,
+                format_args!(
+                    "workload `{}` is there twice\n  hint: names are unique in a suite",
+                    workload.name
+                ),
+            );
+        }
+    }
+}

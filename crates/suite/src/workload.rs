@@ -1,0 +1,225 @@
+//! `[[workload]]`: what is run, with the sizes of one profile.
+
+use mantissa_core::{
+    DatasetKind, DistilBertSize, KernelTask, Model, Profile, Split, Task, TaskKind, TrainTask, Workload,
+};
+
+use crate::{
+    keys::{self, distilbert, kernel, split, train, workload},
+    section::Section,
+};
+
+/// Reads one workload as `profile` sees it.
+pub(crate) fn read(base: &Section<'_>, profile: Profile) -> Option<Workload> {
+    let name = base.text(&workload::NAME);
+    let task = base.name::<TaskKind>(&workload::TASK);
+    let overrides = profile_section(base, profile);
+    check_keys(base, overrides.as_ref(), task);
+
+    let section = overrides.map_or_else(|| base.clone(), |specific| base.overlaid_with(&specific));
+    let task = match task? {
+        TaskKind::Train => Task::Train(train_task(&section)?),
+        TaskKind::Kernel => Task::Kernel(kernel_task(&section)?),
+    };
+    Some(Workload { name: name?, task })
+}
+
+/// `[workload.profile.<profile>]`.
+fn profile_section<'a>(base: &Section<'a>, profile: Profile) -> Option<Section<'a>> {
+    let profiles = base.table(&workload::PROFILE, "`[workload.profile]`")?;
+    for (name, span, _) in profiles.entries() {
+        profiles.parsed::<Profile>(&span, name);
+    }
+    profiles.named_table(profile.name(), format!("`[workload.profile.{profile}]`"))
+}
+
+fn check_keys(base: &Section<'_>, overrides: Option<&Section<'_>>, task: Option<TaskKind>) {
+    // What decides which other keys there are cannot differ between profiles.
+    let overridable = |keys: &'static [keys::Key]| keys.split_at(1).1;
+    let (own, changeable): (&[&[keys::Key]], _) = match task {
+        Some(TaskKind::Train) => (&[train::KEYS], vec![overridable(train::KEYS)]),
+        Some(TaskKind::Kernel) => (&[kernel::KEYS], vec![overridable(kernel::KEYS)]),
+        None => (
+            &[train::KEYS, kernel::KEYS],
+            vec![overridable(train::KEYS), overridable(kernel::KEYS)],
+        ),
+    };
+    base.only(&[&[workload::KEYS], own].concat());
+    if let Some(overrides) = overrides {
+        overrides.only(&changeable);
+    }
+}
+
+fn train_task(section: &Section<'_>) -> Option<TrainTask> {
+    let model = section.listed_name(&train::MODEL).map(|name| match name {
+        keys::DISTILBERT => distilbert_size(section).map(Model::Distilbert),
+        other => unreachable!("`{other}` is listed as a model and has no size"),
+    });
+    let dataset = section.name::<DatasetKind>(&train::DATASET);
+    let split = split_of(section);
+    let epochs = section.whole(&train::EPOCHS);
+    let learning_rate = section.number(&train::LEARNING_RATE);
+    let weight_decay = section.number(&train::WEIGHT_DECAY);
+    let momentum = section.number(&train::MOMENTUM);
+    let drop_last = section.flag(&train::DROP_LAST);
+    Some(TrainTask {
+        model: model??,
+        dataset: dataset?,
+        split: split?,
+        epochs: epochs?,
+        learning_rate: learning_rate?,
+        weight_decay: weight_decay?,
+        momentum: momentum?,
+        drop_last: drop_last?,
+    })
+}
+
+fn distilbert_size(section: &Section<'_>) -> Option<DistilBertSize> {
+    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
+    size.only(&[distilbert::KEYS]);
+    let n_layers = size.whole(&distilbert::N_LAYERS);
+    let dim = size.whole(&distilbert::DIM);
+    let n_heads = size.whole(&distilbert::N_HEADS);
+    let hidden_dim = size.whole(&distilbert::HIDDEN_DIM);
+    let max_position_embeddings = size.whole(&distilbert::MAX_POSITION);
+    let dropout = size.number(&distilbert::DROPOUT);
+    let attention_dropout = size.number(&distilbert::ATTENTION_DROPOUT);
+    let seq_classif_dropout = size.number(&distilbert::CLASSIFIER_DROPOUT);
+    let (dim, n_heads) = (dim?, n_heads?);
+    if dim % n_heads != 0 {
+        let hint = format!(
+            "every head takes `dim / n_heads` of the width, so try `dim = {}`",
+            dim.next_multiple_of(n_heads)
+        );
+        size.complain(
+            &distilbert::DIM,
+            format_args!("`dim` {dim} is no multiple of `n_heads` {n_heads}\n  hint: {hint}"),
+        );
+        return None;
+    }
+    Some(DistilBertSize {
+        n_layers: n_layers?,
+        dim,
+        n_heads,
+        hidden_dim: hidden_dim?,
+        max_position_embeddings: max_position_embeddings?,
+        dropout: dropout?,
+        attention_dropout: attention_dropout?,
+        seq_classif_dropout: seq_classif_dropout?,
+    })
+}
+
+fn split_of(section: &Section<'_>) -> Option<Split> {
+    let table = section.table(&train::SPLIT, "`[workload.split]`")?;
+    table.only(&[split::KEYS]);
+    let join = table.flag(&split::JOIN);
+    let train = table.optional_whole(&split::TRAIN);
+    let validation = table.whole(&split::VALIDATION);
+    let test = table.optional_whole(&split::TEST);
+    let seed = table.whole(&split::SEED);
+    Some(Split {
+        join: join?,
+        train: train?,
+        validation: validation?,
+        test: test?,
+        seed: u64::from(seed?),
+    })
+}
+
+fn kernel_task(section: &Section<'_>) -> Option<KernelTask> {
+    let kernel = section.name(&kernel::KERNEL);
+    let min_samples = section.whole(&kernel::MIN_SAMPLES);
+    let max_samples = section.whole(&kernel::MAX_SAMPLES);
+    let max_seconds = section.number(&kernel::MAX_SECONDS);
+    let (min_samples, max_samples) = (min_samples?, max_samples?);
+    if min_samples > max_samples {
+        section.complain(
+            &kernel::MIN_SAMPLES,
+            format_args!("`min_samples` {min_samples} is more than `max_samples` {max_samples}"),
+        );
+    }
+    Some(KernelTask {
+        kernel: kernel?,
+        min_samples,
+        max_samples,
+        max_seconds: max_seconds?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::Sink;
+
+    fn workload(text: &str, profile: Profile) -> Result<Workload, String> {
+        let sink = Sink::new("x.toml", text);
+        let table = toml::de::DeTable::parse(text).unwrap();
+        let read = read(&Section::root(&sink, table.get_ref()), profile);
+        sink.finish(read).map_err(|errors| errors.to_string())
+    }
+
+    const TRAIN: &str = "
+        name = 'w'
+        task = 'train'
+        model = 'distilbert'
+        dataset = 'reviews'
+        epochs = 3
+        learning_rate = 5e-5
+        split.validation = 10
+        profile.smoke.epochs = 1
+        profile.smoke.model_size.n_layers = 2
+        profile.smoke.split.test = 7
+    ";
+
+    #[test]
+    fn absent_keys_of_the_size_mean_the_published_base_model() {
+        let Task::Train(task) = workload(TRAIN, Profile::Full).unwrap().task else {
+            panic!()
+        };
+        assert_eq!(task.model, Model::Distilbert(DistilBertSize::BASE));
+    }
+
+    #[test]
+    fn a_profile_overrides_single_keys_of_nested_tables() {
+        let Task::Train(task) = workload(TRAIN, Profile::Smoke).unwrap().task else {
+            panic!()
+        };
+        assert_eq!(task.epochs, 1);
+        assert_eq!(
+            task.model,
+            Model::Distilbert(DistilBertSize {
+                n_layers: 2,
+                ..DistilBertSize::BASE
+            })
+        );
+        assert_eq!((task.split.validation, task.split.test), (10, Some(7)));
+    }
+
+    #[test]
+    fn a_head_count_that_does_not_divide_the_width_is_refused() {
+        let text = format!("{TRAIN}\nmodel_size = {{ dim = 100, n_heads = 12 }}");
+        let error = workload(&text, Profile::Full).unwrap_err();
+        assert!(
+            error.contains("`dim` 100 is no multiple of `n_heads` 12\n  hint: every head"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_profile_may_not_turn_a_workload_into_another() {
+        let error = workload(&format!("{TRAIN}\nprofile.full.task = 'kernel'"), Profile::Full).unwrap_err();
+        assert!(error.contains("unknown key `task`"), "{error}");
+        let error = workload(
+            &format!("{TRAIN}\nprofile.full.model = 'distilbert'"),
+            Profile::Full,
+        )
+        .unwrap_err();
+        assert!(error.contains("unknown key `model`"), "{error}");
+    }
+
+    #[test]
+    fn a_key_of_another_task_is_unknown() {
+        let error = workload(&format!("{TRAIN}\nmin_samples = 3"), Profile::Full).unwrap_err();
+        assert!(error.contains("unknown key `min_samples`"), "{error}");
+    }
+}

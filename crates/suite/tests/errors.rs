@@ -1,0 +1,199 @@
+//! What is wrong with a suite is said all at once, with file, line, column and the nearest valid names.
+
+use mantissa_suite::{load, parse};
+
+/// A sound suite, which every test spoils in its own way.
+const SOUND: &str = r#"title = "t"
+question = "q?"
+
+[[workload]]
+name = "reviews"
+task = "train"
+model = "distilbert"
+dataset = "reviews"
+epochs = 3
+learning_rate = 5e-5
+split = { validation = 10 }
+
+[axes]
+precision = ["32-true", "16-mixed"]
+batch = [12]
+"#;
+
+fn errors(text: &str) -> String {
+    parse("x", "suites/x.toml", text)
+        .expect_err("the suite is wrong")
+        .to_string()
+}
+
+/// The errors of the sound suite with `from` replaced by `to`.
+fn spoilt(from: &str, to: &str) -> String {
+    assert!(SOUND.contains(from), "nothing to spoil: {from}");
+    errors(&SOUND.replace(from, to))
+}
+
+#[test]
+fn the_suite_that_the_other_tests_spoil_is_sound() {
+    assert_eq!(parse("x", "suites/x.toml", SOUND).unwrap().name(), "x");
+}
+
+#[test]
+fn several_errors_of_one_file_are_reported_together_in_its_order() {
+    let text = SOUND
+        .replace("question", "qestion")
+        .replace("\"train\"", "\"trian\"")
+        .replace("precision =", "precison =")
+        .replace("[12]", "[0, 12.5, \"12\"]");
+    insta::assert_snapshot!(errors(&text), @r#"
+        suites/x.toml:1:1: missing key `question` in the suite
+          hint: it takes a text: the question that the suite answers
+        suites/x.toml:2:1: unknown key `qestion`
+          hint: did you mean `question`? valid: `title`, `question`, `analysis`, `references`, `timeout_minutes`, `axes`, `workload`, `expect`, `profile`
+        suites/x.toml:6:8: unknown task `trian`
+          hint: did you mean `train`? valid: `train`, `kernel`
+        suites/x.toml:14:1: unknown axis `precison`
+          hint: did you mean `precision`? valid: `precision`, `matmul`, `accumulate`, `batch`, `sequence`, `size`, `accumulator`, `attention`, `distribution`, `seed`, `optimizer`, `adam_eps`, `learning_rate_scaling`, `checkpointing`, `fusion`, `keep_f32`, `devices`, `backend`
+        suites/x.toml:15:10: axis `batch` takes a whole number of 1 or more, not `0`
+        suites/x.toml:15:13: axis `batch` takes a whole number of 1 or more, not `12.5`
+        suites/x.toml:15:19: axis `batch` takes a whole number of 1 or more, not `"12"`
+        "#);
+}
+
+#[test]
+fn an_unknown_value_is_answered_with_the_nearest_one() {
+    insta::assert_snapshot!(spoilt("16-mixed", "16-mxied"), @r#"
+        suites/x.toml:14:25: unknown precision `16-mxied`
+          hint: did you mean `16-mixed`? valid: `64-true`, `32-true`, `16-mixed`, `bf16-mixed`, `16-true`, `bf16-true`
+        "#);
+    insta::assert_snapshot!(spoilt("\"distilbert\"", "\"distillbert\""), @r#"
+        suites/x.toml:7:9: unknown model `distillbert`
+          hint: did you mean `distilbert`? valid: `distilbert`
+        "#);
+    insta::assert_snapshot!(spoilt("= \"reviews\"\nepochs", "= \"imdb\"\nepochs"), @r#"
+        suites/x.toml:8:11: unknown dataset `imdb`
+          hint: valid: `synthetic-reviews`, `reviews`
+        "#);
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_shown_with_what_its_key_takes() {
+    insta::assert_snapshot!(spoilt("epochs = 3", "epochs = 0"), @r#"
+        suites/x.toml:9:10: `epochs` takes a whole number of 1 or more, not `0`
+        "#);
+    insta::assert_snapshot!(spoilt("epochs = 3", "epochs = \"3\""), @r#"
+        suites/x.toml:9:10: `epochs` takes a whole number of 1 or more, not `"3"`
+        "#);
+    insta::assert_snapshot!(spoilt("5e-5", "-5e-5"), @r#"
+        suites/x.toml:10:17: `learning_rate` takes a number above 0, not `-5e-5`
+        "#);
+    insta::assert_snapshot!(spoilt("[12]", "12"), @r#"
+        suites/x.toml:15:9: axis `batch` takes a list of values, not `12`
+          hint: write `batch = [12]`
+        "#);
+    insta::assert_snapshot!(spoilt("split = { validation = 10 }", "split = 10"), @r#"
+        suites/x.toml:11:9: `split` takes a table, not `10`
+        "#);
+}
+
+#[test]
+fn a_missing_key_says_what_it_would_take() {
+    insta::assert_snapshot!(spoilt("epochs = 3\n", ""), @r#"
+        suites/x.toml:4:1: missing key `epochs` in `[[workload]]`
+          hint: it takes a whole number of 1 or more: passes over the training part
+        "#);
+    insta::assert_snapshot!(errors("title = 't'\nquestion = 'q?'\n"), @r#"
+        suites/x.toml:1:1: missing key `workload` in the suite
+          hint: it takes a list of tables: what is run (see *Workloads*)
+        "#);
+}
+
+#[test]
+fn axes_that_contradict_each_other_are_refused() {
+    insta::assert_snapshot!(spoilt("batch = [12]", "batch = [12, 12]"), @r#"
+        suites/x.toml:15:14: axis `batch` has the value `12` twice
+        "#);
+    insta::assert_snapshot!(spoilt("batch = [12]", "batch = [12]\n'batch+accumulate' = [[1, 2]]"), @r#"
+        suites/x.toml:16:1: axis `batch` is swept twice
+        "#);
+    insta::assert_snapshot!(spoilt("batch = [12]", "'batch+accumulate' = [[1, 2, 3], [4, 0]]"), @r#"
+        suites/x.toml:15:23: `batch+accumulate` takes lists of 2 values, not `[1, 2, 3]`
+        suites/x.toml:15:38: axis `accumulate` takes a whole number of 1 or more, not `0`
+        "#);
+    insta::assert_snapshot!(spoilt("batch = [12]", "batch = []"), @r#"
+        suites/x.toml:15:9: axis `batch` takes a list of values, not `[]`
+        "#);
+}
+
+#[test]
+fn an_axis_that_concerns_no_workload_of_the_suite_is_an_error() {
+    insta::assert_snapshot!(spoilt("batch = [12]", "size = [12]"), @r#"
+        suites/x.toml:15:1: axis `size` means nothing to task `train`
+          hint: it is one of task `kernel`
+        "#);
+}
+
+#[test]
+fn an_expectation_is_checked_like_the_rest() {
+    let expect = |body: &str| errors(&format!("{SOUND}[[expect]]\n{body}"));
+    insta::assert_snapshot!(expect("matching = { precision = '32-true' }"), @r#"
+        suites/x.toml:16:1: an expectation that states nothing
+          hint: give it `status`, `at_least` or `at_most`
+        "#);
+    insta::assert_snapshot!(expect("matching = { size = 3, seed = 4 }\nstatus = ['okay']"), @r#"
+        suites/x.toml:17:14: axis `size` means nothing to task `train`
+          hint: it is one of task `kernel`
+        suites/x.toml:17:24: an expectation holds for every `seed` alike
+        suites/x.toml:18:11: unknown status `okay`
+          hint: did you mean `ok`? valid: `ok`, `diverged`, `oom`, `failed`, `timeout`, `skipped`
+        "#);
+    insta::assert_snapshot!(expect("at_least = { accuracy = 0.5, test_accuracy = 'high' }"), @r#"
+        suites/x.toml:17:14: unknown metric `accuracy`
+          hint: did you mean `test_accuracy`? valid: `train_seconds`, `step_seconds`, `samples_per_second`, `tokens_per_second`, `load_seconds`, `warmup_seconds`, `first_token_seconds`, `decode_tokens_per_second`, `test_accuracy`, `validation_accuracy`, `train_accuracy`, `perplexity`, `final_loss`, `device_peak_bytes`, `process_peak_bytes`, `allocator_reserved_peak_bytes`, `allocator_in_use_peak_bytes`, `host_peak_bytes`, `energy_counter_joules`, `energy_integral_joules`, `flops_per_second`, `relative_error`, `max_ulp`, `skipped_steps`
+        suites/x.toml:17:46: `test_accuracy` takes a number, not `'high'`
+        "#);
+    insta::assert_snapshot!(expect("profiles = ['smok']\nstatus = []"), @r#"
+        suites/x.toml:17:13: unknown profile `smok`
+          hint: did you mean `smoke`? valid: `smoke`, `standard`, `full`
+        suites/x.toml:18:10: `status` takes a list of `ok`, `diverged`, `oom`, `failed`, `timeout`, `skipped`, not `[]`
+        "#);
+}
+
+#[test]
+fn a_wrong_profile_is_an_error_even_if_it_is_not_the_one_that_runs() {
+    let text = format!("{SOUND}[profile.fast]\n[profile.full.axes]\nbatch = ['x']\n");
+    insta::assert_snapshot!(errors(&text), @r#"
+        suites/x.toml:16:10: unknown profile `fast`
+          hint: valid: `smoke`, `standard`, `full`
+        suites/x.toml:18:10: axis `batch` takes a whole number of 1 or more, not `'x'`
+        "#);
+    insta::assert_snapshot!(spoilt("\n[axes]", "profile.standard.split.tset = 4\n[axes]"), @r#"
+        suites/x.toml:12:24: unknown key `tset`
+          hint: did you mean `test`? valid: `join`, `train`, `validation`, `test`, `seed`
+        "#);
+}
+
+#[test]
+fn a_workload_name_is_unique() {
+    let workload = SOUND.split("\n\n").nth(1).unwrap();
+    insta::assert_snapshot!(errors(&format!("{SOUND}\n{workload}\n")), @r#"
+        suites/x.toml:18:8: workload `reviews` is there twice
+          hint: names are unique in a suite
+        "#);
+}
+
+#[test]
+fn what_is_no_toml_is_reported_with_its_place_and_nothing_more() {
+    insta::assert_snapshot!(spoilt("epochs = 3", "epochs = \nepochs = 4"), @r#"
+        suites/x.toml:9:10: string values must be quoted, expected literal string
+        suites/x.toml:10:1: duplicate key
+        "#);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_an_error_without_a_position() {
+    let error = load("no/such/suite.toml".as_ref()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("no/such/suite.toml: cannot be read: "),
+        "{error}"
+    );
+}
