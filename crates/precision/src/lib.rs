@@ -1,1 +1,27 @@
-//! 
+//! The burn layer: what a precision setting does to every operation of a model.
+//!
+//! - [`PrecisionBackend`] adds the operations whose arithmetic must be controlled to a burn backend, and
+//!   [`autodiff`](burn::backend::Autodiff) carries them into the backward pass in the same precision.
+//! - [`Compute`] is autocast: one method for each class of operation, deciding the format it runs in.
+//! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] are the training step around it.
+
+mod autodiff;
+mod backend;
+mod compute;
+#[cfg(feature = "cubecl")]
+mod cube;
+pub mod device;
+mod flex;
+#[cfg(feature = "cubecl")]
+mod fusion;
+mod gradient;
+mod loss_scale;
+mod optimizer;
+mod parameter;
+
+pub use backend::{AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
+pub use compute::{Compute, dtype};
+pub use gradient::GradientSum;
+pub use loss_scale::{LossScaler, ScaleChange};
+pub use optimizer::{Optimizer, OptimizerSettings};
+pub use parameter::{ParameterSet, Tracked};

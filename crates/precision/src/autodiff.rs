@@ -1,0 +1,204 @@
+//! The controlled operations under automatic differentiation: each backward pass runs in the precision of its forward
+//! pass.
+
+use burn::{
+    backend::autodiff::{
+        Autodiff,
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind, binary, broadcast_shape, unary},
+    },
+    tensor::{FloatDType, Shape, TensorMetadata, backend::AutodiffBackend, ops::FloatTensor},
+};
+
+use crate::{
+    MatmulMode, Normalized,
+    backend::{LayerNormGradients, PrecisionBackend},
+};
+
+/// Operands that the other operand's gradient needs, their shapes, and the mode.
+type MatmulState<T> = (Option<T>, Option<T>, Shape, Shape, MatmulMode);
+
+#[derive(Debug)]
+struct Matmul;
+
+impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
+    type State = MatmulState<FloatTensor<B>>;
+
+    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (lhs, rhs, lhs_shape, rhs_shape, mode) = ops.state;
+        let matmul = |a, b| B::controlled_matmul(a, b, mode);
+        binary::<B, _, _>(
+            ops.parents,
+            ops.node,
+            grads,
+            |grad| {
+                let rhs = rhs.expect("kept when lhs is tracked");
+                broadcast_shape::<B>(matmul(grad, B::float_transpose(rhs)), &lhs_shape)
+            },
+            |grad| {
+                let lhs = lhs.expect("kept when rhs is tracked");
+                broadcast_shape::<B>(matmul(B::float_transpose(lhs), grad), &rhs_shape)
+            },
+        );
+    }
+}
+
+#[derive(Debug)]
+struct RoundTo;
+
+impl<B: PrecisionBackend> Backward<B, 1> for RoundTo {
+    type State = FloatDType;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let dtype = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| B::round_to(grad, dtype));
+    }
+}
+
+#[derive(Debug)]
+struct Softmax;
+
+impl<B: PrecisionBackend> Backward<B, 1> for Softmax {
+    type State = FloatTensor<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let output = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
+            B::softmax_last_backward(output, grad)
+        });
+    }
+}
+
+#[derive(Debug)]
+struct Gelu;
+
+impl<B: PrecisionBackend> Backward<B, 1> for Gelu {
+    type State = FloatTensor<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let input = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
+            B::gelu_exact_backward(input, grad)
+        });
+    }
+}
+
+#[derive(Debug)]
+struct LayerNorm;
+
+impl<B: PrecisionBackend> Backward<B, 3> for LayerNorm {
+    /// Input, scale, mean, inverse deviation.
+    type State = (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, FloatTensor<B>);
+
+    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let grad = grads.consume::<B>(&ops.node);
+        let (input, scale, mean, inverse_deviation) = ops.state;
+        let (input, scale, shift) = B::normalize_last_backward(input, scale, mean, inverse_deviation, grad);
+        for (parent, grad) in ops.parents.into_iter().zip([input, scale, shift]) {
+            if let Some(node) = parent {
+                grads.register::<B>(node.id, grad);
+            }
+        }
+    }
+}
+
+impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B, C> {
+    fn controlled_matmul(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        let (lhs_shape, rhs_shape) = (lhs.shape(), rhs.shape());
+        let keep_lhs = rhs.is_tracked().then(|| lhs.primitive.clone());
+        let keep_rhs = lhs.is_tracked().then(|| rhs.primitive.clone());
+        let output = B::controlled_matmul(lhs.primitive, rhs.primitive, mode);
+        match Matmul
+            .prepare::<C>([lhs.node, rhs.node])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => prep.finish((keep_lhs, keep_rhs, lhs_shape, rhs_shape, mode), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn round_to(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
+        let from = FloatDType::from(tensor.dtype());
+        let output = B::round_to(tensor.primitive, dtype);
+        match RoundTo.prepare::<C>([tensor.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(from, output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+        let output = B::softmax_last(tensor.primitive);
+        match Softmax.prepare::<C>([tensor.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(output.clone(), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn softmax_last_backward(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
+        unreachable!("second derivatives are never asked for")
+    }
+
+    fn gelu_exact(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        let output = B::gelu_exact(input.primitive.clone());
+        match Gelu.prepare::<C>([input.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(input.primitive, output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn gelu_exact_backward(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
+        unreachable!("second derivatives are never asked for")
+    }
+
+    fn normalize_last(
+        input: FloatTensor<Self>,
+        scale: FloatTensor<Self>,
+        shift: FloatTensor<Self>,
+        epsilon: f64,
+    ) -> Normalized<FloatTensor<Self>> {
+        let made = B::normalize_last(
+            input.primitive.clone(),
+            scale.primitive.clone(),
+            shift.primitive.clone(),
+            epsilon,
+        );
+        let (mean, inverse_deviation) = (made.mean, made.inverse_deviation);
+        let prepared = LayerNorm
+            .prepare::<C>([input.node, scale.node, shift.node])
+            .compute_bound()
+            .stateful();
+        let output = match prepared {
+            OpsKind::Tracked(prep) => {
+                let state = (
+                    input.primitive,
+                    scale.primitive,
+                    mean.clone(),
+                    inverse_deviation.clone(),
+                );
+                prep.finish(state, made.output)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(made.output),
+        };
+        Normalized {
+            output,
+            mean: <Self as AutodiffBackend>::from_inner(mean),
+            inverse_deviation: <Self as AutodiffBackend>::from_inner(inverse_deviation),
+        }
+    }
+
+    fn normalize_last_backward(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+    ) -> LayerNormGradients<FloatTensor<Self>> {
+        unreachable!("second derivatives are never asked for")
+    }
+}

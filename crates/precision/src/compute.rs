@@ -1,0 +1,164 @@
+//! Autocast by class of operation: which format each kind of operation runs in under a precision setting.
+//!
+//! | class | mixed settings | true settings |
+//! |---|---|---|
+//! | linear, attention products | half in, half out, f32 sums | the parameters' format |
+//! | GELU, ReLU, dropout | the format of their input | the parameters' format |
+//! | softmax, layer norm, loss | f32 | the parameters' format, f32 inside for halves |
+//! | additions | the wider of both | the parameters' format |
+//!
+//! These are the classes of `torch.amp`'s CUDA operation lists, as far as the models here use them.
+
+use burn::tensor::{DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation};
+use mantissa_core::{Accumulator, Format, MatmulPrecision, Precision, Setting};
+
+use crate::{MatmulMode, PrecisionBackend};
+
+/// burn's name for a format. TF32 lives in f32 words.
+pub const fn dtype(format: Format) -> DType {
+    match format {
+        Format::F64 => DType::F64,
+        Format::F32 | Format::Tf32 => DType::F32,
+        Format::Bf16 => DType::BF16,
+        Format::F16 => DType::F16,
+    }
+}
+
+/// Rounds a tensor to a dtype, to nearest even; nothing happens if it has it.
+pub(crate) fn round<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>, dtype: DType) -> Tensor<B, D> {
+    if tensor.dtype() == dtype {
+        return tensor;
+    }
+    let rounded = B::round_to(tensor.into_primitive().tensor(), FloatDType::from(dtype));
+    Tensor::from_primitive(TensorPrimitive::Float(rounded))
+}
+
+/// A precision setting as the operations of a model see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compute {
+    precision: Precision,
+    mode: MatmulMode,
+}
+
+impl Compute {
+    /// From the three axes that govern arithmetic.
+    pub fn new(precision: Precision, matmul: MatmulPrecision, accumulator: Accumulator) -> Self {
+        Self {
+            precision,
+            mode: MatmulMode {
+                precision: matmul,
+                accumulator,
+            },
+        }
+    }
+
+    /// From a setting.
+    pub fn of(setting: &Setting) -> Self {
+        Self::new(setting.precision(), setting.matmul(), setting.accumulator())
+    }
+
+    /// See [`Precision`].
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// Matrix product `[…, m, k] × […, k, n]` in the format of matmul-class operations.
+    pub fn matmul<B: PrecisionBackend, const D: usize>(
+        &self,
+        lhs: Tensor<B, D>,
+        rhs: Tensor<B, D>,
+    ) -> Tensor<B, D> {
+        let dtype = dtype(self.precision.compute());
+        let operand = |tensor: Tensor<B, D>| round(tensor, dtype).into_primitive().tensor();
+        let product = B::controlled_matmul(operand(lhs), operand(rhs), self.mode);
+        Tensor::from_primitive(TensorPrimitive::Float(product))
+    }
+
+    /// `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`, in the format of matmul-class operations.
+    pub fn linear<B: PrecisionBackend>(
+        &self,
+        input: Tensor<B, 2>,
+        weight: Tensor<B, 2>,
+        bias: Tensor<B, 1>,
+    ) -> Tensor<B, 2> {
+        let product = self.matmul(input, weight.transpose());
+        let bias = round(bias, product.dtype());
+        product + bias.unsqueeze()
+    }
+
+    /// Softmax over the last dimension.
+    pub fn softmax<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+        let input = self.to_parameters_format(input).into_primitive().tensor();
+        Tensor::from_primitive(TensorPrimitive::Float(B::softmax_last(input)))
+    }
+
+    /// Layer norm over the last dimension; `scale` and `shift` are `[n]`.
+    pub fn layer_norm<B: PrecisionBackend, const D: usize>(
+        &self,
+        input: Tensor<B, D>,
+        scale: Tensor<B, 1>,
+        shift: Tensor<B, 1>,
+        epsilon: f64,
+    ) -> Tensor<B, D> {
+        let made = B::normalize_last(
+            self.to_parameters_format(input).into_primitive().tensor(),
+            scale.into_primitive().tensor(),
+            shift.into_primitive().tensor(),
+            epsilon,
+        );
+        Tensor::from_primitive(TensorPrimitive::Float(made.output))
+    }
+
+    /// GELU with the exact error function.
+    pub fn gelu<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+        Tensor::from_primitive(TensorPrimitive::Float(B::gelu_exact(
+            input.into_primitive().tensor(),
+        )))
+    }
+
+    /// Zeroes a `share` of the elements at random and scales up the rest, in the format of its input. The mask is drawn
+    /// in f32 whatever the setting, so that settings with one seed drop the same elements.
+    pub fn dropout<B: PrecisionBackend, const D: usize>(
+        &self,
+        input: Tensor<B, D>,
+        share: f64,
+    ) -> Tensor<B, D> {
+        if share == 0.0 {
+            return input;
+        }
+        let keep = 1.0 - share;
+        let options = (&input.device(), DType::F32);
+        let mask = Tensor::<B, D>::random(input.shape(), Distribution::Bernoulli(keep), options);
+        let dtype = input.dtype();
+        input * round(mask, dtype).mul_scalar(1.0 / keep)
+    }
+
+    /// Sum in the wider format of both.
+    pub fn add<B: PrecisionBackend, const D: usize>(&self, a: Tensor<B, D>, b: Tensor<B, D>) -> Tensor<B, D> {
+        self.to_parameters_format(a) + self.to_parameters_format(b)
+    }
+
+    /// Summed cross-entropy of `logits` `[n, classes]` against `targets` `[n]`, in nats.
+    pub fn cross_entropy_sum<B: PrecisionBackend>(
+        &self,
+        logits: Tensor<B, 2>,
+        targets: Tensor<B, 1, Int>,
+    ) -> Tensor<B, 1> {
+        let logits = self.to_parameters_format(logits);
+        let format = logits.dtype();
+        let wide = match format {
+            DType::F16 | DType::BF16 => round(logits, DType::F32),
+            _ => logits,
+        };
+        let log_probabilities = round(activation::log_softmax(wide, 1), format);
+        log_probabilities.gather(1, targets.unsqueeze_dim(1)).sum().neg()
+    }
+
+    /// Halves that a mixed setting made are widened to the parameters' f32; under true settings nothing happens.
+    fn to_parameters_format<B: PrecisionBackend, const D: usize>(
+        &self,
+        tensor: Tensor<B, D>,
+    ) -> Tensor<B, D> {
+        round(tensor, dtype(self.precision.parameters()))
+    }
+}

@@ -1,0 +1,197 @@
+//! What this machine can execute, found out without waking a panic in the layers below.
+
+use burn::tensor::backend::{Backend as BurnBackend, DTypeUsage};
+use mantissa_core::{Backend, Format};
+
+use crate::compute::dtype;
+
+/// The CPU backend.
+pub type Flex = burn_flex::Flex;
+
+/// CUDA, each operation a kernel of its own.
+#[cfg(feature = "cuda")]
+pub type CudaPlain = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
+/// CUDA with kernel fusion.
+#[cfg(feature = "cuda")]
+pub type CudaFused = burn_cuda::Cuda;
+
+/// Vulkan, each operation a kernel of its own.
+#[cfg(feature = "vulkan")]
+pub type VulkanPlain = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u8>;
+/// Vulkan with kernel fusion.
+#[cfg(feature = "vulkan")]
+pub type VulkanFused = burn_fusion::Fusion<VulkanPlain>;
+
+/// How a device computes in a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    /// In hardware.
+    Native,
+    /// On values rounded to the format, in a wider one.
+    Emulated,
+    /// Not at all.
+    Absent,
+}
+
+impl Support {
+    /// The word in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Emulated => "emulated",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+/// Whether a backend can run here: `Err` holds one line that says what is missing.
+///
+/// # Errors
+/// The backend is not in this build, or the machine lacks its library or device.
+pub fn available(backend: Backend) -> Result<(), String> {
+    match backend {
+        Backend::Flex => Ok(()),
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => cuda::available(),
+        #[cfg(not(feature = "cuda"))]
+        Backend::Cuda => Err("this build has no `cuda` feature".into()),
+        #[cfg(feature = "vulkan")]
+        Backend::Vulkan => vulkan::available(),
+        #[cfg(not(feature = "vulkan"))]
+        Backend::Vulkan => Err("this build has no `vulkan` feature".into()),
+    }
+}
+
+/// Name of the first device of a backend. Call it only if [`available`] says so.
+pub fn device_name(backend: Backend) -> Option<String> {
+    match backend {
+        Backend::Flex => None,
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => cuda::name(),
+        #[cfg(feature = "vulkan")]
+        Backend::Vulkan => vulkan::name(),
+        #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
+        _ => None,
+    }
+}
+
+/// Matmul kernels that this process launched, each as `name (lhs × rhs → accumulator)`; empty on the CPU.
+pub fn launched_kernels() -> Vec<String> {
+    #[cfg(feature = "cubecl")]
+    return crate::cube::launched_kernels();
+    #[cfg(not(feature = "cubecl"))]
+    vec![]
+}
+
+/// How the first device of a backend computes in each format. Call it only if [`available`] says so.
+pub fn format_support(backend: Backend) -> Vec<(Format, Support)> {
+    let support = |format| match backend {
+        // The CPU multiplies f64 and f32; it stores the halves and computes on them widened.
+        Backend::Flex if matches!(format, Format::F64 | Format::F32) => Support::Native,
+        Backend::Flex => Support::Emulated,
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => on_device::<cubecl::cuda::CudaRuntime>(format),
+        #[cfg(feature = "vulkan")]
+        Backend::Vulkan => on_device::<cubecl::wgpu::WgpuRuntime>(format),
+        #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
+        _ => Support::Absent,
+    };
+    Format::ALL
+        .iter()
+        .map(|&format| (format, support(format)))
+        .collect()
+}
+
+/// Whether tensors of a format can be stored and computed with on a device.
+pub fn supports<B: BurnBackend>(format: Format, device: &B::Device) -> bool {
+    let usage = B::dtype_usage(device, dtype(format));
+    usage.contains(DTypeUsage::Storage) && usage.contains(DTypeUsage::Arithmetic)
+}
+
+#[cfg(feature = "cubecl")]
+fn on_device<R: burn_cubecl::CubeRuntime>(format: Format) -> Support {
+    use cubecl::ir::{ElemType, FloatKind};
+
+    let client = R::client(&Default::default());
+    let native = if format == Format::Tf32 {
+        // No device stores TF32: it exists inside matrix units only.
+        let tf32 = ElemType::Float(FloatKind::TF32).into();
+        let matmul = &client.properties().features.matmul;
+        matmul
+            .cmma
+            .iter()
+            .chain(&matmul.mma)
+            .any(|unit| unit.a_type == tf32)
+    } else {
+        supports::<burn_cubecl::CubeBackend<R, f32, i32, u8>>(format, &Default::default())
+    };
+    if native { Support::Native } else { Support::Absent }
+}
+
+#[cfg(feature = "cuda")]
+mod cuda {
+    use std::path::PathBuf;
+
+    /// burn's own `device_count` panics where a library is missing, so each is looked for first.
+    pub(super) fn available() -> Result<(), String> {
+        // SAFETY: both load a library by name and drop it again; nothing else of the process is touched.
+        #[expect(unsafe_code, reason = "cudarc marks its look for a library as unsafe")]
+        let (driver, compiler) = unsafe {
+            (
+                cudarc::driver::sys::is_culib_present(),
+                cudarc::nvrtc::sys::is_culib_present(),
+            )
+        };
+        if !driver {
+            return Err("the NVIDIA driver library (libcuda) is not there".into());
+        }
+        match cudarc::driver::CudaContext::device_count() {
+            Ok(0) => return Err("the NVIDIA driver reports no device".into()),
+            Ok(_) => {}
+            Err(error) => return Err(format!("the NVIDIA driver does not start: {error}")),
+        }
+        if !compiler {
+            return Err("the CUDA run-time compiler (libnvrtc) is not on the library path".into());
+        }
+        if !headers()
+            .iter()
+            .any(|path| path.join("include/cuda_fp16.h").exists())
+        {
+            return Err("the CUDA headers are not found: set `CUDA_PATH` to the toolkit".into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn name() -> Option<String> {
+        cudarc::driver::CudaContext::new(0).ok()?.name().ok()
+    }
+
+    /// Where the CUDA runtime of cubecl looks for headers.
+    fn headers() -> Vec<PathBuf> {
+        let fixed = ["/usr/local/cuda", "/opt/cuda"].map(PathBuf::from);
+        std::env::var_os("CUDA_PATH")
+            .map(PathBuf::from)
+            .into_iter()
+            .chain(fixed)
+            .collect()
+    }
+}
+
+#[cfg(feature = "vulkan")]
+mod vulkan {
+    use cubecl::{Runtime, wgpu::WgpuRuntime};
+
+    /// cubecl panics where no adapter answers; the panic is caught and its message kept off the terminal.
+    pub(super) fn available() -> Result<(), String> {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        let client = std::panic::catch_unwind(|| WgpuRuntime::client(&Default::default()));
+        std::panic::set_hook(hook);
+        client.map(drop).map_err(|_| "no Vulkan adapter answers".into())
+    }
+
+    pub(super) fn name() -> Option<String> {
+        let client = WgpuRuntime::client(&Default::default());
+        Some(WgpuRuntime::name(&client).to_owned())
+    }
+}

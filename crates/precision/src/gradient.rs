@@ -1,0 +1,74 @@
+//! The running sum of gradients over the micro-batches of one optimizer step.
+
+use burn::{
+    backend::Autodiff,
+    tensor::{DType, Tensor},
+};
+
+use crate::{PrecisionBackend, Tracked, compute::round};
+
+/// Sum of gradients, one vector a parameter.
+///
+/// Halves are summed in f32 (f64 stays f64): summing in the gradients' own half type, as burn's accumulator does,
+/// loses what small micro-batches add.
+#[derive(Debug, Clone)]
+pub struct GradientSum<B: PrecisionBackend> {
+    sums: Vec<Option<Tensor<B, 1>>>,
+}
+
+impl<B: PrecisionBackend> GradientSum<B> {
+    /// An empty sum over `parameters` tensors.
+    pub fn new(parameters: usize) -> Self {
+        Self {
+            sums: vec![None; parameters],
+        }
+    }
+
+    /// Runs the backward pass of `loss` and adds the gradients of the parameters it was computed from.
+    pub fn add(&mut self, loss: Tensor<Autodiff<B>, 1>, parameters: &Tracked<Autodiff<B>>) {
+        let mut grads = loss.backward();
+        for (sum, parameter) in self.sums.iter_mut().zip(parameters.values()) {
+            let Some(grad) = parameter.grad_remove(&mut grads) else {
+                continue;
+            };
+            let grad = match grad.dtype() {
+                DType::F16 | DType::BF16 => round(grad, DType::F32),
+                _ => grad,
+            };
+            *sum = Some(match sum.take() {
+                Some(sum) => sum + grad,
+                None => grad,
+            });
+        }
+    }
+
+    /// Divides by the loss scale.
+    pub fn unscale(&mut self, scale: f64) {
+        for sum in self.sums.iter_mut().flatten() {
+            *sum = sum.clone().mul_scalar(1.0 / scale);
+        }
+    }
+
+    /// Whether every element is finite, read from the device once: zero times a number is zero, and zero times what is
+    /// not finite is NaN, which no sum loses.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn all_finite(&self) -> Result<bool, String> {
+        let zeros = self
+            .sums
+            .iter()
+            .flatten()
+            .map(|sum| sum.clone().mul_scalar(0.0).sum());
+        let Some(total) = zeros.reduce(|a, b| a + b) else {
+            return Ok(true);
+        };
+        let data = total.try_into_data().map_err(|error| format!("{error:?}"))?;
+        Ok(data.iter::<f64>().all(f64::is_finite))
+    }
+
+    /// The sums in the order of the parameters; absent where no gradient arrived.
+    pub fn into_parts(self) -> Vec<Option<Tensor<B, 1>>> {
+        self.sums
+    }
+}

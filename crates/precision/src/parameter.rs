@@ -1,0 +1,145 @@
+//! A model's parameters: flat tensors under the names that checkpoints use.
+//!
+//! Every parameter is kept as a vector, so that optimizers, gradient sums and rounding know one shape only; a model
+//! reshapes where it uses them, which costs nothing.
+
+use burn::{
+    backend::Autodiff,
+    tensor::{Tensor, TensorData, backend::Backend},
+};
+use mantissa_core::Format;
+
+use crate::{
+    PrecisionBackend,
+    compute::{dtype, round},
+};
+
+/// Named parameters on a device, in order.
+#[derive(Debug, Clone)]
+pub struct ParameterSet<B: Backend> {
+    entries: Vec<Entry<B>>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry<B: Backend> {
+    name: String,
+    shape: Vec<usize>,
+    value: Tensor<B, 1>,
+}
+
+impl<B: PrecisionBackend> ParameterSet<B> {
+    /// Puts `(name, shape, values)` on a device, rounded to `format`. Values are in row-major order.
+    pub fn new(
+        parts: impl IntoIterator<Item = (String, Vec<usize>, Vec<f32>)>,
+        format: Format,
+        device: &B::Device,
+    ) -> Self {
+        let entries = parts
+            .into_iter()
+            .map(|(name, shape, values)| {
+                let data = TensorData::new(values, [shape.iter().product::<usize>()]);
+                let value = Tensor::from_data(data, (device, burn::tensor::DType::F32));
+                Entry {
+                    name,
+                    shape,
+                    value: round(value, dtype(format)),
+                }
+            })
+            .collect();
+        Self { entries }
+    }
+
+    /// Number of parameters, biases and embeddings included.
+    pub fn count(&self) -> usize {
+        self.entries
+            .iter()
+            .map(|entry| entry.shape.iter().product::<usize>())
+            .sum()
+    }
+
+    /// Number of tensors.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor<B, 1>)> {
+        self.entries
+            .iter()
+            .map(|entry| (entry.name.as_str(), &entry.value))
+    }
+
+    /// The parameters as leaves of a fresh graph.
+    pub fn track(&self) -> Tracked<Autodiff<B>> {
+        let leaf = |entry: &Entry<B>| Entry {
+            name: entry.name.clone(),
+            shape: entry.shape.clone(),
+            value: Tensor::<Autodiff<B>, 1>::from_inner(entry.value.clone()).require_grad(),
+        };
+        Tracked {
+            entries: self.entries.iter().map(leaf).collect(),
+        }
+    }
+
+    /// The parameters without a graph, for inference.
+    pub fn freeze(&self) -> Tracked<B> {
+        Tracked {
+            entries: self.entries.clone(),
+        }
+    }
+
+    /// Replaces each value by what `update(index, value)` makes of it.
+    pub(crate) fn update(&mut self, mut update: impl FnMut(usize, Tensor<B, 1>) -> Tensor<B, 1>) {
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            let value = entry.value.clone();
+            entry.value = update(index, value);
+        }
+    }
+}
+
+/// Parameters as a forward pass sees them.
+#[derive(Debug, Clone)]
+pub struct Tracked<B: Backend> {
+    entries: Vec<Entry<B>>,
+}
+
+impl<B: Backend> Tracked<B> {
+    fn entry(&self, name: &str) -> &Entry<B> {
+        self.entries
+            .iter()
+            .find(|entry| entry.name == name)
+            .unwrap_or_else(|| panic!("no parameter `{name}`"))
+    }
+
+    /// The parameter of this name as a vector.
+    ///
+    /// # Panics
+    /// If there is none: models name their own parameters.
+    pub fn vector(&self, name: &str) -> Tensor<B, 1> {
+        self.entry(name).value.clone()
+    }
+
+    /// The parameter of this name as a matrix.
+    ///
+    /// # Panics
+    /// If there is none, or it is no matrix.
+    pub fn matrix(&self, name: &str) -> Tensor<B, 2> {
+        let entry = self.entry(name);
+        let shape: [usize; 2] = entry
+            .shape
+            .as_slice()
+            .try_into()
+            .unwrap_or_else(|_| panic!("parameter `{name}` is no matrix"));
+        entry.value.clone().reshape(shape)
+    }
+
+    /// Values in order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Tensor<B, 1>> {
+        self.entries.iter().map(|entry| &entry.value)
+    }
+}
