@@ -2,6 +2,15 @@
 //!
 //! [`run`] takes one cell and gives back what was measured; summaries are made from that elsewhere.
 
+pub mod backend;
+pub mod data;
+mod kernel;
+mod models;
 mod outcome;
+mod train;
+mod weights;
 
-pub use outcome::{AllocatorBytes, Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError};
+pub use backend::run;
+pub use outcome::{
+    AllocatorBytes, Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
+};

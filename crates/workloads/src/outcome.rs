@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use mantissa_core::{DataSource, Event, Executed, Samples};
+use mantissa_precision::PrecisionBackend;
 
 /// Where a workload finds what it reads.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
@@ -59,13 +60,29 @@ pub struct AllocatorBytes {
     pub in_use: u64,
 }
 
+/// What the backend's allocator holds.
+pub(crate) fn allocator<B: PrecisionBackend>(device: &B::Device) -> Option<AllocatorBytes> {
+    let usage = B::allocator_usage(device)?;
+    Some(AllocatorBytes {
+        reserved: usage.reserved,
+        in_use: usage.in_use,
+    })
+}
+
 /// `hits` of `n`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
     /// Examples that were right.
     pub hits: u64,
     /// Examples.
     pub n: u64,
+}
+
+impl Share {
+    /// Hits over `n`; NaN if there is nothing.
+    pub fn rate(self) -> f64 {
+        self.hits as f64 / self.n as f64
+    }
 }
 
 /// Everything a workload measured.

@@ -1,0 +1,181 @@
+//! Tokenised data sets on disk, named by the hash of everything that went into them.
+//!
+//! A file is a magic line, the BLAKE3 hash of the rest, and the rest: little-endian words of 32 bits, a length before
+//! every list. It is written under a name of its own and renamed, so that workers that start together can share the
+//! folder; a file that does not match its hash is as good as none.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use super::{DataError, Tokenized};
+
+/// Changes with the layout of the file, and with anything in tokenising that the key does not cover.
+const MAGIC: &[u8; 18] = b"mantissa tokens 1\n";
+
+/// What a cache file holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub train: Tokenized,
+    pub validation: Tokenized,
+    pub test: Tokenized,
+    pub classes: u32,
+    pub vocabulary_size: u32,
+}
+
+/// The name of the file for what `inputs` hash to.
+pub(super) fn file_in(folder: &Path, inputs: &blake3::Hash) -> PathBuf {
+    folder.join(format!("{}.tokens", &inputs.to_hex()[..32]))
+}
+
+/// Starts a hash of inputs; the version of this program is one of them.
+pub(super) fn hasher() -> blake3::Hasher {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(MAGIC).update(env!("CARGO_PKG_VERSION").as_bytes());
+    hasher
+}
+
+/// The entry in `file`; none if there is no such file or it is damaged.
+pub(super) fn load(file: &Path) -> Option<Entry> {
+    let bytes = fs::read(file).ok()?;
+    let (hash, payload) = bytes.strip_prefix(MAGIC)?.split_at_checked(blake3::OUT_LEN)?;
+    let intact = blake3::hash(payload).as_bytes() == hash;
+    intact.then(|| decode(payload)).flatten()
+}
+
+/// Writes `entry` to `file`, replacing what is there.
+pub(super) fn store(file: &Path, entry: &Entry) -> Result<(), DataError> {
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let folder = file.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(DataError::write(folder))?;
+    let payload = encode(entry);
+    let bytes = [MAGIC, blake3::hash(&payload).as_bytes().as_slice(), &payload].concat();
+    let own = format!("{}-{}.tmp", process::id(), WRITES.fetch_add(1, Ordering::Relaxed));
+    let temporary = file.with_extension(own);
+    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, file));
+    written.map_err(|source| {
+        let _ = fs::remove_file(&temporary); // the error that counts is the first
+        DataError::write(file)(source)
+    })
+}
+
+fn encode(entry: &Entry) -> Vec<u8> {
+    let mut words = vec![entry.classes, entry.vocabulary_size];
+    for part in [&entry.train, &entry.validation, &entry.test] {
+        words.extend([part.padding, part.len() as u32]);
+        words.extend_from_slice(&part.labels);
+        words.extend((0..part.len()).map(|index| part.ids(index).len() as u32));
+        words.extend_from_slice(&part.ids);
+    }
+    words.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+fn decode(payload: &[u8]) -> Option<Entry> {
+    let (words, rest) = payload.as_chunks::<4>();
+    let mut words = words.iter().map(|bytes| u32::from_le_bytes(*bytes));
+    let words = &mut words;
+    let (classes, vocabulary_size) = (words.next()?, words.next()?);
+    let mut part = || {
+        let (padding, examples) = (words.next()?, words.next()? as usize);
+        let labels = take(words, examples)?;
+        let mut end = 0;
+        let ends: Vec<usize> = take(words, examples)?
+            .into_iter()
+            .map(|length| {
+                end += length as usize;
+                end
+            })
+            .collect();
+        Some(Tokenized {
+            ids: take(words, end)?,
+            ends,
+            labels,
+            padding,
+        })
+    };
+    let (train, validation, test) = (part()?, part()?, part()?);
+    let whole = rest.is_empty() && words.next().is_none();
+    whole.then_some(Entry {
+        train,
+        validation,
+        test,
+        classes,
+        vocabulary_size,
+    })
+}
+
+fn take(words: &mut impl ExactSizeIterator<Item = u32>, n: usize) -> Option<Vec<u32>> {
+    (words.len() >= n).then(|| words.take(n).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        let mut train = Tokenized::new(0);
+        train.push(&[2, 70_000, 3], 1);
+        train.push(&[2, 3], 0);
+        let mut test = Tokenized::new(0);
+        test.push(&[2, 8, 9, 3], 2);
+        Entry {
+            train,
+            validation: Tokenized::new(0),
+            test,
+            classes: 3,
+            vocabulary_size: 70_001,
+        }
+    }
+
+    fn stored() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file_in(&folder.path().join("new"), &hasher().finalize());
+        store(&file, &entry()).unwrap();
+        (folder, file)
+    }
+
+    #[test]
+    fn an_entry_comes_back_as_it_was_and_leaves_no_temporary_file() {
+        let (_folder, file) = stored();
+        assert_eq!(load(&file), Some(entry()));
+        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_is_noticed() {
+        let (_folder, file) = stored();
+        let whole = fs::read(&file).unwrap();
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            fs::write(&file, damaged).unwrap();
+            assert_eq!(load(&file), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_file_cut_off_anywhere_is_noticed() {
+        let (_folder, file) = stored();
+        let whole = fs::read(&file).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&file, &whole[..length]).unwrap();
+            assert_eq!(load(&file), None, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn writers_at_the_same_time_do_not_disturb_each_other_or_a_reader() {
+        let (_folder, file) = stored();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50).for_each(|_| store(&file, &entry()).unwrap()));
+            }
+            for _ in 0..200 {
+                assert_eq!(load(&file), Some(entry()));
+            }
+        });
+    }
+}

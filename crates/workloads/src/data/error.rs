@@ -1,0 +1,192 @@
+//! What can be wrong with data.
+
+use std::{io, path::PathBuf};
+
+/// Why there is no data set.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// A file or folder could not be read or written.
+    #[error("cannot {verb} `{}`: {source}", path.display())]
+    Io {
+        /// `read` or `write`.
+        verb: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line of a file is wrong.
+    #[error("{}:{line}: {problem}", file.display())]
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// Line of the file, from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: LineProblem,
+    },
+    /// Nothing there that can be read as a data set.
+    #[error(
+        "no data set in `{}`: {reason}\n  hint: give a `.tsv` or `.csv` file (also `.gz`), a folder with a `*train*` \
+         and a `*test*` one, or an aclImdb folder",
+        path.display()
+    )]
+    NoDataSet {
+        /// What was given.
+        path: PathBuf,
+        /// What is missing or in doubt.
+        reason: String,
+    },
+    /// Labelled data was asked for and no path given.
+    #[error("no data given\n  hint: name a file or a folder with `--data` or `MANTISSA_DATA`")]
+    NoPath,
+    /// A split asks for more than there is.
+    #[error(
+        "the split asks for {asked} {what} examples, the data has {available}\n  hint: lower the split's sizes or give more data"
+    )]
+    TooFew {
+        /// Which part.
+        what: &'static str,
+        /// Examples asked for; at least 1 in training and test parts.
+        asked: u64,
+        /// Examples there.
+        available: u64,
+    },
+    /// A split that cuts train and test from one heap says the size of neither.
+    #[error(
+        "the split gives neither `train` nor `test`, and the data has no test part of its own\n  hint: set `train` or `test`"
+    )]
+    OpenSplit,
+    /// The training part holds fewer than two labels.
+    #[error(
+        "all {examples} training examples have the label `{label}`\n  hint: a classifier needs two labels or more"
+    )]
+    OneLabel {
+        /// Size of the training part.
+        examples: usize,
+        /// Their label.
+        label: String,
+    },
+    /// A vocabulary lacks tokens that every example needs.
+    #[error("the vocabulary `{}` lacks {}\n  hint: one token a line, as in the `vocab.txt` of bert-base-uncased", path.display(), backticked(missing))]
+    Vocabulary {
+        /// The file.
+        path: PathBuf,
+        /// The tokens.
+        missing: Vec<&'static str>,
+    },
+    /// A sequence too short for the tokens that every example has.
+    #[error(
+        "a sequence of {given} tokens has no room for text\n  hint: `[CLS]` and `[SEP]` take two; give {least} or more"
+    )]
+    Sequence {
+        /// Tokens asked for.
+        given: u32,
+        /// Fewest that make sense.
+        least: u32,
+    },
+    /// The tokenizer refused a text.
+    #[error("the tokenizer failed: {0}")]
+    Tokenizer(String),
+}
+
+/// What is wrong with a line.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineProblem {
+    /// Bytes that are no text.
+    #[error("not UTF-8\n  hint: convert the file, e.g. `iconv -f latin1 -t utf-8`")]
+    NotUtf8,
+    /// The compressed stream ends in this line.
+    #[error(
+        "the compressed file is cut off or damaged here: {0}\n  hint: fetch it again; `gzip -t` tells whether it is whole"
+    )]
+    Compression(String),
+    /// The file has no rows.
+    #[error("no rows")]
+    NoRows,
+    /// No column for the label or the text.
+    #[error("no column for the {what}\n  hint: {hint}")]
+    MissingColumn {
+        /// `label` or `text`.
+        what: &'static str,
+        /// What would be understood.
+        hint: &'static str,
+    },
+    /// Another number of columns than the first line has.
+    #[error("{found} columns, the first line has {expected}")]
+    Columns {
+        /// In this line.
+        found: usize,
+        /// In the first.
+        expected: usize,
+    },
+    /// A quoted field that starts in this record is never closed.
+    #[error(
+        "a quoted field starts here and is never closed\n  hint: the file is cut off, or a quote inside quotes is not doubled"
+    )]
+    OpenQuote,
+    /// Whatever else the CSV reader objects to.
+    #[error("{0}")]
+    Csv(String),
+    /// Nothing in the label's column.
+    #[error("empty label")]
+    EmptyLabel,
+    /// Far too long for a name: the columns are mixed up.
+    #[error(
+        "a label of {bytes} bytes\n  hint: without a header line naming `label` and `text`, the first column is the label and the last the text"
+    )]
+    LongLabel {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Nothing in the text's column.
+    #[error("empty text")]
+    EmptyText,
+    /// A label that the training part does not have.
+    #[error(
+        "unknown label `{label}`\n  hint: the training part has {}",
+        backticked(known)
+    )]
+    UnknownLabel {
+        /// The label.
+        label: String,
+        /// Those of the training part.
+        known: Vec<String>,
+    },
+}
+
+impl LineProblem {
+    pub(super) fn at(self, file: &std::path::Path, line: u64) -> DataError {
+        DataError::Line {
+            file: file.to_owned(),
+            line,
+            problem: self,
+        }
+    }
+}
+
+impl DataError {
+    pub(super) fn read(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            verb: "read",
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(super) fn write(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            verb: "write",
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+fn backticked<S: AsRef<str>>(names: &[S]) -> String {
+    names
+        .iter()
+        .map(|name| format!("`{}`", name.as_ref()))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

@@ -1,0 +1,160 @@
+//! The layout of aclImdb (Maas et al., 2011): `train/pos/0_9.txt`, `train/neg/…`, `test/pos/…`: a folder a label, a file
+//! a text.
+
+use std::{fs, path::Path, sync::Arc};
+
+use super::{
+    DataError,
+    examples::{Part, Row},
+    source::{DataFile, Kind, utf8},
+};
+
+/// aclImdb keeps 50,000 unlabelled reviews beside the labelled ones.
+const UNLABELLED: &str = "unsup";
+
+/// The folders that hold parts.
+const PARTS: [(&str, Part); 4] = [
+    ("train", Part::Train),
+    ("dev", Part::Validation),
+    ("valid", Part::Validation),
+    ("test", Part::Test),
+];
+
+/// Whether `folder` has this layout.
+pub(super) fn is_one(folder: &Path) -> bool {
+    folder.join("train").is_dir()
+}
+
+/// Its files, by part, label and file name.
+pub(super) fn find(folder: &Path) -> Result<Vec<DataFile>, DataError> {
+    let mut files = vec![];
+    for (name, part) in PARTS {
+        let folder = folder.join(name);
+        if !folder.is_dir() {
+            continue;
+        }
+        let before = files.len();
+        for (label, path) in entries(&folder)? {
+            if label != UNLABELLED && path.is_dir() {
+                let texts = entries(&path)?
+                    .into_iter()
+                    .filter(|(name, _)| name.ends_with(".txt"));
+                files.extend(texts.map(|(_, path)| DataFile {
+                    part,
+                    path,
+                    kind: Kind::Text { label: label.clone() },
+                }));
+            }
+        }
+        if files.len() == before {
+            let reason = "no `.txt` files in folders named by label, such as `pos` and `neg`".to_owned();
+            return Err(DataError::NoDataSet { path: folder, reason });
+        }
+    }
+    Ok(files)
+}
+
+/// What a folder holds, sorted by name: the order in which systems list it differs.
+pub(super) fn entries(folder: &Path) -> Result<Vec<(String, std::path::PathBuf)>, DataError> {
+    let mut entries = vec![];
+    for entry in fs::read_dir(folder).map_err(DataError::read(folder))? {
+        let entry = entry.map_err(DataError::read(folder))?;
+        entries.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
+    }
+    entries.sort();
+    Ok(entries)
+}
+
+/// The one row of a file of this layout.
+pub(super) fn row(part: Part, label: &str, bytes: &[u8], file: &Path) -> Result<Row, DataError> {
+    let file: Arc<Path> = file.into();
+    Row::new(
+        part,
+        label,
+        utf8(bytes, &file)?.trim_end_matches(['\r', '\n']),
+        &file,
+        1,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::source::Source;
+
+    fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        folder
+    }
+
+    const FILES: [(&str, &[u8]); 9] = [
+        ("train/pos/1_9.txt", b"good\n"),
+        ("train/pos/0_10.txt", b"great<br />"),
+        ("train/neg/0_1.txt", b"bad"),
+        ("train/unsup/0_0.txt", b"who knows"),
+        ("train/labeledBow.feat", b"9 0:1"),
+        ("train/pos/notes.md", b"not a review"),
+        ("test/neg/0_2.txt", b"dull"),
+        ("test/pos/0_7.txt", b"fine"),
+        ("README", b"Large Movie Review Dataset"),
+    ];
+
+    #[test]
+    fn reviews_come_in_the_order_of_label_and_file_name() {
+        let folder = folder(&FILES);
+        let parts = Source::read(folder.path()).unwrap().parse().unwrap();
+        let texts = |examples: &[crate::data::Example]| -> Vec<(u32, String)> {
+            examples
+                .iter()
+                .map(|example| (example.label, example.text.clone()))
+                .collect()
+        };
+        let expected =
+            [(0, "bad"), (1, "great<br />"), (1, "good")].map(|(label, text)| (label, text.to_owned()));
+        assert_eq!(texts(&parts.train), expected);
+        assert_eq!(
+            texts(&parts.test.unwrap()),
+            [(0, "dull".to_owned()), (1, "fine".to_owned())]
+        );
+        assert_eq!((parts.validation, parts.classes), (None, 2));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told_with_its_name() {
+        let wrong = |name: &'static str, bytes: &'static [u8]| {
+            let folder = folder(&[FILES.as_slice(), &[(name, bytes)]].concat());
+            let error = Source::read(folder.path())
+                .unwrap()
+                .parse()
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(&format!("{name}:")), "{error}");
+            error
+                .split_once(&format!("{name}:"))
+                .unwrap()
+                .1
+                .lines()
+                .next()
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(wrong("train/neg/7_1.txt", b" \n"), "1: empty text");
+        assert_eq!(wrong("test/neg/7_1.txt", b"one\ntwo \xff"), "2: not UTF-8");
+        assert_eq!(wrong("test/odd/7_1.txt", b"odd"), "1: unknown label `odd`");
+    }
+
+    #[test]
+    fn a_part_without_labelled_folders_is_an_error() {
+        let folder = folder(&[("train/a.txt", b"text"), ("test/pos/a.txt", b"text")]);
+        let error = Source::read(folder.path()).err().unwrap().to_string();
+        assert!(
+            error.contains("no `.txt` files in folders named by label"),
+            "{error}"
+        );
+    }
+}

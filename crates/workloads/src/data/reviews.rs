@@ -1,0 +1,414 @@
+//! From a dataset's name to token ids.
+
+use std::{fs, path::Path};
+
+use mantissa_core::{DataSource, DatasetKind, Split};
+
+use super::{
+    DataError, LabelledParts, Tokenized, cache,
+    source::Source,
+    split,
+    synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, synthetic_reviews},
+    tokenizer::Tokenizer,
+    vocabulary::Vocabulary,
+};
+
+/// A labelled data set, divided and tokenised.
+#[derive(Debug)]
+pub struct TextDataset {
+    /// For training.
+    pub train: Tokenized,
+    /// For validation; may be empty.
+    pub validation: Tokenized,
+    /// For the test.
+    pub test: Tokenized,
+    /// Number of classes.
+    pub classes: u32,
+    /// Number of token ids.
+    pub vocabulary_size: u32,
+    /// Where it came from.
+    pub source: DataSource,
+}
+
+/// Labelled text before it is divided.
+enum Corpus {
+    Files(Source),
+    Synthetic(LabelledParts),
+}
+
+/// Loads the data set `kind`, divided by `split`, at most `sequence` tokens an example.
+///
+/// `data` is an aclImdb folder, a TSV or CSV file (also gzipped), or a folder with a training and a test file;
+/// synthetic reviews need none. `vocabulary` is a `vocab.txt`; without it, synthetic reviews have the words of their
+/// generator, other data the words of its training part. What was tokenised is kept in the folder `cache` and found
+/// again by the hash of the contents; damaged files there are made anew.
+///
+/// # Errors
+/// Whatever is wrong with the files, with file and line; a split that the data cannot fill.
+pub fn load_reviews(
+    kind: DatasetKind,
+    split: &Split,
+    sequence: u32,
+    data: Option<&Path>,
+    vocabulary: Option<&Path>,
+    cache: &Path,
+) -> Result<TextDataset, DataError> {
+    let (corpus, source, split) = match kind {
+        DatasetKind::SyntheticReviews => {
+            let split = Split {
+                train: split.train.or(Some(DEFAULT_TRAIN)),
+                test: split.test.or(Some(DEFAULT_TEST)),
+                ..split.clone()
+            };
+            let (parts, hash) = synthetic(&split);
+            let name = format!("synthetic reviews, seed {}", split.seed);
+            (
+                Corpus::Synthetic(parts),
+                DataSource {
+                    name,
+                    hash,
+                    synthetic: true,
+                },
+                split,
+            )
+        }
+        DatasetKind::Reviews => {
+            let files = Source::read(data.ok_or(DataError::NoPath)?)?;
+            let source = DataSource {
+                name: files.name.clone(),
+                hash: short(files.hash()),
+                synthetic: false,
+            };
+            (Corpus::Files(files), source, split.clone())
+        }
+    };
+    let vocabulary = match (vocabulary, &corpus) {
+        (Some(path), _) => {
+            let bytes = fs::read(path).map_err(DataError::read(path))?;
+            Some(Vocabulary::from_file(&bytes, path)?)
+        }
+        (None, Corpus::Synthetic(_)) => Some(Vocabulary::synthetic()),
+        (None, Corpus::Files(_)) => None,
+    };
+
+    let file = cache::file_in(cache, &inputs(&source, vocabulary.as_ref(), &split, sequence));
+    let entry = match cache::load(&file) {
+        Some(entry) => entry,
+        None => {
+            let entry = tokenise(corpus, vocabulary, &split, sequence)?;
+            cache::store(&file, &entry)?;
+            entry
+        }
+    };
+    let cache::Entry {
+        train,
+        validation,
+        test,
+        classes,
+        vocabulary_size,
+    } = entry;
+    Ok(TextDataset {
+        train,
+        validation,
+        test,
+        classes,
+        vocabulary_size,
+        source,
+    })
+}
+
+/// As many synthetic reviews as the split asks for, and their hash.
+fn synthetic(split: &Split) -> (LabelledParts, String) {
+    let (train, test) = (
+        split.train.unwrap_or(DEFAULT_TRAIN),
+        split.test.unwrap_or(DEFAULT_TEST),
+    );
+    let training = train as usize + split.validation as usize;
+    let mut reviews = synthetic_reviews(split.seed, training + test as usize);
+    let mut hasher = blake3::Hasher::new();
+    for review in &reviews {
+        hasher.update(format!("{}\t{}\n", review.label, review.text).as_bytes());
+    }
+    let test = reviews.split_off(training);
+    let parts = LabelledParts {
+        train: reviews,
+        validation: None,
+        test: Some(test),
+        classes: 2,
+    };
+    (parts, short(hasher.finalize()))
+}
+
+/// The first 16 hex digits, as records have them.
+fn short(hash: blake3::Hash) -> String {
+    hash.to_hex()[..16].to_owned()
+}
+
+/// Hash of all that decides what is in a data set.
+fn inputs(
+    source: &DataSource,
+    vocabulary: Option<&Vocabulary>,
+    split: &Split,
+    sequence: u32,
+) -> blake3::Hash {
+    let vocabulary = vocabulary.map_or_else(|| "learned".to_owned(), |v| v.text());
+    let mut hasher = cache::hasher();
+    hasher.update(format!("{}\n{split:?}\n{sequence}\n{vocabulary}", source.hash).as_bytes());
+    hasher.finalize()
+}
+
+fn tokenise(
+    corpus: Corpus,
+    vocabulary: Option<Vocabulary>,
+    split: &Split,
+    sequence: u32,
+) -> Result<cache::Entry, DataError> {
+    let parts = match corpus {
+        Corpus::Files(files) => files.parse()?,
+        Corpus::Synthetic(parts) => parts,
+    };
+    let classes = parts.classes;
+    let divided = split::divide(parts, split)?;
+    let vocabulary = match vocabulary {
+        Some(vocabulary) => vocabulary,
+        None => Vocabulary::learn(&divided.train)?,
+    };
+    let tokenizer = Tokenizer::new(&vocabulary, sequence)?;
+    Ok(cache::Entry {
+        train: tokenizer.tokenize(&divided.train)?,
+        validation: tokenizer.tokenize(&divided.validation)?,
+        test: tokenizer.tokenize(&divided.test)?,
+        classes,
+        vocabulary_size: vocabulary.len(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn split(train: Option<u32>, validation: u32, test: Option<u32>) -> Split {
+        Split {
+            join: false,
+            train,
+            validation,
+            test,
+            seed: 1,
+        }
+    }
+
+    fn load(split: &Split, data: Option<&Path>, vocabulary: Option<&Path>, cache: &Path) -> TextDataset {
+        let kind = if data.is_some() {
+            DatasetKind::Reviews
+        } else {
+            DatasetKind::SyntheticReviews
+        };
+        load_reviews(kind, split, 32, data, vocabulary, cache).unwrap()
+    }
+
+    fn sizes(data: &TextDataset) -> [usize; 3] {
+        [data.train.len(), data.validation.len(), data.test.len()]
+    }
+
+    fn ones(part: &Tokenized) -> usize {
+        part.labels().iter().filter(|&&label| label == 1).count()
+    }
+
+    fn files_in(folder: &Path) -> Vec<PathBuf> {
+        fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect()
+    }
+
+    /// A folder with a small training and test file.
+    fn small() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = |n: usize| {
+            (0..n)
+                .map(|i| format!("{}\tthe film number {i}\n", i % 2))
+                .collect::<String>()
+        };
+        fs::write(folder.path().join("train.tsv"), rows(40)).unwrap();
+        fs::write(folder.path().join("test.tsv"), rows(10)).unwrap();
+        folder
+    }
+
+    #[test]
+    fn synthetic_reviews_are_as_many_as_the_split_asks_for_and_say_what_they_are() {
+        let cache = tempfile::tempdir().unwrap();
+        for join in [false, true] {
+            let split = Split {
+                join,
+                ..split(Some(70), 20, Some(30))
+            };
+            let data = load(&split, None, None, cache.path());
+            assert_eq!(sizes(&data), [70, 20, 30]);
+            assert!(data.source.synthetic);
+            assert_eq!(data.source.name, "synthetic reviews, seed 1");
+            assert_eq!(data.classes, 2);
+            assert!((400..800).contains(&data.vocabulary_size));
+        }
+        let open = load(&split(None, 0, None), None, None, cache.path());
+        assert_eq!(sizes(&open), [DEFAULT_TRAIN as usize, 0, DEFAULT_TEST as usize]);
+    }
+
+    #[test]
+    fn no_word_of_a_synthetic_review_is_unknown() {
+        let cache = tempfile::tempdir().unwrap();
+        let data = load(&split(Some(200), 0, Some(10)), None, None, cache.path());
+        const UNKNOWN: u32 = 1;
+        assert!((0..data.train.len()).all(|index| !data.train.ids(index).contains(&UNKNOWN)));
+    }
+
+    #[test]
+    fn what_was_tokenised_is_taken_from_the_cache_and_a_damaged_cache_is_made_anew() {
+        let (data, cache) = (small(), tempfile::tempdir().unwrap());
+        let load = || load(&split(None, 10, None), Some(data.path()), None, cache.path());
+        let first = load();
+        assert_eq!(sizes(&first), [30, 10, 10]);
+        assert_eq!(first.source.name, "train.tsv, test.tsv");
+        let [file] = &files_in(cache.path())[..] else {
+            panic!("one cache file")
+        };
+
+        let mut planted = cache::load(file).unwrap();
+        planted.test = Tokenized::new(0);
+        cache::store(file, &planted).unwrap();
+        assert_eq!(sizes(&load()), [30, 10, 0], "a whole file of the cache is used");
+
+        let mut bytes = fs::read(file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(file, bytes).unwrap();
+        assert_eq!(load().test, first.test, "a damaged one is not");
+        assert_eq!(cache::load(file).unwrap().test, first.test, "and is replaced");
+    }
+
+    #[test]
+    fn anything_that_changes_the_tokens_changes_the_cache_file() {
+        let (data, cache) = (small(), tempfile::tempdir().unwrap());
+        let vocabulary = data.path().join("vocab.txt");
+        fs::write(&vocabulary, "[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\nfilm").unwrap();
+        let count = |expected: usize| assert_eq!(files_in(cache.path()).len(), expected);
+        let base = split(None, 10, None);
+        let reviews = |split: &Split, sequence, vocabulary| {
+            load_reviews(
+                DatasetKind::Reviews,
+                split,
+                sequence,
+                Some(data.path()),
+                vocabulary,
+                cache.path(),
+            )
+            .unwrap()
+        };
+        reviews(&base, 32, None);
+        count(1);
+        reviews(&base, 16, None);
+        count(2);
+        reviews(
+            &Split {
+                seed: 2,
+                ..base.clone()
+            },
+            32,
+            None,
+        );
+        count(3);
+        assert_eq!(reviews(&base, 32, Some(&vocabulary)).vocabulary_size, 6);
+        count(4);
+        fs::write(&vocabulary, "[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\nthe").unwrap();
+        reviews(&base, 32, Some(&vocabulary));
+        count(5);
+        let before = reviews(&base, 32, None).source.hash;
+        fs::write(data.path().join("test.tsv"), "0\tanother film\n1\ta third film\n").unwrap();
+        assert_ne!(reviews(&base, 32, None).source.hash, before);
+        count(6);
+        reviews(&base, 32, None);
+        count(6);
+    }
+
+    #[test]
+    fn reviews_without_a_path_are_an_error_with_a_hint() {
+        let error = load_reviews(
+            DatasetKind::Reviews,
+            &split(None, 0, None),
+            32,
+            None,
+            None,
+            Path::new("unused"),
+        );
+        assert!(
+            error
+                .unwrap_err()
+                .to_string()
+                .starts_with("no data given\n  hint: ")
+        );
+    }
+
+    /// A part of the real data, which is not in the repository: under `MANTISSA_DATA`, or beside the checkout.
+    fn real(name: &str) -> Option<PathBuf> {
+        let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+        let places = std::env::var_os("MANTISSA_DATA")
+            .map(PathBuf::from)
+            .into_iter()
+            .chain([beside]);
+        let found = places.map(|place| place.join(name)).find(|path| path.exists());
+        if found.is_none() {
+            eprintln!("skipped: no `{name}` under `MANTISSA_DATA` or `../shared/data`");
+        }
+        found
+    }
+
+    #[test]
+    fn the_real_imdb_reviews_are_fifty_thousand_and_balanced() {
+        let Some(path) = real("imdb") else { return };
+        let parts = Source::read(&path).unwrap().parse().unwrap();
+        let test = parts.test.unwrap();
+        assert_eq!(
+            (parts.train.len(), parts.validation, test.len()),
+            (25_000, None, 25_000)
+        );
+        for part in [parts.train, test] {
+            assert_eq!(part.iter().filter(|example| example.label == 1).count(), 12_500);
+        }
+    }
+
+    #[test]
+    fn real_imdb_reviews_get_the_ids_that_the_python_package_gives_them() {
+        let (Some(imdb), Some(vocabulary)) = (real("imdb/imdb_train.tsv.gz"), real("bert_vocab/vocab.txt"))
+        else {
+            return;
+        };
+        let vocabulary = Vocabulary::from_file(&fs::read(&vocabulary).unwrap(), &vocabulary).unwrap();
+        assert_eq!(vocabulary.len(), 30_522);
+        let parts = Source::read(&imdb).unwrap().parse().unwrap();
+        let tokens = Tokenizer::new(&vocabulary, 512)
+            .unwrap()
+            .tokenize(&parts.train[..200])
+            .unwrap();
+        let (mut position, mut sum) = (0_u64, 0);
+        for &id in (0..tokens.len()).flat_map(|index| tokens.ids(index)) {
+            position += 1;
+            sum += position * u64::from(id);
+        }
+        // From `peers/tokenizer_golden.py` with the same files.
+        assert_eq!((position, sum), (54_012, 5_379_931_329_506));
+    }
+
+    #[test]
+    fn the_real_sst2_has_its_three_parts_and_windows_line_ends() {
+        let Some(path) = real("sst2") else { return };
+        let cache = tempfile::tempdir().unwrap();
+        let data = load(&split(None, 1_000, None), Some(&path), None, cache.path());
+        assert_eq!(sizes(&data), [67_349, 872, 1_821]);
+        assert_eq!(
+            [ones(&data.train), ones(&data.validation), ones(&data.test)],
+            [37_569, 444, 909]
+        );
+        assert_eq!(data.source.name, "train.tsv, dev.tsv, test.tsv");
+    }
+}

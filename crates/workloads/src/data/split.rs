@@ -1,0 +1,292 @@
+//! Dividing labelled data into training, validation and test parts.
+
+use mantissa_core::Split;
+use rand::seq::SliceRandom;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+use super::{DataError, Example, LabelledParts};
+
+/// The three parts of a split.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Divided {
+    pub train: Vec<Example>,
+    pub validation: Vec<Example>,
+    pub test: Vec<Example>,
+}
+
+/// Divides `parts` as `split` says. Every part is shuffled by the split's seed before it is cut, as files tend to be
+/// sorted by label.
+///
+/// Without `join`, given parts stay what they are: `train` and `test` are upper limits, a given validation part is
+/// used up to `validation`, and otherwise exactly `validation` examples are cut from the training part. With `join`,
+/// or where no test part was given, all examples are one heap from which exactly the sizes asked for are cut.
+pub(super) fn divide(parts: LabelledParts, split: &Split) -> Result<Divided, DataError> {
+    let LabelledParts {
+        mut train,
+        validation,
+        test,
+        ..
+    } = parts;
+    match (test, split.join) {
+        (Some(mut test), false) => {
+            shuffle(&mut train, split.seed, 0);
+            shuffle(&mut test, split.seed, 2);
+            let validation = match validation {
+                Some(mut given) => {
+                    shuffle(&mut given, split.seed, 1);
+                    given.truncate(split.validation as usize);
+                    given
+                }
+                None => cut(&mut train, split.validation, "validation")?,
+            };
+            train.truncate(split.train.map_or(usize::MAX, |n| n as usize));
+            test.truncate(split.test.map_or(usize::MAX, |n| n as usize));
+            at_least_one(Divided {
+                train,
+                validation,
+                test,
+            })
+        }
+        (test, _) => {
+            let mut heap = train;
+            heap.extend(validation.into_iter().chain(test).flatten());
+            shuffle(&mut heap, split.seed, 0);
+            cut_heap(heap, split)
+        }
+    }
+}
+
+fn cut_heap(mut heap: Vec<Example>, split: &Split) -> Result<Divided, DataError> {
+    let sizes = [split.train, Some(split.validation), split.test];
+    let asked: u64 = sizes.into_iter().flatten().map(u64::from).sum();
+    let available = heap.len() as u64;
+    if asked > available {
+        return Err(DataError::TooFew {
+            what: "training, validation and test",
+            asked,
+            available,
+        });
+    }
+    let test = match (split.train, split.test) {
+        (None, None) => return Err(DataError::OpenSplit),
+        (_, Some(test)) => test,
+        (Some(_), None) => (available - asked) as u32,
+    };
+    let test = cut(&mut heap, test, "test")?;
+    let validation = cut(&mut heap, split.validation, "validation")?;
+    heap.truncate(split.train.map_or(usize::MAX, |n| n as usize));
+    at_least_one(Divided {
+        train: heap,
+        validation,
+        test,
+    })
+}
+
+/// Takes `n` examples off the end.
+fn cut(from: &mut Vec<Example>, n: u32, what: &'static str) -> Result<Vec<Example>, DataError> {
+    let rest = from.len().checked_sub(n as usize).ok_or(DataError::TooFew {
+        what,
+        asked: n.into(),
+        available: from.len() as u64,
+    })?;
+    Ok(from.split_off(rest))
+}
+
+fn at_least_one(divided: Divided) -> Result<Divided, DataError> {
+    for (what, part) in [("training", &divided.train), ("test", &divided.test)] {
+        if part.is_empty() {
+            return Err(DataError::TooFew {
+                what,
+                asked: 1,
+                available: 0,
+            });
+        }
+    }
+    Ok(divided)
+}
+
+/// Parts have streams of their own, so that one part's size does not change another's order.
+fn shuffle(examples: &mut [Example], seed: u64, stream: u64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(stream);
+    examples.shuffle(&mut rng);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// `n` examples sorted by label, each with a text of its own.
+    fn sorted(name: &str, n: u32) -> Vec<Example> {
+        (0..n)
+            .map(|i| Example {
+                label: u32::from(i >= n / 2),
+                text: format!("{name} {i}"),
+            })
+            .collect()
+    }
+
+    fn parts(train: u32, validation: Option<u32>, test: Option<u32>) -> LabelledParts {
+        LabelledParts {
+            train: sorted("train", train),
+            validation: validation.map(|n| sorted("validation", n)),
+            test: test.map(|n| sorted("test", n)),
+            classes: 2,
+        }
+    }
+
+    fn split(join: bool, train: Option<u32>, validation: u32, test: Option<u32>) -> Split {
+        Split {
+            join,
+            train,
+            validation,
+            test,
+            seed: 1,
+        }
+    }
+
+    fn sizes(divided: &Divided) -> [usize; 3] {
+        [divided.train.len(), divided.validation.len(), divided.test.len()]
+    }
+
+    fn texts<'a>(examples: impl IntoIterator<Item = &'a Example>) -> BTreeSet<&'a str> {
+        examples
+            .into_iter()
+            .map(|example| example.text.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn a_joined_split_cuts_every_part_from_one_heap_without_overlap() {
+        let divided = divide(
+            parts(60, Some(10), Some(30)),
+            &split(true, Some(70), 10, Some(20)),
+        )
+        .unwrap();
+        assert_eq!(sizes(&divided), [70, 10, 20]);
+        let all = texts(
+            divided
+                .train
+                .iter()
+                .chain(&divided.validation)
+                .chain(&divided.test),
+        );
+        assert_eq!(all.len(), 100);
+        assert!(texts(&divided.test).iter().any(|text| text.starts_with("train")));
+    }
+
+    #[test]
+    fn a_joined_split_that_asks_for_more_than_there_is_states_both_numbers() {
+        let error = divide(parts(60, None, Some(30)), &split(true, Some(80), 5, Some(10))).unwrap_err();
+        let expected = "the split asks for 95 training, validation and test examples, the data has 90";
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+
+    #[test]
+    fn an_open_size_takes_what_is_left() {
+        let left =
+            |train, test| sizes(&divide(parts(60, None, Some(40)), &split(true, train, 10, test)).unwrap());
+        assert_eq!(left(None, Some(20)), [70, 10, 20]);
+        assert_eq!(left(Some(70), None), [70, 10, 20]);
+        let both = divide(parts(60, None, Some(40)), &split(true, None, 10, None));
+        assert!(matches!(both, Err(DataError::OpenSplit)));
+        let nothing = divide(parts(60, None, Some(40)), &split(true, Some(90), 10, None));
+        assert!(matches!(nothing, Err(DataError::TooFew { what: "test", .. })));
+    }
+
+    #[test]
+    fn given_parts_are_kept_and_validation_is_cut_from_training() {
+        let divided = divide(parts(60, None, Some(30)), &split(false, None, 10, None)).unwrap();
+        assert_eq!(sizes(&divided), [50, 10, 30]);
+        assert_eq!(texts(&divided.test), texts(&sorted("test", 30)));
+        let training = texts(divided.train.iter().chain(&divided.validation)).len();
+        assert_eq!(training, 60);
+        let error = divide(parts(60, None, Some(30)), &split(false, None, 61, None)).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("the split asks for 61 validation examples, the data has 60")
+        );
+        let error = divide(parts(60, None, Some(30)), &split(false, None, 60, None)).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("the split asks for 1 training examples, the data has 0")
+        );
+    }
+
+    #[test]
+    fn sizes_of_given_parts_are_upper_limits() {
+        let limited = divide(parts(60, None, Some(30)), &split(false, Some(20), 10, Some(5))).unwrap();
+        assert_eq!(sizes(&limited), [20, 10, 5]);
+        let ample = divide(
+            parts(60, None, Some(30)),
+            &split(false, Some(1000), 10, Some(1000)),
+        )
+        .unwrap();
+        assert_eq!(sizes(&ample), [50, 10, 30]);
+    }
+
+    #[test]
+    fn a_given_validation_part_is_used_up_to_the_size_asked_for() {
+        let cut = |n| divide(parts(60, Some(12), Some(30)), &split(false, None, n, None)).unwrap();
+        assert_eq!(sizes(&cut(10)), [60, 10, 30]);
+        assert_eq!(sizes(&cut(100)), [60, 12, 30]);
+        assert!(
+            texts(&cut(10).validation)
+                .iter()
+                .all(|text| text.starts_with("validation"))
+        );
+    }
+
+    #[test]
+    fn data_without_a_test_part_is_one_heap() {
+        let divided = divide(parts(100, None, None), &split(false, Some(60), 10, Some(20))).unwrap();
+        assert_eq!(sizes(&divided), [60, 10, 20]);
+        let more = divide(parts(100, None, None), &split(false, Some(90), 10, Some(20)));
+        assert!(matches!(
+            more,
+            Err(DataError::TooFew {
+                asked: 120,
+                available: 100,
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn data_sorted_by_label_is_shuffled_before_it_is_cut() {
+        for join in [false, true] {
+            let divided = divide(
+                parts(2000, None, Some(2000)),
+                &split(join, Some(200), 200, Some(200)),
+            )
+            .unwrap();
+            for part in [&divided.train, &divided.validation, &divided.test] {
+                let ones = part.iter().filter(|example| example.label == 1).count();
+                assert!((70..130).contains(&ones), "{ones} of 200 have label 1");
+            }
+        }
+    }
+
+    #[test]
+    fn the_seed_alone_decides_the_order() {
+        let order = |seed| {
+            let split = Split {
+                seed,
+                ..split(false, Some(8), 2, Some(5))
+            };
+            divide(parts(20, None, Some(9)), &split).unwrap()
+        };
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        // A golden value: the order must not change with the machine or with a dependency.
+        let texts: Vec<_> = order(1).train.into_iter().map(|example| example.text).collect();
+        assert_eq!(
+            texts.join(", "),
+            "train 15, train 8, train 5, train 2, train 7, train 13, train 11, train 18"
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! WordPiece as bert-base-uncased has it: lower case without accents, `[CLS] … [SEP]`, cut to the sequence.
+
+use rayon::prelude::*;
+use tokenizers::{
+    AddedToken, TokenizerImpl, decoders::wordpiece::WordPiece as Decoder, models::wordpiece::WordPiece,
+    normalizers::BertNormalizer, pre_tokenizers::bert::BertPreTokenizer, processors::bert::BertProcessing,
+    tokenizer::Model, utils::truncation::TruncationParams,
+};
+
+use super::{DataError, Example, Tokenized, vocabulary::Vocabulary};
+
+/// Fewest tokens of a sequence: `[CLS]`, one of the text, `[SEP]`.
+pub(super) const LEAST_SEQUENCE: u32 = 3;
+
+/// Turns texts into token ids.
+pub(super) struct Tokenizer {
+    inner: TokenizerImpl<WordPiece, BertNormalizer, BertPreTokenizer, BertProcessing, Decoder>,
+    sequence: usize,
+    padding: u32,
+}
+
+impl Tokenizer {
+    /// A tokenizer of this vocabulary that gives at most `sequence` tokens.
+    pub fn new(vocabulary: &Vocabulary, sequence: u32) -> Result<Self, DataError> {
+        if sequence < LEAST_SEQUENCE {
+            return Err(DataError::Sequence {
+                given: sequence,
+                least: LEAST_SEQUENCE,
+            });
+        }
+        let ids = WordPiece::read_bytes(vocabulary.text().as_bytes()).map_err(failed)?;
+        let model = WordPiece::builder().vocab(ids).build().map_err(failed)?;
+        let id = |token: &str| {
+            model
+                .token_to_id(token)
+                .expect("a vocabulary has the special tokens")
+        };
+        let special = |token: &str| (token.to_owned(), id(token));
+        let processing = BertProcessing::new(special("[SEP]"), special("[CLS]"));
+        let padding = id("[PAD]");
+
+        let mut inner = TokenizerImpl::new(model);
+        // The library's default is bert-base-uncased: clean_text, handle_chinese_chars, lowercase, and strip_accents
+        // because of lowercase.
+        inner.with_normalizer(Some(BertNormalizer::default()));
+        inner.with_pre_tokenizer(Some(BertPreTokenizer));
+        inner.with_post_processor(Some(processing));
+        // As in Hugging Face, a special token that stands in a text is that token.
+        inner.add_special_tokens(
+            &vocabulary
+                .special()
+                .map(|token| AddedToken::from(token, true))
+                .collect::<Vec<_>>(),
+        );
+        let truncation = TruncationParams {
+            max_length: sequence as usize,
+            ..Default::default()
+        };
+        inner.with_truncation(Some(truncation)).map_err(failed)?;
+        Ok(Self {
+            inner,
+            sequence: sequence as usize,
+            padding,
+        })
+    }
+
+    /// The ids of every example, in their order.
+    pub fn tokenize(&self, examples: &[Example]) -> Result<Tokenized, DataError> {
+        // One text at a time: a batch of encodings, with its offsets and token strings, is some fifty times the ids.
+        let ids = |example: &Example| -> Result<Vec<u32>, DataError> {
+            let text = beginning(&example.text, self.sequence);
+            let encoding = self.inner.encode_fast(text, true).map_err(failed)?;
+            Ok(encoding.get_ids().to_vec())
+        };
+        let all: Vec<_> = examples.par_iter().map(ids).collect::<Result<_, _>>()?;
+        let mut tokens = Tokenized::new(self.padding);
+        for (ids, example) in all.iter().zip(examples) {
+            tokens.push(ids, example.label);
+        }
+        Ok(tokens)
+    }
+}
+
+/// As much of a text as fills `sequence` tokens, so that the rest of a long review need not be normalised: a word with
+/// an ASCII letter or digit is a token or more.
+fn beginning(text: &str, sequence: usize) -> &str {
+    let is_token = |word: &&str| word.contains(|c: char| c.is_ascii_alphanumeric());
+    match text.split_whitespace().filter(is_token).nth(sequence) {
+        Some(word) => &text[..word.as_ptr().addr() - text.as_ptr().addr()],
+        None => text,
+    }
+}
+
+fn failed(error: tokenizers::Error) -> DataError {
+    DataError::Tokenizer(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[derive(serde::Deserialize)]
+    struct Golden {
+        sequence: u32,
+        vocabulary: Vec<String>,
+        cases: Vec<Case>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Case {
+        text: String,
+        ids: Vec<u32>,
+    }
+
+    fn vocabulary(tokens: &[String]) -> Vocabulary {
+        Vocabulary::from_file(tokens.join("\n").as_bytes(), Path::new("vocab.txt")).unwrap()
+    }
+
+    #[test]
+    fn tricky_sentences_get_the_ids_that_the_python_package_gives_them() {
+        let golden: Golden = serde_json::from_str(include_str!("golden/tokenizer.json")).unwrap();
+        let tokenizer = Tokenizer::new(&vocabulary(&golden.vocabulary), golden.sequence).unwrap();
+        for Case { text, ids } in golden.cases {
+            let tokens = tokenizer
+                .tokenize(&[Example {
+                    label: 0,
+                    text: text.clone(),
+                }])
+                .unwrap();
+            assert_eq!(tokens.ids(0), ids, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_to_the_sequence_and_still_ends_with_its_separator() {
+        let tokens = ["[UNK]", "[SEP]", "[CLS]", "[PAD]", "a", "b"].map(str::to_owned);
+        let tokenizer = Tokenizer::new(&vocabulary(&tokens), 4).unwrap();
+        let examples = ["a b a b a", "b"].map(|text| Example {
+            label: 1,
+            text: text.to_owned(),
+        });
+        let batch = tokenizer.tokenize(&examples).unwrap().batch(&[0, 1], 4);
+        assert_eq!(batch.ids, [2, 4, 5, 1, 2, 5, 1, 3]);
+        assert_eq!(batch.lengths, [4, 3]);
+    }
+
+    #[test]
+    fn a_long_text_is_normalised_no_further_than_the_sequence_needs() {
+        assert_eq!(beginning("one , – two three four", 2), "one , – two ");
+        assert_eq!(beginning("one two", 2), "one two");
+        assert_eq!(beginning("中 国 電 影", 2), "中 国 電 影");
+    }
+
+    #[test]
+    fn a_sequence_without_room_for_text_is_refused() {
+        let tokens = ["[UNK]", "[SEP]", "[CLS]", "[PAD]"].map(str::to_owned);
+        let error = Tokenizer::new(&vocabulary(&tokens), 2).err().unwrap();
+        assert!(
+            error
+                .to_string()
+                .starts_with("a sequence of 2 tokens has no room for text\n  hint: ")
+        );
+    }
+}

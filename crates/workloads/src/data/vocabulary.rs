@@ -1,0 +1,209 @@
+//! Where a tokenizer's vocabulary comes from: a file, the generator's words, or the words of the training part.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::Path,
+};
+
+use rayon::prelude::*;
+use tokenizers::{
+    NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
+    normalizers::BertNormalizer, pre_tokenizers::bert::BertPreTokenizer,
+};
+
+use super::{DataError, Example, grammar, source::utf8};
+
+/// Tokens that every vocabulary has.
+const REQUIRED: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
+/// A token that the models of Hugging Face have as well; a text that holds it means it.
+const MASK: &str = "[MASK]";
+/// Words of a learned vocabulary: 97.6 % of the running words of the 25,000 IMDb training reviews.
+const LEARNED_WORDS: usize = 16_384;
+/// A character of the training part that comes up less often has no piece of its own: rare scripts, stray signs.
+const LEAST_CHARACTER_COUNT: u64 = 10;
+
+/// Tokens by id.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Vocabulary {
+    tokens: Vec<String>,
+}
+
+impl Vocabulary {
+    /// Reads `vocab.txt`: one token a line, the id being the number of the line from 0.
+    pub fn from_file(bytes: &[u8], path: &Path) -> Result<Self, DataError> {
+        let tokens: Vec<String> = utf8(bytes, path)?
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect();
+        let missing: Vec<_> = REQUIRED
+            .into_iter()
+            .filter(|required| !tokens.iter().any(|token| token == required))
+            .collect();
+        if !missing.is_empty() {
+            return Err(DataError::Vocabulary {
+                path: path.to_owned(),
+                missing,
+            });
+        }
+        Ok(Self { tokens })
+    }
+
+    /// The words of the synthetic reviews, and the alphabet.
+    pub fn synthetic() -> Self {
+        let punctuation = [",", "."].map(str::to_owned);
+        Self::of_words(punctuation.into_iter().chain(grammar::words()), 'a'..='z')
+    }
+
+    /// The most frequent words of these examples, ties in alphabetical order, and the characters of all words, so that
+    /// few words are unknown.
+    ///
+    /// Not the work of `WordPieceTrainer`: its ids, and its ties between merges, follow the order of a hash map, so
+    /// nothing promises the same tokens on another machine.
+    pub fn learn(examples: &[Example]) -> Result<Self, DataError> {
+        let count = |mut counts: HashMap<String, u64>, example: &Example| {
+            for word in words(&example.text)? {
+                *counts.entry(word).or_default() += 1;
+            }
+            Ok(counts)
+        };
+        let join = |mut all: HashMap<String, u64>, some: HashMap<String, u64>| {
+            for (word, n) in some {
+                *all.entry(word).or_default() += n;
+            }
+            Ok(all)
+        };
+        let counts = examples
+            .par_iter()
+            .try_fold(HashMap::new, count)
+            .try_reduce(HashMap::new, join)?;
+
+        let mut characters: BTreeMap<char, u64> = BTreeMap::new();
+        for (word, n) in &counts {
+            for character in word.chars() {
+                *characters.entry(character).or_default() += n;
+            }
+        }
+        let mut words: Vec<_> = counts.into_iter().collect();
+        words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        words.truncate(LEARNED_WORDS);
+        let frequent = characters
+            .into_iter()
+            .filter(|(_, n)| *n >= LEAST_CHARACTER_COUNT);
+        Ok(Self::of_words(
+            words.into_iter().map(|(word, _)| word),
+            frequent.map(|(character, _)| character),
+        ))
+    }
+
+    /// Special tokens, words, then what is not among them of the characters, at the start of a word and inside it.
+    fn of_words(words: impl Iterator<Item = String>, characters: impl Iterator<Item = char>) -> Self {
+        let mut tokens: Vec<String> = REQUIRED
+            .into_iter()
+            .chain([MASK])
+            .map(str::to_owned)
+            .chain(words)
+            .collect();
+        let known: BTreeSet<String> = tokens.iter().cloned().collect();
+        let (start, inside): (Vec<_>, Vec<_>) = characters.map(|c| (c.to_string(), format!("##{c}"))).unzip();
+        tokens.extend(
+            start
+                .into_iter()
+                .chain(inside)
+                .filter(|piece| !known.contains(piece)),
+        );
+        Self { tokens }
+    }
+
+    /// Number of ids.
+    pub fn len(&self) -> u32 {
+        self.tokens.len() as u32
+    }
+
+    /// As a `vocab.txt` has it: a token a line. Of a token that is there twice, the last line is its id.
+    pub fn text(&self) -> String {
+        self.tokens.join("\n")
+    }
+
+    /// The special tokens that it has.
+    pub fn special(&self) -> impl Iterator<Item = &'static str> {
+        REQUIRED
+            .into_iter()
+            .chain([MASK])
+            .filter(|special| self.tokens.iter().any(|token| token == special))
+    }
+}
+
+/// The words of a text as the tokenizer sees them before it looks into the vocabulary.
+fn words(text: &str) -> Result<Vec<String>, DataError> {
+    let failed = |error: tokenizers::Error| DataError::Tokenizer(error.to_string());
+    let mut normalized = NormalizedString::from(text);
+    BertNormalizer::default()
+        .normalize(&mut normalized)
+        .map_err(failed)?;
+    let mut split = PreTokenizedString::from(normalized);
+    BertPreTokenizer.pre_tokenize(&mut split).map_err(failed)?;
+    let splits = split.get_splits(OffsetReferential::Normalized, OffsetType::Byte);
+    Ok(splits.into_iter().map(|(word, ..)| word.to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn examples(texts: &[&str]) -> Vec<Example> {
+        texts
+            .iter()
+            .map(|text| Example {
+                label: 0,
+                text: (*text).to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_file_without_special_tokens_is_refused_with_the_list_of_them() {
+        let error = Vocabulary::from_file(b"[PAD]\nthe\n[CLS]\n", Path::new("vocab.txt"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("the vocabulary `vocab.txt` lacks `[UNK]`, `[SEP]`\n  hint: "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn ids_are_line_numbers_from_zero_whatever_the_line_ends() {
+        let vocabulary =
+            Vocabulary::from_file(b"[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\nthe\r\n", Path::new("v")).unwrap();
+        assert_eq!(vocabulary.len(), 5);
+        assert_eq!(vocabulary.text(), "[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe");
+        assert_eq!(vocabulary.special().count(), 4);
+    }
+
+    #[test]
+    fn a_learned_vocabulary_ranks_words_by_frequency_and_ties_by_name() {
+        let learned = Vocabulary::learn(&examples(&["The film, the FILM", "a film", "café"])).unwrap();
+        let words = ["film", "the", ",", "a", "cafe"];
+        assert_eq!(
+            learned.tokens,
+            REQUIRED
+                .into_iter()
+                .chain([MASK])
+                .chain(words)
+                .collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_learned_vocabulary_has_pieces_of_frequent_characters() {
+        let learned = Vocabulary::learn(&examples(&["ab ".repeat(10).as_str(), "c"])).unwrap();
+        assert_eq!(learned.tokens[5..], ["ab", "c", "a", "b", "##a", "##b"]);
+    }
+
+    #[test]
+    fn the_synthetic_vocabulary_is_small_and_has_no_token_twice() {
+        let tokens = Vocabulary::synthetic().tokens;
+        assert_eq!(tokens.iter().collect::<BTreeSet<_>>().len(), tokens.len());
+        assert!((400..=800).contains(&tokens.len()), "{}", tokens.len());
+    }
+}

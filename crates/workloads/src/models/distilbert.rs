@@ -1,0 +1,218 @@
+//! DistilBERT for sequence classification (arXiv 1910.01108), the architecture of `distilbert-base-uncased`.
+//!
+//! Post-norm encoder blocks with learnt positions and exact GELU; the head reads the first token. Dropout sits where
+//! the reference has it: after the embeddings' norm, on the attention weights, after the feed-forward layer, and
+//! before the classifier.
+
+use burn::tensor::{Bool, Int, Tensor};
+use mantissa_core::DistilBertSize;
+use mantissa_precision::{Compute, PrecisionBackend, Tracked};
+
+use super::{Init, ParameterSpec};
+
+/// Epsilon of every layer norm, from the reference.
+const NORM_EPSILON: f64 = 1e-12;
+/// Standard deviation of initial weights, from the reference.
+const INIT_DEVIATION: f64 = 0.02;
+
+/// The model's shape.
+#[derive(Debug, Clone)]
+pub(crate) struct DistilBert {
+    size: DistilBertSize,
+    vocabulary: usize,
+    classes: usize,
+}
+
+/// A padded micro-batch.
+#[derive(Debug, Clone)]
+pub(crate) struct TextInput<B: PrecisionBackend> {
+    /// Token ids, `[n, sequence]`.
+    pub ids: Tensor<B, 2, Int>,
+    /// True where a token is padding, `[n, sequence]`.
+    pub padding: Tensor<B, 2, Bool>,
+}
+
+impl DistilBert {
+    pub(crate) fn new(size: DistilBertSize, vocabulary: u32, classes: u32) -> Self {
+        Self {
+            size,
+            vocabulary: vocabulary as usize,
+            classes: classes as usize,
+        }
+    }
+
+    /// Every parameter, in Hugging Face's names and order.
+    pub(crate) fn parameters(&self) -> Vec<ParameterSpec> {
+        let (dim, hidden) = (self.size.dim as usize, self.size.hidden_dim as usize);
+        let mut specs = vec![];
+        let mut add = |name: String, shape: &[usize], init| {
+            specs.push(ParameterSpec {
+                name,
+                shape: shape.to_vec(),
+                init,
+            });
+        };
+        let normal = Init::Normal(INIT_DEVIATION);
+        let embeddings = "distilbert.embeddings";
+        let words = Init::NormalZeroFirstRow(INIT_DEVIATION);
+        add(
+            format!("{embeddings}.word_embeddings.weight"),
+            &[self.vocabulary, dim],
+            words,
+        );
+        let positions = self.size.max_position_embeddings as usize;
+        add(
+            format!("{embeddings}.position_embeddings.weight"),
+            &[positions, dim],
+            normal,
+        );
+        add(format!("{embeddings}.LayerNorm.weight"), &[dim], Init::Ones);
+        add(format!("{embeddings}.LayerNorm.bias"), &[dim], Init::Zeros);
+        for layer in 0..self.size.n_layers {
+            let layer = layer_name(layer);
+            for part in ["q_lin", "k_lin", "v_lin", "out_lin"] {
+                add(format!("{layer}.attention.{part}.weight"), &[dim, dim], normal);
+                add(format!("{layer}.attention.{part}.bias"), &[dim], Init::Zeros);
+            }
+            add(format!("{layer}.sa_layer_norm.weight"), &[dim], Init::Ones);
+            add(format!("{layer}.sa_layer_norm.bias"), &[dim], Init::Zeros);
+            add(format!("{layer}.ffn.lin1.weight"), &[hidden, dim], normal);
+            add(format!("{layer}.ffn.lin1.bias"), &[hidden], Init::Zeros);
+            add(format!("{layer}.ffn.lin2.weight"), &[dim, hidden], normal);
+            add(format!("{layer}.ffn.lin2.bias"), &[dim], Init::Zeros);
+            add(format!("{layer}.output_layer_norm.weight"), &[dim], Init::Ones);
+            add(format!("{layer}.output_layer_norm.bias"), &[dim], Init::Zeros);
+        }
+        add("pre_classifier.weight".into(), &[dim, dim], normal);
+        add("pre_classifier.bias".into(), &[dim], Init::Zeros);
+        add("classifier.weight".into(), &[self.classes, dim], normal);
+        add("classifier.bias".into(), &[self.classes], Init::Zeros);
+        specs
+    }
+
+    /// Logits `[n, classes]`. Dropout is drawn from the backend's generator if `training`.
+    pub(crate) fn forward<B: PrecisionBackend>(
+        &self,
+        parameters: &Tracked<B>,
+        input: TextInput<B>,
+        compute: &Compute,
+        training: bool,
+    ) -> Tensor<B, 2> {
+        let pass = Pass {
+            size: &self.size,
+            parameters,
+            compute,
+            training,
+        };
+        let [n, sequence] = input.ids.dims();
+        let mut hidden = pass.embed(input.ids);
+        for layer in 0..self.size.n_layers {
+            hidden = pass.block(hidden, &layer_name(layer), &input.padding);
+        }
+        let first = hidden
+            .reshape([n, sequence, self.size.dim as usize])
+            .narrow(1, 0, 1)
+            .squeeze_dim(1);
+        let pooled = burn::tensor::activation::relu(pass.linear(first, "pre_classifier"));
+        pass.linear(pass.dropout(pooled, self.size.seq_classif_dropout), "classifier")
+    }
+}
+
+fn layer_name(layer: u32) -> String {
+    format!("distilbert.transformer.layer.{layer}")
+}
+
+/// One forward pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matrix product.
+struct Pass<'a, B: PrecisionBackend> {
+    size: &'a DistilBertSize,
+    parameters: &'a Tracked<B>,
+    compute: &'a Compute,
+    training: bool,
+}
+
+impl<B: PrecisionBackend> Pass<'_, B> {
+    fn embed(&self, ids: Tensor<B, 2, Int>) -> Tensor<B, 2> {
+        let [n, sequence] = ids.dims();
+        let dim = self.size.dim as usize;
+        let words = self
+            .parameters
+            .matrix("distilbert.embeddings.word_embeddings.weight");
+        let positions = self
+            .parameters
+            .matrix("distilbert.embeddings.position_embeddings.weight");
+        let words = words.select(0, ids.flatten(0, 1)).reshape([n, sequence, dim]);
+        let sum = words + positions.narrow(0, 0, sequence).unsqueeze();
+        let normal = self.layer_norm(
+            sum.reshape([n * sequence, dim]),
+            "distilbert.embeddings.LayerNorm",
+        );
+        self.dropout(normal, self.size.dropout)
+    }
+
+    fn block(&self, hidden: Tensor<B, 2>, layer: &str, padding: &Tensor<B, 2, Bool>) -> Tensor<B, 2> {
+        let attended = self.attention(hidden.clone(), layer, padding);
+        let hidden = self.layer_norm(
+            self.compute.add(attended, hidden),
+            &format!("{layer}.sa_layer_norm"),
+        );
+        let wide = self
+            .compute
+            .gelu(self.linear(hidden.clone(), &format!("{layer}.ffn.lin1")));
+        let narrow = self.dropout(self.linear(wide, &format!("{layer}.ffn.lin2")), self.size.dropout);
+        self.layer_norm(
+            self.compute.add(narrow, hidden),
+            &format!("{layer}.output_layer_norm"),
+        )
+    }
+
+    fn attention(&self, hidden: Tensor<B, 2>, layer: &str, padding: &Tensor<B, 2, Bool>) -> Tensor<B, 2> {
+        let [n, sequence] = padding.dims();
+        let heads = self.size.n_heads as usize;
+        let width = self.size.dim as usize / heads;
+        let split = |part: &str| {
+            let projected = self.linear(hidden.clone(), &format!("{layer}.attention.{part}"));
+            projected.reshape([n, sequence, heads, width]).swap_dims(1, 2)
+        };
+        let (query, key, value) = (split("q_lin"), split("k_lin"), split("v_lin"));
+        let scores = self
+            .compute
+            .matmul(query, key.swap_dims(2, 3))
+            .mul_scalar(1.0 / (width as f64).sqrt());
+        // The most negative finite value, not infinity: its exponential is zero all the same and its gradient no NaN.
+        let lowest = scores.dtype().finfo().expect("scores are floats").min;
+        let mask = padding
+            .clone()
+            .reshape([n, 1, 1, sequence])
+            .expand([n, heads, sequence, sequence]);
+        let weights = self.compute.softmax(scores.mask_fill(mask, lowest));
+        let mixed = self
+            .compute
+            .matmul(self.dropout(weights, self.size.attention_dropout), value);
+        let joined = mixed.swap_dims(1, 2).reshape([n * sequence, heads * width]);
+        self.linear(joined, &format!("{layer}.attention.out_lin"))
+    }
+
+    fn linear(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
+        let weight = self.parameters.matrix(&format!("{name}.weight"));
+        self.compute
+            .linear(input, weight, self.parameters.vector(&format!("{name}.bias")))
+    }
+
+    fn layer_norm(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
+        let (scale, shift) = (format!("{name}.weight"), format!("{name}.bias"));
+        self.compute.layer_norm(
+            input,
+            self.parameters.vector(&scale),
+            self.parameters.vector(&shift),
+            NORM_EPSILON,
+        )
+    }
+
+    fn dropout<const D: usize>(&self, input: Tensor<B, D>, share: f64) -> Tensor<B, D> {
+        if self.training {
+            self.compute.dropout(input, share)
+        } else {
+            input
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! Training a text classifier, then testing it.
+//!
+//! The loop is that of the articles: epochs of shuffled micro-batches, a validation after each epoch, a test at the
+//! end. Gradients of `accumulate` micro-batches are added before one optimizer step; each micro-batch contributes its
+//! *summed* loss divided by the number of examples of its whole group, so that short micro-batches count for what they
+//! hold, and a trailing group is applied.
+
+mod evaluate;
+#[cfg(test)]
+mod golden;
+mod schedule;
+
+use std::time::Instant;
+
+use burn::{
+    backend::Autodiff,
+    tensor::{Int, Tensor, TensorData},
+};
+use mantissa_core::{Cell, Event, Executed, Model, Samples, Series, TrainTask};
+use mantissa_precision::{
+    Compute, GradientSum, LossScaler, Optimizer, OptimizerSettings, ParameterSet, PrecisionBackend,
+    ScaleChange,
+};
+
+use crate::{
+    Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
+    data::{TextDataset, TokenBatch, load_reviews},
+    models::{DistilBert, TextInput},
+    outcome::allocator,
+    weights,
+};
+use evaluate::evaluate;
+use schedule::groups;
+
+/// Runs a training cell.
+pub(crate) fn train<B: PrecisionBackend>(
+    cell: &Cell,
+    task: &TrainTask,
+    inputs: &Inputs,
+    device: &B::Device,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, WorkloadError> {
+    let started = Instant::now();
+    progress::<B>(observer, device, Phase::Prepare, 0, 1);
+    let data = load_reviews(
+        task.dataset,
+        &task.split,
+        cell.setting.sequence(),
+        inputs.data.as_deref(),
+        inputs.vocabulary.as_deref(),
+        &inputs.cache,
+    )
+    .map_err(|error| WorkloadError::Data(error.to_string()))?;
+    let mut trainer = Trainer::<B>::new(cell, task, inputs, (data.vocabulary_size, data.classes), device)?;
+    sync::<B>(device)?;
+    let load_seconds = started.elapsed().as_secs_f64();
+
+    let started = Instant::now();
+    progress::<B>(observer, device, Phase::WarmUp, 0, 1);
+    trainer.warm_up(&data)?;
+    let warmup_seconds = started.elapsed().as_secs_f64();
+
+    trainer.run(&data, observer)?;
+    let test = evaluate(&trainer, &data.test, observer, Phase::Evaluate)?;
+
+    let mut samples = trainer.log.samples;
+    samples.test_correct = Some(test.correct);
+    let totals = trainer.log.totals;
+    Ok(Outcome {
+        samples,
+        events: trainer.log.events,
+        diverged: trainer.log.diverged,
+        data: Some(data.source),
+        executed: Executed::unverified(),
+        load_seconds,
+        warmup_seconds,
+        measured: Measured::Train {
+            train_seconds: totals.train_seconds,
+            examples: totals.examples,
+            tokens: totals.examples * u64::from(cell.setting.sequence()),
+            stepping_seconds: totals.stepping_seconds,
+            train: totals.train,
+            validation: totals.validation,
+            test: test.share,
+            skipped_steps: totals.skipped_steps,
+        },
+    })
+}
+
+/// A model in training.
+struct Trainer<'a, B: PrecisionBackend> {
+    cell: &'a Cell,
+    task: &'a TrainTask,
+    model: DistilBert,
+    parameters: ParameterSet<B>,
+    optimizer: Optimizer<B>,
+    scaler: Option<LossScaler>,
+    compute: Compute,
+    device: &'a B::Device,
+    log: Log,
+}
+
+/// What is written down while training.
+struct Log {
+    samples: Samples,
+    events: Vec<Event>,
+    diverged: Option<String>,
+    totals: Totals,
+}
+
+#[derive(Default)]
+struct Totals {
+    steps: u64,
+    examples: u64,
+    skipped_steps: u64,
+    stepping_seconds: f64,
+    train_seconds: f64,
+    train: Share,
+    validation: Share,
+}
+
+/// What one optimizer step gave.
+struct StepResult {
+    /// Mean loss of the group.
+    loss: f64,
+    /// Examples predicted right.
+    hits: u64,
+    examples: u64,
+    scale: Option<ScaleChange>,
+}
+
+impl<'a, B: PrecisionBackend> Trainer<'a, B> {
+    fn new(
+        cell: &'a Cell,
+        task: &'a TrainTask,
+        inputs: &Inputs,
+        (vocabulary, classes): (u32, u32),
+        device: &'a B::Device,
+    ) -> Result<Self, WorkloadError> {
+        let Model::Distilbert(size) = &task.model;
+        if cell.setting.sequence() > size.max_position_embeddings {
+            return Err(WorkloadError::Data(format!(
+                "`sequence={}` is longer than the model's {} positions",
+                cell.setting.sequence(),
+                size.max_position_embeddings
+            )));
+        }
+        let model = DistilBert::new(size.clone(), vocabulary, classes);
+        let specs = model.parameters();
+        let values = match &inputs.weights {
+            Some(path) => weights::from_file(path, &specs)?,
+            None => weights::initial(&specs, cell.seed),
+        };
+        let precision = cell.setting.precision();
+        let parameters = ParameterSet::new(values, precision.parameters(), device);
+        let settings = OptimizerSettings {
+            momentum: task.momentum,
+            epsilon: cell.setting.adam_eps(),
+            weight_decay: task.weight_decay,
+            ..OptimizerSettings::new(cell.setting.optimizer(), task.learning_rate)
+        };
+        let names = [
+            ("train_loss", "nat", "optimizer step"),
+            ("step_seconds", "s", "optimizer step"),
+            ("loss_scale", "1", "optimizer step"),
+            ("validation_loss", "nat", "epoch"),
+            ("validation_accuracy", "1", "epoch"),
+        ];
+        let series = names
+            .into_iter()
+            .map(|(name, unit, x)| Series::new(name, unit, x))
+            .collect();
+        Ok(Self {
+            optimizer: Optimizer::new(settings, parameters.len()),
+            scaler: precision.scales_loss().then(LossScaler::default),
+            compute: Compute::of(&cell.setting),
+            log: Log {
+                samples: Samples {
+                    series,
+                    test_correct: None,
+                },
+                events: vec![],
+                diverged: None,
+                totals: Totals::default(),
+            },
+            cell,
+            task,
+            model,
+            parameters,
+            device,
+        })
+    }
+
+    /// Goes once through every shape that will be met, on a copy that is thrown away, and seeds the generators anew.
+    fn warm_up(&mut self, data: &TextDataset) -> Result<(), WorkloadError> {
+        let batch = self.cell.setting.batch() as usize;
+        let mut shapes = vec![batch.min(data.train.len())];
+        let rest = data.train.len() % batch;
+        if rest > 0 && !self.task.drop_last {
+            shapes.push(rest);
+        }
+        let (parameters, scaler) = (self.parameters.clone(), self.scaler.clone());
+        let settings = OptimizerSettings::new(self.cell.setting.optimizer(), 0.0);
+        let optimizer = std::mem::replace(&mut self.optimizer, Optimizer::new(settings, parameters.len()));
+        for shape in shapes {
+            let indices: Vec<usize> = (0..shape).collect();
+            self.step(&[data.train.batch(&indices, self.sequence())])?;
+        }
+        (self.parameters, self.scaler, self.optimizer) = (parameters, scaler, optimizer);
+        for part in [&data.validation, &data.test] {
+            for shape in [batch.min(part.len()), part.len() % batch] {
+                if shape > 0 {
+                    let indices: Vec<usize> = (0..shape).collect();
+                    self.predict(&part.batch(&indices, self.sequence()))?;
+                }
+            }
+        }
+        B::seed(self.device, self.cell.seed);
+        sync::<B>(self.device)
+    }
+
+    fn run(&mut self, data: &TextDataset, observer: &mut dyn Observer) -> Result<(), WorkloadError> {
+        let (batch, accumulate) = (
+            self.cell.setting.batch() as usize,
+            self.cell.setting.accumulate() as usize,
+        );
+        let started = Instant::now();
+        for epoch in 0..self.task.epochs {
+            let seed = self.cell.seed.wrapping_add(u64::from(epoch));
+            let groups = groups(data.train.len(), batch, accumulate, self.task.drop_last, seed);
+            let total = groups.len() as u64 * u64::from(self.task.epochs);
+            self.log.totals.train = Share::default();
+            for group in groups {
+                let begun = Instant::now();
+                let micro_batches: Vec<TokenBatch> = group
+                    .iter()
+                    .map(|indices| data.train.batch(indices, self.sequence()))
+                    .collect();
+                let result = self.step(&micro_batches)?;
+                self.note(&result, begun.elapsed().as_secs_f64());
+                progress::<B>(
+                    observer,
+                    self.device,
+                    Phase::Measure,
+                    self.log.totals.steps,
+                    total,
+                );
+            }
+            if !data.validation.is_empty() {
+                let validation = evaluate(self, &data.validation, observer, Phase::Measure)?;
+                let epoch = f64::from(epoch + 1);
+                self.log.push("validation_loss", epoch, validation.loss);
+                self.log
+                    .push("validation_accuracy", epoch, validation.share.rate());
+                self.log.totals.validation = validation.share;
+            }
+        }
+        self.log.totals.train_seconds = started.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// One optimizer step over the micro-batches of a group, with what is left on the device read back.
+    fn step(&mut self, micro_batches: &[TokenBatch]) -> Result<StepResult, WorkloadError> {
+        let examples: usize = micro_batches.iter().map(|batch| batch.labels.len()).sum();
+        let scale = self.scaler.as_ref().map_or(1.0, LossScaler::scale);
+        let mut gradients = GradientSum::new(self.parameters.len());
+        let (mut losses, mut hits) = (vec![], vec![]);
+        for batch in micro_batches {
+            let parameters = self.parameters.track();
+            let (input, labels) = upload::<Autodiff<B>>(batch, self.sequence(), self.device);
+            let logits = self.model.forward(&parameters, input, &self.compute, true);
+            hits.push(
+                logits
+                    .clone()
+                    .inner()
+                    .argmax(1)
+                    .flatten::<1>(0, 1)
+                    .equal(labels.clone().inner())
+                    .int()
+                    .sum(),
+            );
+            let loss = self
+                .compute
+                .cross_entropy_sum(logits, labels)
+                .mul_scalar(1.0 / examples as f64);
+            losses.push(loss.clone().inner());
+            gradients.add(loss.mul_scalar(scale), &parameters);
+        }
+
+        let change = match &mut self.scaler {
+            None => {
+                self.optimizer.step(&mut self.parameters, gradients);
+                None
+            }
+            Some(scaler) => {
+                let finite = gradients.all_finite().map_err(WorkloadError::Device)?;
+                if finite {
+                    gradients.unscale(scale);
+                    self.optimizer.step(&mut self.parameters, gradients);
+                }
+                Some(scaler.update(finite))
+            }
+        };
+        sync::<B>(self.device)?;
+        let loss = read(Tensor::cat(losses, 0))?.iter().sum();
+        let hits = Tensor::cat(hits, 0)
+            .try_into_data()
+            .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+        let hits = hits.iter::<i64>().sum::<i64>() as u64;
+        Ok(StepResult {
+            loss,
+            hits,
+            examples: examples as u64,
+            scale: change,
+        })
+    }
+
+    /// Writes a step down.
+    fn note(&mut self, result: &StepResult, seconds: f64) {
+        let log = &mut self.log;
+        log.totals.steps += 1;
+        log.totals.examples += result.examples;
+        log.totals.stepping_seconds += seconds;
+        log.totals.train.hits += result.hits;
+        log.totals.train.n += result.examples;
+        let step = log.totals.steps;
+        log.push("train_loss", step as f64, result.loss);
+        log.push("step_seconds", step as f64, seconds);
+        if let Some(scaler) = &self.scaler {
+            log.push("loss_scale", step as f64, scaler.scale());
+        }
+        match result.scale {
+            Some(ScaleChange::BackedOff(scale)) => {
+                log.totals.skipped_steps += 1;
+                log.event(
+                    "loss-scale",
+                    step,
+                    Some(scale),
+                    "a scaled gradient overflowed: step skipped, scale halved",
+                );
+            }
+            Some(ScaleChange::Grew(scale)) => log.event("loss-scale", step, Some(scale), "scale doubled"),
+            Some(ScaleChange::Kept) | None => {}
+        }
+        if result.loss.is_finite() {
+            log.diverged = None;
+        } else if log.diverged.is_none() {
+            log.diverged = Some(format!(
+                "the loss is not finite from optimizer step {step} to the end"
+            ));
+            log.event("non-finite-loss", step, None, "the loss stopped being finite");
+        }
+    }
+
+    /// Logits of a micro-batch without dropout or graph, and its labels.
+    fn predict(&self, batch: &TokenBatch) -> Result<(Tensor<B, 2>, Tensor<B, 1, Int>), WorkloadError> {
+        let (input, labels) = upload::<B>(batch, self.sequence(), self.device);
+        Ok((
+            self.model
+                .forward(&self.parameters.freeze(), input, &self.compute, false),
+            labels,
+        ))
+    }
+
+    fn sequence(&self) -> usize {
+        self.cell.setting.sequence() as usize
+    }
+}
+
+impl Log {
+    fn push(&mut self, name: &str, x: f64, y: f64) {
+        let series = self.samples.series.iter_mut().find(|series| series.name == name);
+        series.expect("every series is made at the start").push(x, y);
+    }
+
+    fn event(&mut self, kind: &str, step: u64, value: Option<f64>, detail: &str) {
+        self.events.push(Event {
+            kind: kind.into(),
+            step: Some(step),
+            value,
+            detail: detail.into(),
+        });
+    }
+}
+
+/// A micro-batch on the device.
+fn upload<B: PrecisionBackend>(
+    batch: &TokenBatch,
+    sequence: usize,
+    device: &B::Device,
+) -> (TextInput<B>, Tensor<B, 1, Int>) {
+    let n = batch.labels.len();
+    let ids = Tensor::from_data(TensorData::new(batch.ids.clone(), [n, sequence]), device);
+    let lengths = batch.lengths.iter();
+    let padding = lengths
+        .flat_map(|&length| (0..sequence as i32).map(move |position| position >= length))
+        .collect();
+    let padding = Tensor::from_data(TensorData::new::<bool, _>(padding, [n, sequence]), device);
+    let labels = Tensor::from_data(TensorData::new(batch.labels.clone(), [n]), device);
+    (TextInput { ids, padding }, labels)
+}
+
+fn read<B: PrecisionBackend>(tensor: Tensor<B, 1>) -> Result<Vec<f64>, WorkloadError> {
+    let data = tensor
+        .try_into_data()
+        .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+    Ok(data.iter::<f64>().collect())
+}
+
+fn sync<B: PrecisionBackend>(device: &B::Device) -> Result<(), WorkloadError> {
+    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))
+}
+
+fn progress<B: PrecisionBackend>(
+    observer: &mut dyn Observer,
+    device: &B::Device,
+    phase: Phase,
+    done: u64,
+    total: u64,
+) {
+    observer.progress(Progress {
+        phase,
+        done,
+        total,
+        allocator: allocator::<B>(device),
+    });
+}

@@ -1,0 +1,252 @@
+//! The training step against PyTorch and transformers: `peers/golden/distilbert.py` made the numbers.
+
+use std::path::Path;
+
+use mantissa_core::*;
+use mantissa_precision::{PrecisionBackend, device::Flex};
+use serde_json::Value;
+
+use super::Trainer;
+use crate::{Inputs, data::TokenBatch};
+
+fn golden() -> Value {
+    serde_json::from_str(include_str!("../../tests/golden/distilbert-tiny.json")).unwrap()
+}
+
+fn floats(value: &Value) -> Vec<f64> {
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|x| x.as_f64().unwrap())
+        .collect()
+}
+
+/// The examples of these rows as one micro-batch.
+fn batch(golden: &Value, rows: std::ops::Range<usize>) -> TokenBatch {
+    let ints = |value: &Value| {
+        value
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|x| x.as_i64().unwrap() as i32)
+            .collect::<Vec<_>>()
+    };
+    let (ids, masks) = (
+        golden["input_ids"].as_array().unwrap(),
+        golden["attention_mask"].as_array().unwrap(),
+    );
+    TokenBatch {
+        ids: ids[rows.clone()].iter().flat_map(ints).collect(),
+        lengths: masks[rows.clone()]
+            .iter()
+            .map(|mask| ints(mask).iter().sum())
+            .collect(),
+        labels: ints(&golden["labels"])[rows].to_vec(),
+    }
+}
+
+/// Losses before each of `steps` updates, and after the last, over micro-batches of the given rows.
+fn losses(
+    golden: &Value,
+    axes: &[(Axis, &str)],
+    rates: (f64, f64, f64),
+    parts: &[std::ops::Range<usize>],
+    steps: usize,
+) -> Vec<f64> {
+    losses_on::<Flex>(golden, axes, rates, parts, steps)
+}
+
+fn losses_on<B: PrecisionBackend>(
+    golden: &Value,
+    axes: &[(Axis, &str)],
+    (learning_rate, momentum, weight_decay): (f64, f64, f64),
+    parts: &[std::ops::Range<usize>],
+    steps: usize,
+) -> Vec<f64> {
+    let config = &golden["config"];
+    let size = |key: &str| config[key].as_u64().unwrap() as u32;
+    let task = TrainTask {
+        model: Model::Distilbert(DistilBertSize {
+            n_layers: size("n_layers"),
+            dim: size("dim"),
+            n_heads: size("n_heads"),
+            hidden_dim: size("hidden_dim"),
+            max_position_embeddings: size("max_position_embeddings"),
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            seq_classif_dropout: 0.0,
+        }),
+        dataset: DatasetKind::SyntheticReviews,
+        split: Split {
+            join: false,
+            train: None,
+            validation: 0,
+            test: None,
+            seed: 0,
+        },
+        epochs: 1,
+        learning_rate,
+        weight_decay,
+        momentum,
+        drop_last: false,
+    };
+    let workload = Workload {
+        name: "golden".into(),
+        task: Task::Train(task.clone()),
+    };
+    let mut setting = Setting::defaults(TaskKind::Train, Backend::Flex);
+    setting.set(Axis::Sequence, AxisValue::Integer(12)).unwrap();
+    for (axis, text) in axes {
+        setting.set(*axis, axis.parse(text).unwrap()).unwrap();
+    }
+    let cell = Cell::new("golden", workload, setting, 1);
+    let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/distilbert-tiny.safetensors");
+    let inputs = Inputs {
+        weights: Some(weights),
+        ..Inputs::default()
+    };
+    let device = B::Device::default();
+    let mut trainer = Trainer::<B>::new(&cell, &task, &inputs, (size("vocab_size"), 2), &device).unwrap();
+    let micro_batches: Vec<TokenBatch> = parts.iter().map(|rows| batch(golden, rows.clone())).collect();
+    (0..=steps)
+        .map(|_| trainer.step(&micro_batches).unwrap().loss)
+        .collect()
+}
+
+fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(got.len(), want.len());
+    for (got, want) in got.iter().zip(want) {
+        assert!(
+            (got - want).abs() <= tolerance,
+            "{what}: {got} is not {want} ± {tolerance}"
+        );
+    }
+}
+
+fn expected(run: &Value) -> Vec<f64> {
+    let mut losses = floats(&run["losses"]);
+    losses.push(run["after"].as_f64().unwrap());
+    losses
+}
+
+/// What only rounding of f64 may differ by; a wrong epsilon of the layer norms differs by 9·10⁻⁷.
+const F64: f64 = 1e-9;
+
+#[test]
+fn every_optimizer_follows_pytorch_in_f64() {
+    let golden = golden();
+    for run in golden["float64"]["training"].as_array().unwrap() {
+        let number = |key: &str| run[key].as_f64().unwrap_or(0.0);
+        let name = run["optimizer"].as_str().unwrap().trim_end_matches("-momentum");
+        let axes = [(Axis::Precision, "64-true"), (Axis::Optimizer, name)];
+        let rates = (number("lr"), number("momentum"), number("weight_decay"));
+        let got = losses(&golden, &axes, rates, &[0..6], 6);
+        assert_close(&got, &expected(run), F64, &run.to_string());
+    }
+}
+
+#[test]
+fn unequal_micro_batches_add_up_to_the_whole_batch() {
+    let golden = golden();
+    let axes = [(Axis::Precision, "64-true"), (Axis::Accumulate, "2")];
+    let got = losses(&golden, &axes, (5e-3, 0.0, 0.0), &[0..4, 4..6], 4);
+    assert_close(
+        &got,
+        &expected(&golden["float64"]["accumulation"]),
+        F64,
+        "against PyTorch",
+    );
+    let whole = losses(&golden, &axes, (5e-3, 0.0, 0.0), &[0..6], 4);
+    assert_close(&got, &whole, 1e-12, "against one batch");
+}
+
+#[test]
+fn single_precision_differs_from_pytorch_by_rounding_alone() {
+    let golden = golden();
+    let got = losses(&golden, &[], (5e-3, 0.0, 0.0), &[0..6], 6);
+    assert_close(&got, &expected(&golden["float32"]), 5e-6, "f32");
+}
+
+#[test]
+fn bf16_mixed_follows_pytorchs_autocast_and_is_not_f32() {
+    let golden = golden();
+    let got = losses(
+        &golden,
+        &[(Axis::Precision, "bf16-mixed")],
+        (5e-3, 0.0, 0.0),
+        &[0..6],
+        6,
+    );
+    // Both round at the same places, and each rounding of a logit near 2 may fall the other way by 2⁻⁷.
+    assert_close(&got, &expected(&golden["bfloat16_autocast"]), 8e-3, "bf16");
+    let single = expected(&golden["float32"]);
+    assert!(
+        got.iter()
+            .zip(&single)
+            .any(|(half, single)| (half - single).abs() > 1e-4),
+        "nothing was rounded"
+    );
+}
+
+#[test]
+fn scaled_f16_gradients_give_the_steps_of_unscaled_f32_ones() {
+    let golden = golden();
+    let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
+    let got = losses(&golden, &axes, (0.05, 0.0, 0.0), &[0..6], 3);
+    let single = losses(&golden, &axes[1..], (0.05, 0.0, 0.0), &[0..6], 3);
+    assert_close(&got, &single, 5e-3, "f16");
+    assert_ne!(got, single);
+}
+
+#[test]
+fn matmul_precision_reaches_every_product_of_the_model() {
+    let golden = golden();
+    let first = |axes: &[(Axis, &str)]| losses(&golden, axes, (5e-3, 0.0, 0.0), &[0..6], 1);
+    let (highest, high, medium) = (
+        first(&[]),
+        first(&[(Axis::Matmul, "high")]),
+        first(&[(Axis::Matmul, "medium")]),
+    );
+    let distance = |other: &[f64]| {
+        highest
+            .iter()
+            .zip(other)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f64::max)
+    };
+    assert!(
+        distance(&high) > 1e-6 && distance(&high) < 2e-3,
+        "TF32 is {}",
+        distance(&high)
+    );
+    assert!(
+        distance(&medium) > distance(&high) && distance(&medium) < 2e-2,
+        "bf16 is {}",
+        distance(&medium)
+    );
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn the_code_that_cuda_runs_follows_pytorch_on_the_software_rasteriser() {
+    use mantissa_precision::device::{VulkanFused, VulkanPlain, available};
+
+    if let Err(reason) = available(Backend::Vulkan) {
+        let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.split(',').any(|name| name == "vulkan"),
+            "required and not there: {reason}"
+        );
+        println!("skipped: {reason}");
+        return;
+    }
+    let golden = golden();
+    // SGD: Adam's first step is the sign of a gradient, which magnifies rounding where a gradient is near zero.
+    let (axes, rates) = ([(Axis::Optimizer, "sgd")], (0.1, 0.0, 0.0));
+    let want = &expected(&golden["float64"]["training"][0])[..3];
+    let plain = losses_on::<VulkanPlain>(&golden, &axes, rates, &[0..6], 2);
+    let fused = losses_on::<VulkanFused>(&golden, &axes, rates, &[0..6], 2);
+    assert_close(&plain, want, 1e-5, "plain");
+    assert_close(&fused, want, 1e-5, "fused");
+}
