@@ -1,0 +1,24 @@
+# What `just` alone prints.
+_default:
+    @just --list --unsorted
+
+# Build, sweep every suite that fits this machine, write the report (smoke on a CPU, standard on a CUDA GPU).
+bench-all *FLAGS:
+    cargo run --release --quiet -p mantissa -- run --all {{FLAGS}}
+
+# One suite, with any flags of `mantissa run`: `just bench suites/kernels/matmul.toml -a size=256`.
+bench SUITE *FLAGS:
+    cargo run --release --quiet -p mantissa -- run {{SUITE}} {{FLAGS}}
+
+# Every test that this machine can run.
+test *FLAGS:
+    cargo test --workspace --features mantissa/vulkan {{FLAGS}}
+
+# Formatting and lints, as CI asks for them.
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --features mantissa/vulkan -- -D warnings
+
+# Planning and rendering speed (criterion).
+bench-tool:
+    cargo bench -p mantissa-suite -p mantissa-report
