@@ -1,1 +1,22 @@
-fn main() {}
+//! The `mantissa` binary: arguments, output and exit codes. Everything else is in the libraries.
+
+mod args;
+mod commands;
+mod exit;
+mod printer;
+mod progress;
+mod suites;
+
+use clap::Parser;
+
+use crate::{args::Arguments, exit::Exit, printer::Printer};
+
+fn main() -> std::process::ExitCode {
+    let arguments = Arguments::parse();
+    let printer = Printer::new(arguments.quiet);
+    let exit = commands::dispatch(arguments.command, &printer).unwrap_or_else(|error| {
+        printer.error(&error);
+        Exit::of(&error)
+    });
+    exit.into()
+}

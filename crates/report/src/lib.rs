@@ -1,1 +1,35 @@
-//! 
+//! Records to pages, pictures and tables, from nothing but a run folder: no GPU, no burn, no network.
+//!
+//! [`load`] reads a folder into a [`Run`]; [`Report`] is what there is to say about it, computed once; the renderers
+//! turn it into bytes; [`render`] writes them all.
+
+mod answer;
+mod banner;
+mod baseline;
+mod csv;
+mod error;
+mod figures;
+mod html;
+mod load;
+mod markdown;
+mod reference;
+mod render;
+mod row;
+mod table;
+mod terminal;
+mod units;
+mod view;
+
+pub use crate::csv::csv;
+pub use banner::Banner;
+pub use error::ReportError;
+pub use figures::{Canvas, Figure, figures};
+pub use html::html;
+pub use load::{Run, load};
+pub use markdown::markdown;
+pub use reference::{Published, Reference, reference};
+pub use render::{Rendered, render};
+pub use row::Row;
+pub use table::Align;
+pub use terminal::{Table, terminal_tables};
+pub use view::{Group, Report, Suite};

@@ -1,0 +1,92 @@
+//! Shares of a count.
+
+use crate::{Estimate, Interval, estimate::Z};
+
+/// The share `hits / n` with Wilson's score interval at 95 % (Wilson 1927, doi:10.1080/01621459.1927.10502953).
+///
+/// Unlike the textbook interval it stays within 0 and 1 and keeps a width when every example or none is a hit.
+/// Absent if `n` is 0, or if there are more hits than examples.
+pub fn wilson(hits: u64, n: u64) -> Option<Estimate> {
+    if n == 0 || hits > n {
+        return None;
+    }
+    let (share, count) = (hits as f64 / n as f64, n as f64);
+    let shrink = 1.0 + Z * Z / count;
+    let centre = (share + Z * Z / (2.0 * count)) / shrink;
+    let half = Z / shrink * (share * (1.0 - share) / count + Z * Z / (4.0 * count * count)).sqrt();
+    // At the ends the interval reaches 0 and 1 exactly; the arithmetic misses them by rounding.
+    let low = if hits == 0 { 0.0 } else { centre - half };
+    let high = if hits == n { 1.0 } else { centre + half };
+    Some(Estimate {
+        value: share,
+        interval: Some(Interval { low, high }),
+        n,
+        method: "Wilson",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ends(hits: u64, n: u64) -> (f64, f64) {
+        let interval = wilson(hits, n).unwrap().interval.unwrap();
+        (interval.low, interval.high)
+    }
+
+    fn assert_close(actual: (f64, f64), expected: (f64, f64)) {
+        let close = |a: f64, b: f64| (a - b).abs() < 5e-7;
+        assert!(
+            close(actual.0, expected.0) && close(actual.1, expected.1),
+            "{actual:?} {expected:?}"
+        );
+    }
+
+    #[test]
+    fn the_interval_agrees_with_the_formula_worked_by_hand() {
+        // z² = 3.841459: 5 of 10 gives centre 1/2 and half-width z/(1+z²/10)·√(0.025 + z²/400) = 0.263406.
+        assert_close(ends(5, 10), (0.236_593, 0.763_407));
+        // Newcombe 1998, Statistics in Medicine 17:857, table I: 81/263, 15/148, 1/29.
+        let printed = |(low, high): (f64, f64)| (format!("{low:.4}"), format!("{high:.4}"));
+        assert_eq!(printed(ends(81, 263)), ("0.2553".into(), "0.3662".into()));
+        assert_eq!(printed(ends(15, 148)), ("0.0624".into(), "0.1605".into()));
+        assert_eq!(printed(ends(1, 29)), ("0.0061".into(), "0.1718".into()));
+    }
+
+    #[test]
+    fn the_sampling_error_of_the_articles_accuracies_is_a_quarter_of_a_point() {
+        let (low, high) = ends(9_196, 9_996);
+        assert!(
+            ((high - low) / 2.0 - 0.0053).abs() < 1e-4,
+            "half-width is 1.96 standard errors of 0.27 points"
+        );
+    }
+
+    #[test]
+    fn no_hit_and_all_hits_have_a_width() {
+        // One example: z²/(1+z²) = 0.793451 on the far side.
+        assert_close(ends(0, 1), (0.0, 0.793_451));
+        assert_close(ends(1, 1), (0.206_549, 1.0));
+        assert_close(ends(0, 20), (0.0, 0.161_125));
+        assert_eq!(ends(20, 20).1, 1.0);
+    }
+
+    #[test]
+    fn nothing_is_no_estimate() {
+        assert_eq!(wilson(0, 0), None);
+        assert_eq!(wilson(3, 2), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_share_lies_in_its_interval_and_the_interval_in_the_unit(n in 1u64..100_000, part in 0.0f64..=1.0) {
+            let hits = (part * n as f64) as u64;
+            let estimate = wilson(hits, n).unwrap();
+            let interval = estimate.interval.unwrap();
+            prop_assert!(interval.contains(estimate.value));
+            prop_assert!(0.0 <= interval.low && interval.high <= 1.0 && interval.low < interval.high);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A statistic with its interval.
+
+use mantissa_core::{Metric, MetricName};
+
+/// Coverage of every interval in this crate.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// The standard normal quantile that goes with [`CONFIDENCE`], Φ⁻¹(0.975).
+pub(crate) const Z: f64 = 1.959_963_984_540_054;
+
+/// A closed interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end, not smaller than `low`.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether `x` lies in the interval, ends included.
+    pub fn contains(self, x: f64) -> bool {
+        self.low <= x && x <= self.high
+    }
+
+    /// Whether two intervals share a point.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+}
+
+/// A finite statistic, its interval where there are enough samples for one, and what it was made from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// Its interval at [`CONFIDENCE`]; absent if the samples do not allow one.
+    pub interval: Option<Interval>,
+    /// Samples behind it.
+    pub n: u64,
+    /// How it was made, as records print it.
+    pub method: &'static str,
+}
+
+impl Estimate {
+    /// The estimate as a record carries it; the caller answers for the unit.
+    pub fn metric(&self, name: MetricName) -> Metric {
+        Metric {
+            low: self.interval.map(|interval| interval.low),
+            high: self.interval.map(|interval| interval.high),
+            n: Some(self.n),
+            ..Metric::reading(name, self.value, self.method)
+        }
+    }
+
+    /// The estimate that a record carries; absent if it has no value. Half an interval is none.
+    pub fn from_metric(metric: &Metric) -> Option<Self> {
+        let interval = metric
+            .low
+            .zip(metric.high)
+            .map(|(low, high)| Interval { low, high });
+        Some(Self {
+            value: metric.value?,
+            interval,
+            n: metric.n.unwrap_or(1),
+            method: "as recorded",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_that_touch_overlap() {
+        let a = Interval { low: 1.0, high: 2.0 };
+        assert!(a.overlaps(Interval { low: 2.0, high: 3.0 }));
+        assert!(!a.overlaps(Interval { low: 2.1, high: 3.0 }));
+        assert!(a.contains(1.0) && a.contains(2.0) && !a.contains(2.1));
+    }
+
+    #[test]
+    fn an_estimate_becomes_a_metric_with_the_unit_of_its_name_and_back() {
+        let interval = Some(Interval { low: 1.0, high: 3.0 });
+        let estimate = Estimate {
+            value: 2.0,
+            interval,
+            n: 5,
+            method: "median, bootstrap",
+        };
+        let metric = estimate.metric(MetricName::StepSeconds);
+        assert_eq!(metric.unit, MetricName::StepSeconds.unit());
+        assert_eq!(
+            (metric.value, metric.low, metric.high, metric.n),
+            (Some(2.0), Some(1.0), Some(3.0), Some(5))
+        );
+        assert_eq!(Estimate::from_metric(&metric).unwrap().interval, interval);
+    }
+
+    #[test]
+    fn a_metric_without_a_value_is_no_estimate() {
+        let metric = Metric::reading(MetricName::FinalLoss, f64::NAN, "mean");
+        assert_eq!(Estimate::from_metric(&metric), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! How many times as much.
+
+use crate::{Estimate, Interval};
+
+/// `numerator / denominator` for two independent positive estimates, e.g. the baseline's seconds over a setting's:
+/// a speed-up.
+///
+/// The interval is recovered from those of the parts on the logarithmic scale (MOVER; Zou and Donner 2008,
+/// doi:10.1002/sim.3095): the distances from value to end add in quadrature, each side with the ends that push
+/// the ratio that way, so that lopsided intervals stay lopsided. It is absent unless both parts have one; the ratio
+/// is absent unless both values and all ends are positive. `n` is the smaller of the two.
+pub fn ratio(numerator: &Estimate, denominator: &Estimate) -> Option<Estimate> {
+    if !(numerator.value > 0.0 && denominator.value > 0.0) {
+        return None;
+    }
+    let value = numerator.value / denominator.value;
+    let interval = match (numerator.interval, denominator.interval) {
+        (Some(a), Some(b)) if a.low > 0.0 && b.low > 0.0 => {
+            let down = (numerator.value / a.low)
+                .ln()
+                .hypot((b.high / denominator.value).ln());
+            let up = (a.high / numerator.value)
+                .ln()
+                .hypot((denominator.value / b.low).ln());
+            Some(Interval {
+                low: value * (-down).exp(),
+                high: value * up.exp(),
+            })
+        }
+        _ => None,
+    };
+    let n = numerator.n.min(denominator.n);
+    value.is_finite().then_some(Estimate {
+        value,
+        interval,
+        n,
+        method: "ratio, MOVER",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(low: f64, value: f64, high: f64) -> Estimate {
+        Estimate {
+            value,
+            interval: Some(Interval { low, high }),
+            n: 9,
+            method: "",
+        }
+    }
+
+    fn exact(value: f64) -> Estimate {
+        Estimate {
+            value,
+            interval: None,
+            n: 1,
+            method: "",
+        }
+    }
+
+    #[test]
+    fn the_interval_is_the_one_worked_by_hand() {
+        // Each part reaches from half to double its value, so each log distance is ln 2 and they add to √2·ln 2:
+        // the ratio's ends are 2^∓√2 = 0.375214 and 2.665144 times its value.
+        let found = ratio(&estimate(6.0, 12.0, 24.0), &estimate(2.0, 4.0, 8.0)).unwrap();
+        let interval = found.interval.unwrap();
+        assert_eq!(found.value, 3.0);
+        assert!(
+            (interval.low - 3.0 * 0.375_214).abs() < 1e-5 && (interval.high - 3.0 * 2.665_144).abs() < 1e-5
+        );
+    }
+
+    #[test]
+    fn a_lopsided_numerator_gives_a_lopsided_ratio_and_a_denominator_the_reverse() {
+        let wide_above = estimate(10.0, 10.0, 20.0);
+        let sharp = estimate(5.0, 5.0, 5.0);
+        assert_eq!(
+            ratio(&wide_above, &sharp).unwrap().interval,
+            Some(Interval { low: 2.0, high: 4.0 })
+        );
+        assert_eq!(
+            ratio(&sharp, &wide_above).unwrap().interval,
+            Some(Interval { low: 0.25, high: 0.5 })
+        );
+    }
+
+    #[test]
+    fn a_part_without_an_interval_leaves_the_ratio_without_one() {
+        let found = ratio(&exact(3.0), &estimate(1.0, 2.0, 3.0)).unwrap();
+        assert_eq!((found.value, found.interval, found.n), (1.5, None, 1));
+    }
+
+    #[test]
+    fn an_interval_that_reaches_zero_gives_no_interval() {
+        assert_eq!(
+            ratio(&estimate(0.0, 1.0, 2.0), &estimate(1.0, 1.0, 1.0))
+                .unwrap()
+                .interval,
+            None
+        );
+    }
+
+    #[test]
+    fn zero_and_negative_values_have_no_ratio() {
+        assert_eq!(ratio(&exact(0.0), &exact(1.0)), None);
+        assert_eq!(ratio(&exact(1.0), &exact(0.0)), None);
+        assert_eq!(ratio(&exact(-1.0), &exact(1.0)), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use mantissa_core::{Backend, Format, Profile};
+
+const EXAMPLES: &str = "\
+Examples:
+  mantissa run suites/articles/distilbert-imdb.toml
+  mantissa run --all --profile smoke
+  mantissa run suites/kernels/matmul.toml -a precision=32-true,bf16-true -a size=1024,4096
+  mantissa run suites/articles/distilbert-imdb.toml --data aclImdb --vocabulary vocab.txt
+  mantissa run --resume reports/20260101T120000Z-distilbert-imdb
+  mantissa plan suites/articles/distilbert-imdb.toml --profile full
+  mantissa explain bf16
+
+Exit codes:
+  0 done, 2 the command line or a file is wrong, 3 a cell failed or is not as its suite expects,
+  4 the machine lacks what was asked for, 101 a bug";
+
+/// Measures what a number format costs and buys.
+#[derive(Debug, Parser)]
+#[command(name = "mantissa", version, after_help = EXAMPLES, max_term_width = 110)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Print nothing but results and errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run suites, record every cell, write the report
+    #[command(after_help = EXAMPLES)]
+    Run(RunArguments),
+    /// List the suites under `suites/`
+    List,
+    /// Print the cells that suites expand to, with every skipped one and why
+    Plan(PlanArguments),
+    /// Write the report of recorded runs again; needs no GPU
+    Report {
+        /// Run folders
+        #[arg(required = true, value_name = "RUN")]
+        runs: Vec<PathBuf>,
+    },
+    /// Explain a number format: its bits, its limits, and what becomes of 1/3, 10⁶ and 65504·2
+    Explain {
+        /// f64, f32, tf32, bf16 or f16
+        format: Format,
+    },
+    /// Show this machine's devices, and which formats each backend has
+    Devices {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of a record
+    Schema,
+    /// Run the cell on standard input
+    #[command(hide = true)]
+    Worker,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Vocabulary for WordPiece, one token a line [default: made from the training part]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "MANTISSA_VOCABULARY",
+        hide_env_values = true
+    )]
+    pub(crate) vocabulary: Option<PathBuf>,
+    /// Weights to start from, as safetensors [default: seeded initialisation]
+    #[arg(long, value_name = "PATH", env = "MANTISSA_WEIGHTS", hide_env_values = true)]
+    pub(crate) weights: Option<PathBuf>,
+    /// `random`: start from seeded initialisation whatever `MANTISSA_WEIGHTS` says
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    pub(crate) init: Option<Init>,
+    /// Fresh processes for each cell [default: 3 under `standard`, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeats: Option<u32>,
+    /// The run folder [default: reports/<UTC time>-<name>]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Run what an earlier run lacks, by the plan in its folder
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["suites", "all", "overrides", "filter", "repeats", "out", "dry_run", "init"]
+    )]
+    pub(crate) resume: Option<PathBuf>,
+    /// Print the plan and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the records as JSON lines instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a plan is made from.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Selection {
+    /// Suite files, or names of suites under `suites/`
+    #[arg(value_name = "SUITE")]
+    pub(crate) suites: Vec<PathBuf>,
+    /// All suites under `suites/`
+    #[arg(long, conflicts_with = "suites")]
+    pub(crate) all: bool,
+    /// Values that replace an axis of the suites; may be given once for each axis
+    #[arg(short = 'a', long = "axis", value_name = "AXIS=VALUE,…")]
+    pub(crate) overrides: Vec<String>,
+    /// How much of the suites: smoke, standard or full [default: standard with a CUDA device, else smoke]
+    #[arg(long, env = "MANTISSA_PROFILE", hide_env_values = true)]
+    pub(crate) profile: Option<Profile>,
+    /// What executes: auto, cuda, vulkan or flex (the CPU) [default: auto]
+    #[arg(long, env = "MANTISSA_BACKEND", hide_env_values = true)]
+    pub(crate) backend: Option<BackendChoice>,
+    /// Only cells whose workload or setting contains this, e.g. `precision=16-mixed`
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// Labelled reviews: an aclImdb folder, or TSV or CSV files [default: synthetic reviews]
+    #[arg(long, value_name = "PATH", env = "MANTISSA_DATA", hide_env_values = true)]
+    pub(crate) data: Option<PathBuf>,
+}
+
+/// How a model starts.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Init {
+    /// From its seed.
+    Random,
+}
+
+/// A backend, or whichever serves best here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BackendChoice {
+    Auto,
+    Named(Backend),
+}
+
+impl std::str::FromStr for BackendChoice {
+    type Err = mantissa_core::UnknownName;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        if given == "auto" {
+            Ok(Self::Auto)
+        } else {
+            given.parse().map(Self::Named)
+        }
+    }
+}
+
+impl Selection {
+    /// The backend that was asked for by name.
+    pub(crate) fn named_backend(&self) -> Option<Backend> {
+        match self.backend {
+            Some(BackendChoice::Named(backend)) => Some(backend),
+            Some(BackendChoice::Auto) | None => None,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! One file a subcommand.
+
+mod devices;
+mod plan;
+mod report;
+mod run;
+
+use anyhow::Result;
+use mantissa_core::{Record, explain};
+
+use crate::{args::Command, exit::Exit, printer::Printer, suites};
+
+/// Does what the command line asks.
+pub(crate) fn dispatch(command: Command, printer: &Printer) -> Result<Exit> {
+    match command {
+        Command::Run(arguments) => return run::run(arguments, printer),
+        Command::List => plan::list(suites::read(suites::files()?)?, printer)?,
+        Command::Plan(arguments) => plan::plan(&arguments, printer)?,
+        Command::Report { runs } => report::report(&runs, printer)?,
+        Command::Explain { format } => printer.data(&explain(format).to_string()),
+        Command::Devices { json } => devices::devices(json, printer)?,
+        Command::Schema => {
+            let schema = schemars::schema_for!(Record);
+            printer.data(&serde_json::to_string_pretty(&schema)?);
+        }
+        Command::Worker => return Ok(Exit::Worker(mantissa_runner::worker())),
+    }
+    Ok(Exit::Done)
+}

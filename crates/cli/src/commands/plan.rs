@@ -1,0 +1,95 @@
+//! `mantissa plan` and `mantissa list`.
+
+use anyhow::Result;
+use mantissa_core::{Plan, Profile};
+use mantissa_runner::choose_backend;
+
+use crate::{
+    args::{PlanArguments, Selection},
+    printer::Printer,
+    progress::label,
+    suites::{self, Found},
+};
+
+pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
+    let selection = &arguments.selection;
+    let found = suites::selected(selection)?;
+    // A plan may be made for a machine that is not this one.
+    let backend = selection
+        .named_backend()
+        .map_or_else(|| choose_backend(None), Ok)?;
+    let plan = suites::expand(&found, selection, suites::profile(selection, backend), backend)?;
+    print(&plan, arguments.json, printer)
+}
+
+/// Prints every cell, the skipped ones with their reason.
+pub(crate) fn print(plan: &Plan, json: bool, printer: &Printer) -> Result<()> {
+    if json {
+        printer.data(&serde_json::to_string_pretty(plan)?);
+        return Ok(());
+    }
+    let mut lines = vec![];
+    for suite in &plan.suites {
+        let cells: Vec<_> = plan
+            .cells
+            .iter()
+            .filter(|planned| planned.cell.suite == suite.name)
+            .collect();
+        let skipped = cells.iter().filter(|planned| planned.skip.is_some()).count();
+        lines.push(format!(
+            "{}, profile {}: {} to run, {skipped} skipped",
+            suite.name,
+            plan.profile,
+            cells.len() - skipped
+        ));
+        let labels: Vec<String> = cells
+            .iter()
+            .map(|planned| label(&planned.cell, &suite.axes))
+            .collect();
+        let width = labels.iter().map(String::len).max().unwrap_or(0);
+        for (planned, label) in cells.iter().zip(labels) {
+            let skip = planned
+                .skip
+                .as_ref()
+                .map(|reason| format!("  skipped: {reason}"))
+                .unwrap_or_default();
+            lines.push(
+                format!("  {}  {label:width$}{skip}", planned.cell.id)
+                    .trim_end()
+                    .to_owned(),
+            );
+        }
+    }
+    printer.data(&lines.join("\n"));
+    Ok(())
+}
+
+/// Prints every suite with its workloads and how many cells each profile runs.
+pub(crate) fn list(found: Vec<Found>, printer: &Printer) -> Result<()> {
+    let backend = choose_backend(None)?;
+    let mut lines = vec![];
+    for one in &found {
+        lines.push(format!(
+            "{}  {}",
+            one.path.display(),
+            one.suite.info(Profile::Smoke).title
+        ));
+        for &profile in Profile::ALL {
+            let names: Vec<&str> = one
+                .suite
+                .workloads(profile)
+                .iter()
+                .map(|workload| workload.name.as_str())
+                .collect();
+            let plan = suites::expand(std::slice::from_ref(one), &Selection::default(), profile, backend)?;
+            let (run, all) = (plan.runnable().count(), plan.cells.len());
+            lines.push(format!(
+                "  {profile:<8}  {run} cells, {} skipped: {}",
+                all - run,
+                names.join(", ")
+            ));
+        }
+    }
+    printer.data(&lines.join("\n"));
+    Ok(())
+}

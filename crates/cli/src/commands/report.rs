@@ -1,0 +1,56 @@
+//! `mantissa report`, and the report at the end of a run.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use comfy_table::{Cell, CellAlignment, presets::UTF8_FULL_CONDENSED};
+use mantissa_report::{Align, Report, Table, load, terminal_tables};
+
+use crate::printer::Printer;
+
+pub(crate) fn report(runs: &[PathBuf], printer: &Printer) -> Result<()> {
+    for run in runs {
+        let rendered = render(run)?;
+        printer.data(&rendered.tables);
+        printer.data(&rendered.page.display().to_string());
+    }
+    Ok(())
+}
+
+/// What a report looks like on a terminal, and where the rest lies.
+pub(crate) struct Shown {
+    pub(crate) tables: String,
+    pub(crate) page: PathBuf,
+}
+
+/// Writes the report into the run folder.
+pub(crate) fn render(folder: &Path) -> Result<Shown> {
+    let run = load(folder)?;
+    let page = mantissa_report::render(&run, folder)?.html;
+    let tables = terminal_tables(&Report::new(&run)?)
+        .iter()
+        .map(draw)
+        .collect::<Vec<_>>()
+        .join("\n\n");
+    Ok(Shown { tables, page })
+}
+
+fn draw(table: &Table) -> String {
+    let side = |align: Align| match align {
+        Align::Left => CellAlignment::Left,
+        Align::Right => CellAlignment::Right,
+    };
+    let mut drawn = comfy_table::Table::new();
+    drawn.load_style(UTF8_FULL_CONDENSED);
+    drawn.set_header(
+        table
+            .header
+            .iter()
+            .map(|(title, align)| Cell::new(title).set_alignment(side(*align))),
+    );
+    for row in &table.rows {
+        let cells = row.iter().zip(&table.header);
+        drawn.add_row(cells.map(|(text, (_, align))| Cell::new(text).set_alignment(side(*align))));
+    }
+    format!("{}\n{}", table.title, drawn.trim_fmt())
+}

@@ -1,0 +1,120 @@
+//! `mantissa run`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use mantissa_runner::{
+    Finish, Inputs, RunSettings, Start, choose_backend, default_repeats, planned, resume, start,
+};
+
+use crate::{
+    args::{Init, RunArguments},
+    commands::{plan, report},
+    exit::Exit,
+    printer::Printer,
+    progress::Bar,
+    suites::{self, Found},
+};
+
+/// Tokenised data, by content hash; ignored by git.
+const CACHE: &str = ".mantissa/cache";
+
+pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
+    let mut bar = Bar::new(printer, arguments.json);
+    let finish = match &arguments.resume {
+        Some(folder) => resume(folder, &mut bar, &mut || {
+            printer.warn("the last record was cut short: it is removed, and its cell runs again");
+        })?,
+        None => match prepare(&arguments, printer)? {
+            Some(prepared) => start(prepared, &mut bar)?,
+            None => return Ok(Exit::Done),
+        },
+    };
+    conclude(&finish, arguments.json, printer)
+}
+
+/// What to run; nothing on a dry run, which prints the plan.
+fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Option<Start>> {
+    let selection = &arguments.selection;
+    let found = suites::selected(selection)?;
+    let inputs = inputs(arguments)?;
+    let backend = choose_backend(selection.named_backend())?;
+    let profile = suites::profile(selection, backend);
+    let plan = planned(suites::expand(&found, selection, profile, backend)?);
+    if arguments.dry_run {
+        plan::print(&plan, arguments.json, printer)?;
+        return Ok(None);
+    }
+    let settings = RunSettings {
+        backend,
+        inputs,
+        repeats: arguments.repeats.unwrap_or_else(|| default_repeats(profile)),
+        suites: found
+            .iter()
+            .map(|found| (found.suite.name().to_owned(), found.path.clone()))
+            .collect(),
+    };
+    Ok(Some(Start {
+        plan,
+        settings,
+        out: arguments.out.clone(),
+        name: name(&found, selection.all),
+        command: std::iter::once("mantissa".to_owned())
+            .chain(std::env::args().skip(1))
+            .collect(),
+    }))
+}
+
+fn inputs(arguments: &RunArguments) -> Result<Inputs> {
+    let weights = match arguments.init {
+        Some(Init::Random) => None,
+        None => arguments.weights.clone(),
+    };
+    let inputs = Inputs {
+        data: arguments.selection.data.clone(),
+        vocabulary: arguments.vocabulary.clone(),
+        weights,
+        cache: PathBuf::from(CACHE),
+    };
+    for (option, path) in [
+        ("--data", &inputs.data),
+        ("--vocabulary", &inputs.vocabulary),
+        ("--weights", &inputs.weights),
+    ] {
+        if let Some(path) = path.as_deref().filter(|path: &&Path| !path.exists()) {
+            bail!("`{option} {}` does not exist", path.display());
+        }
+    }
+    Ok(inputs)
+}
+
+/// What the run folder is named after.
+fn name(found: &[Found], all: bool) -> String {
+    let names: Vec<&str> = found.iter().map(|found| found.suite.name()).collect();
+    if all { "all".to_owned() } else { names.join("+") }
+}
+
+/// The report, the table, what is not as expected, and the page's path as the last line.
+fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result<Exit> {
+    let rendered = report::render(&finish.path)?;
+    if !json {
+        printer.data(&rendered.tables);
+    }
+    for violation in &finish.violations {
+        printer.warn(&format!(
+            "not as expected: {}: {}",
+            violation.name, violation.what
+        ));
+    }
+    let page = rendered.page.display().to_string();
+    if json {
+        printer.note(&page);
+    } else {
+        printer.data(&page);
+    }
+    Ok(if finish.violations.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Unexpected
+    })
+}

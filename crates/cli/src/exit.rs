@@ -1,0 +1,72 @@
+//! Exit codes: a documented interface, for scripts.
+
+use mantissa_runner::{RunError, WorkerExit};
+
+/// How a command ended. A bug (a panic) exits with 101, which is Rust's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// What was asked for is done.
+    Done,
+    /// The command line or a file of the user's is wrong.
+    Usage,
+    /// Some cell ended `failed`, in a status that its suite does not allow, or beyond a bound of its suite.
+    Unexpected,
+    /// The machine lacks what was asked for.
+    Lacking,
+    /// A worker's own code, for its parent.
+    Worker(WorkerExit),
+}
+
+impl Exit {
+    /// The code of an error.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        match error.downcast_ref::<RunError>() {
+            Some(RunError::Unavailable { .. }) => Self::Lacking,
+            Some(
+                RunError::Occupied { .. }
+                | RunError::NoRun { .. }
+                | RunError::Locked { .. }
+                | RunError::Io { .. }
+                | RunError::Json { .. }
+                | RunError::Records { .. }
+                | RunError::Input(_)
+                | RunError::Worker(_),
+            )
+            | None => Self::Usage,
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Usage => 2,
+            Self::Unexpected => 3,
+            Self::Lacking => 4,
+            Self::Worker(exit) => exit as u8,
+        }
+    }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::Backend;
+
+    use super::*;
+
+    #[test]
+    fn what_the_machine_lacks_is_told_apart_from_what_the_user_wrote() {
+        let lacking = RunError::Unavailable {
+            backend: Backend::Cuda,
+            reason: "no driver".into(),
+        };
+        assert_eq!(Exit::of(&lacking.into()).code(), 4);
+        assert_eq!(Exit::of(&RunError::Input("line 3".into()).into()).code(), 2);
+        assert_eq!(Exit::of(&anyhow::anyhow!("no suites")).code(), 2);
+    }
+}

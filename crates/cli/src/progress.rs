@@ -1,0 +1,125 @@
+//! The progress bar: which cell runs, how far it is, how long the rest will take.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mantissa_core::{Axis, Cell, Plan};
+use mantissa_runner::{Phase, Progress, ProgressEvent};
+
+use crate::printer::Printer;
+
+/// Draws on standard error where that is a terminal; prints records where they are asked for as JSON.
+pub(crate) struct Bar<'a> {
+    printer: &'a Printer,
+    bar: ProgressBar,
+    axes: BTreeMap<String, Vec<Axis>>,
+    json: bool,
+    cell: String,
+    left: Option<Duration>,
+}
+
+impl<'a> Bar<'a> {
+    pub(crate) fn new(printer: &'a Printer, json: bool) -> Self {
+        let target = if printer.draws() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
+        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}");
+        bar.set_style(style.expect("the template is well-formed"));
+        Self {
+            printer,
+            bar,
+            axes: BTreeMap::new(),
+            json,
+            cell: String::new(),
+            left: None,
+        }
+    }
+
+    fn show(&self, step: &str) {
+        let left = self
+            .left
+            .map(|left| format!(", about {} left", HumanDuration(left)))
+            .unwrap_or_default();
+        self.bar.set_message(format!("{}{step}{left}", self.cell));
+    }
+}
+
+/// The workload and the axes that its suite sweeps.
+pub(crate) fn label(cell: &Cell, swept: &[Axis]) -> String {
+    let mut words = vec![cell.workload.name.clone()];
+    for axis in swept {
+        match axis {
+            Axis::Seed => words.push(format!("seed={}", cell.seed)),
+            axis => words.extend(cell.setting.get(*axis).map(|value| format!("{axis}={value}"))),
+        }
+    }
+    words.join(" ")
+}
+
+/// Axes that each suite of a plan sweeps.
+fn swept(plan: &Plan) -> BTreeMap<String, Vec<Axis>> {
+    plan.suites
+        .iter()
+        .map(|suite| (suite.name.clone(), suite.axes.clone()))
+        .collect()
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Prepare => "preparing",
+        Phase::WarmUp => "warming up",
+        Phase::Measure => "measuring",
+        Phase::Evaluate => "evaluating",
+    }
+}
+
+impl Progress for Bar<'_> {
+    fn tell(&mut self, event: ProgressEvent<'_>) {
+        match event {
+            ProgressEvent::Started { folder, plan, total } => {
+                self.started(folder, plan, total);
+            }
+            ProgressEvent::Cell {
+                cell,
+                repeat,
+                done,
+                left,
+            } => {
+                let axes = self.axes.get(&cell.suite).map_or(&[][..], Vec::as_slice);
+                let again = if repeat > 0 {
+                    format!(" (repeat {repeat})")
+                } else {
+                    String::new()
+                };
+                self.cell = label(cell, axes) + &again;
+                self.left = left;
+                self.bar.set_position(done as u64);
+                self.show("");
+            }
+            ProgressEvent::Step(told) => {
+                self.show(&format!(": {} {}/{}", phase(told.phase), told.done, told.total));
+            }
+            ProgressEvent::Recorded(record) => {
+                self.bar.inc(1);
+                if self.json {
+                    let line = serde_json::to_string(record).expect("a record is plain data");
+                    self.bar.suspend(|| self.printer.data(&line));
+                }
+            }
+            ProgressEvent::Ended => self.bar.finish_and_clear(),
+        }
+    }
+}
+
+impl Bar<'_> {
+    fn started(&mut self, folder: &Path, plan: &Plan, total: usize) {
+        self.axes = swept(plan);
+        self.printer
+            .note(&format!("recording {total} cells into `{}`", folder.display()));
+        self.bar.set_length(total as u64);
+        self.bar.enable_steady_tick(Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,137 @@
+//! Finding and reading suite files.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Result, bail};
+use mantissa_core::{Axis, AxisValue, Backend, DatasetKind, Plan, Profile, nearest};
+use mantissa_suite::{PlanOptions, Suite, load, parse_override, plan};
+
+use crate::args::Selection;
+
+/// Where suites lie.
+const FOLDER: &str = "suites";
+
+/// A suite and its file.
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) suite: Suite,
+}
+
+/// Every suite file under `suites/`, sorted by path.
+pub(crate) fn files() -> Result<Vec<PathBuf>> {
+    let mut files = vec![];
+    if let Err(error) = collect(Path::new(FOLDER), &mut files) {
+        bail!(
+            "cannot read `{FOLDER}`: {error}\n  hint: start from the repository's root, or name a suite file"
+        );
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Reads every suite; what is wrong with any of them is reported at once.
+pub(crate) fn read(files: Vec<PathBuf>) -> Result<Vec<Found>> {
+    let (mut found, mut wrong) = (vec![], vec![]);
+    for path in files {
+        match load(&path) {
+            Ok(suite) => found.push(Found { path, suite }),
+            Err(errors) => wrong.push(errors.to_string()),
+        }
+    }
+    if wrong.is_empty() {
+        Ok(found)
+    } else {
+        bail!("{}", wrong.join("\n"))
+    }
+}
+
+/// The suites that were asked for.
+pub(crate) fn selected(selection: &Selection) -> Result<Vec<Found>> {
+    if selection.all {
+        return read(files()?);
+    }
+    if selection.suites.is_empty() {
+        bail!("no suite given\n  hint: name suite files, or `--all`; `mantissa list` shows what there is");
+    }
+    read(
+        selection
+            .suites
+            .iter()
+            .map(|given| resolve(given))
+            .collect::<Result<_>>()?,
+    )
+}
+
+/// A file, or the one that has this stem under `suites/`.
+fn resolve(given: &Path) -> Result<PathBuf> {
+    if given.exists() {
+        return Ok(given.to_owned());
+    }
+    let files = files().unwrap_or_default();
+    let stem = |path: &Path| {
+        path.file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    if let Some(path) = files.iter().find(|path| given.as_os_str() == stem(path).as_str()) {
+        return Ok(path.clone());
+    }
+    let stems: Vec<String> = files.iter().map(|path| stem(path)).collect();
+    let hint = match nearest(&stem(given), stems.iter().map(String::as_str)) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => "`mantissa list` shows what there is".to_owned(),
+    };
+    bail!("there is no suite `{}`\n  hint: {hint}", given.display())
+}
+
+/// Expands suites as the command line asks.
+pub(crate) fn expand(
+    found: &[Found],
+    selection: &Selection,
+    profile: Profile,
+    backend: Backend,
+) -> Result<Plan> {
+    let overrides: Vec<(Axis, Vec<AxisValue>)> = selection
+        .overrides
+        .iter()
+        .map(|text| parse_override(text))
+        .collect::<Result<_, _>>()?;
+    let dataset = if selection.data.is_some() {
+        DatasetKind::Reviews
+    } else {
+        DatasetKind::SyntheticReviews
+    };
+    let options = PlanOptions {
+        profile,
+        backend,
+        overrides,
+        dataset,
+        filter: selection.filter.clone(),
+    };
+    let suites: Vec<Suite> = found.iter().map(|found| found.suite.clone()).collect();
+    Ok(plan(&suites, &options)?)
+}
+
+/// The profile that is used unless one is named: real sizes need a real card.
+pub(crate) fn profile(selection: &Selection, backend: Backend) -> Profile {
+    selection.profile.unwrap_or(match backend {
+        Backend::Cuda => Profile::Standard,
+        Backend::Vulkan | Backend::Flex => Profile::Smoke,
+    })
+}

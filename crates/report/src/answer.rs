@@ -1,0 +1,269 @@
+//! The suite's question answered in words, from the rows alone.
+
+use mantissa_analysis::Estimate;
+use mantissa_core::{Axis, MetricName, Status, TaskKind};
+
+use crate::{Group, Row, units};
+
+/// Sentences that answer what a group was run for.
+pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
+    let mut sentences = match group.kind {
+        TaskKind::Train => train(group),
+        TaskKind::Kernel => kernel(group),
+    };
+    if sentences.is_empty() {
+        sentences.push("No cell ran to its end, so there is nothing to compare.".to_owned());
+    }
+    sentences.extend(endings(group));
+    sentences
+}
+
+/// The group's main baseline: that of its first row that ran.
+fn main_baseline(group: &Group<'_>) -> Option<usize> {
+    group.ok().find_map(|row| row.baseline)
+}
+
+fn train(group: &Group<'_>) -> Vec<String> {
+    let Some(baseline) = main_baseline(group) else {
+        return Vec::new();
+    };
+    let base = &group.rows[baseline];
+    let rivals: Vec<&Row<'_>> = group
+        .ok()
+        .filter(|row| row.baseline == Some(baseline) && row.cell.id != base.cell.id)
+        .collect();
+    if rivals.is_empty() {
+        return vec![format!(
+            "Only {} ran to its end, so there is nothing to compare.",
+            group.label(base, &[])
+        )];
+    }
+    let (equal, worse): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rivals
+        .iter()
+        .copied()
+        .partition(|row| accuracy_overlaps(row, base));
+    let mut sentences = Vec::new();
+    match fastest(&equal) {
+        Some(row) => sentences.extend(fastest_equal(group, row, base)),
+        None => sentences.push(format!(
+            "No setting matches the test accuracy of the baseline, {}{}: every other interval lies apart.",
+            group.label(base, &[]),
+            accuracy_of(base)
+                .map(|text| format!(" ({text})"))
+                .unwrap_or_default(),
+        )),
+    }
+    if let Some(row) = fastest(&worse).filter(|row| beats(row, fastest(&equal))) {
+        let apart = accuracy_of(row)
+            .map(|text| format!(" is {text} and"))
+            .unwrap_or_default();
+        sentences.push(format!(
+            "{} is faster still, at {}, but its test accuracy{apart} lies apart from the baseline's.",
+            group.label(row, &[]),
+            ratio(row.speed_up.as_ref()),
+        ));
+    }
+    let named = fastest(&equal).map(|row| &row.cell.id);
+    if let Some(row) = leanest(&equal).filter(|row| Some(&row.cell.id) != named) {
+        sentences.push(format!(
+            "The least memory at such an accuracy takes {}: {} of the baseline's{}.",
+            group.label(row, &[]),
+            ratio(row.memory_ratio.as_ref()),
+            row.speed_up
+                .as_ref()
+                .map(|e| format!(", at {} its speed", units::times(e.value)))
+                .unwrap_or_default(),
+        ));
+    }
+    sentences.extend(indistinct(group, &equal));
+    sentences
+}
+
+fn fastest_equal(group: &Group<'_>, row: &Row<'_>, base: &Row<'_>) -> Vec<String> {
+    let (name, base_name) = (group.label(row, &[]), group.label(base, &[]));
+    let seconds = |row: &Row<'_>| group.value(group.speed, row);
+    let speed = row.speed_up.as_ref();
+    let mut sentences = vec![if speed.is_some_and(|speed| speed.value <= 1.0) {
+        format!(
+            "No setting of equal test accuracy is faster than the baseline, {base_name} ({}); the closest is {name} at \
+             {}.",
+            seconds(base),
+            ratio(speed),
+        )
+    } else {
+        format!(
+            "{name} is the fastest setting whose test accuracy cannot be told apart from the baseline's ({base_name}): \
+             {} as fast, {} instead of {}.",
+            ratio(speed),
+            seconds(row),
+            seconds(base),
+        )
+    }];
+    if speed
+        .and_then(|speed| speed.interval)
+        .is_some_and(|interval| interval.contains(1.0))
+    {
+        sentences.push("That difference in time is within its interval.".to_owned());
+    }
+    if let (Some(mine), Some(theirs)) = (accuracy_of(row), accuracy_of(base)) {
+        sentences.push(format!("Its test accuracy is {mine}, the baseline's {theirs}."));
+    }
+    if let Some(memory) = &row.memory_ratio {
+        sentences.push(format!(
+            "It takes {} of the baseline's peak memory.",
+            units::times(memory.value)
+        ));
+    }
+    sentences
+}
+
+/// Says how many settings share the baseline's accuracy, so that nobody ranks them.
+fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
+    let known = equal
+        .iter()
+        .filter(|row| row.metrics.contains_key(&MetricName::TestAccuracy))
+        .count();
+    let n = group
+        .ok()
+        .filter_map(|row| row.metric(MetricName::TestAccuracy))
+        .map(|e| e.n)
+        .min()?;
+    (known > 1).then(|| {
+        format!(
+            "{known} settings have a test accuracy within the baseline's interval ({} test examples): their order in \
+             accuracy means nothing.",
+            units::count(n)
+        )
+    })
+}
+
+/// Whether two rows' accuracies cannot be told apart; without an accuracy on either side nothing tells them apart.
+fn accuracy_overlaps(row: &Row<'_>, base: &Row<'_>) -> bool {
+    let interval = |row: &Row<'_>| row.metric(MetricName::TestAccuracy).and_then(|e| e.interval);
+    match (interval(row), interval(base)) {
+        (Some(mine), Some(theirs)) => mine.overlaps(theirs),
+        _ => true,
+    }
+}
+
+fn accuracy_of(row: &Row<'_>) -> Option<String> {
+    let estimate = row.metric(MetricName::TestAccuracy)?;
+    let interval = units::interval(MetricName::TestAccuracy, estimate);
+    let value = units::value(MetricName::TestAccuracy, Some(estimate));
+    Some(interval.map_or_else(|| value.clone(), |interval| format!("{value} ({interval})")))
+}
+
+fn fastest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
+    let speed = |row: &Row<'_>| row.speed_up.as_ref().map(|e| e.value);
+    let known = rows.iter().copied().filter(|row| speed(row).is_some());
+    known.max_by(|a, b| speed(a).unwrap_or(0.0).total_cmp(&speed(b).unwrap_or(0.0)))
+}
+
+fn beats(row: &Row<'_>, other: Option<&Row<'_>>) -> bool {
+    let speed = |row: &Row<'_>| row.speed_up.as_ref().map_or(0.0, |e| e.value);
+    speed(row) > other.map_or(1.0, speed).max(1.0)
+}
+
+/// The row with the least memory, if it needs clearly less than the baseline.
+fn leanest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
+    /// A smaller saving is not worth a sentence.
+    const WORTH_SAYING: f64 = 0.95;
+    let ratio = |row: &Row<'_>| row.memory_ratio.as_ref().map_or(f64::INFINITY, |e| e.value);
+    rows.iter()
+        .copied()
+        .min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
+        .filter(|row| ratio(row) < WORTH_SAYING)
+}
+
+fn ratio(estimate: Option<&Estimate>) -> String {
+    let Some(estimate) = estimate else {
+        return units::ABSENT.to_owned();
+    };
+    let value = units::times(estimate.value);
+    match estimate.interval {
+        Some(interval) => format!("{value} ({:.2}–{:.2})", interval.low, interval.high),
+        None => value,
+    }
+}
+
+fn kernel(group: &Group<'_>) -> Vec<String> {
+    let sizes = group.ok().filter(|row| row.metrics.contains_key(&group.speed));
+    let Some(size) = sizes.map(|row| row.cell.setting.size()).max() else {
+        return Vec::new();
+    };
+    let rows: Vec<&Row<'_>> = group.ok().filter(|row| row.cell.setting.size() == size).collect();
+    let Some(fastest) = fastest(&rows) else {
+        return Vec::new();
+    };
+    let base = fastest.baseline.map(|index| &group.rows[index]);
+    let label = |row: &Row<'_>| group.label(row, &[Axis::Size]);
+    let error =
+        |row: &Row<'_>| units::value(MetricName::RelativeError, row.metric(MetricName::RelativeError));
+    let speed = |row: &Row<'_>| group.value(group.speed, row);
+    let mut sentences = Vec::new();
+    match base.filter(|base| base.cell.id != fastest.cell.id) {
+        Some(base) => sentences.push(format!(
+            "At {size}×{size}, {} is fastest: {}, {} the baseline's ({}, {}), at a relative error of {} instead of {}.",
+            label(fastest),
+            speed(fastest),
+            ratio(fastest.speed_up.as_ref()),
+            label(base),
+            speed(base),
+            error(fastest),
+            error(base),
+        )),
+        None => sentences.push(format!(
+            "At {size}×{size}, nothing is faster than the baseline, {} ({}, relative error {}).",
+            label(fastest),
+            speed(fastest),
+            error(fastest),
+        )),
+    }
+    let known = |row: &&&Row<'_>| row.metrics.contains_key(&MetricName::RelativeError);
+    let value = |row: &Row<'_>| row.metric(MetricName::RelativeError).map_or(0.0, |e| e.value);
+    if let Some(worst) = rows
+        .iter()
+        .filter(known)
+        .max_by(|a, b| value(a).total_cmp(&value(b)))
+    {
+        sentences.push(format!(
+            "The largest relative error there is {}, of {}.",
+            error(worst),
+            label(worst)
+        ));
+    }
+    sentences
+}
+
+/// What did not run to its end, by status.
+fn endings(group: &Group<'_>) -> Vec<String> {
+    let ended = |status: Status| group.rows.iter().filter(move |row| row.status == Some(status));
+    let mut sentences = Vec::new();
+    for status in [Status::Diverged, Status::Oom, Status::Failed, Status::Timeout] {
+        let rows: Vec<_> = ended(status).collect();
+        let verb = match status {
+            Status::Diverged => "diverged",
+            Status::Oom => "ran out of memory",
+            Status::Timeout => "ran out of time",
+            _ => "failed",
+        };
+        match rows.as_slice() {
+            [] => {}
+            [row] => {
+                let why = row
+                    .reason
+                    .as_ref()
+                    .map(|why| format!(": {why}"))
+                    .unwrap_or_default();
+                sentences.push(format!("{} {verb}{why}.", group.label(row, &[])));
+            }
+            [first, .., last] => sentences.push(format!(
+                "{} settings {verb}, from {} to {}; the table has the reasons.",
+                rows.len(),
+                group.label(first, &[]),
+                group.label(last, &[]),
+            )),
+        }
+    }
+    sentences
+}

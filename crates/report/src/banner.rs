@@ -1,0 +1,153 @@
+//! What a reader must know before any number.
+
+use mantissa_core::{Backend, ExecutedVerdict, TaskKind};
+use serde::Serialize;
+
+use crate::{Group, Reference, Run, units};
+
+/// A statement above the numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Banner {
+    /// `warning` if numbers may mislead without it, else `note`.
+    pub level: &'static str,
+    /// The few words that are read first.
+    pub title: String,
+    /// The rest.
+    pub text: String,
+}
+
+fn warning(title: &str, text: String) -> Banner {
+    Banner {
+        level: "warning",
+        title: title.to_owned(),
+        text,
+    }
+}
+
+fn note(title: &str, text: String) -> Banner {
+    Banner {
+        level: "note",
+        title: title.to_owned(),
+        text,
+    }
+}
+
+/// Statements about the whole run.
+pub(crate) fn of_run(run: &Run) -> Vec<Banner> {
+    let mut banners = Vec::new();
+    let machine = &run.environment.fingerprint;
+    if run.environment.backend == Backend::Flex {
+        let cpu = machine.cpu.as_deref().unwrap_or("a CPU of unknown model");
+        let text = format!(
+            "Measured on {cpu}, {} cores. Errors and accuracies are those of the number formats; speed-ups are not those \
+             of a GPU.",
+            machine.cores
+        );
+        banners.push(warning("These are CPU times.", text));
+    }
+    if machine.build != "release" {
+        let text = format!(
+            "The binary was a `{}` build: its times mean nothing.",
+            machine.build
+        );
+        banners.push(warning("Not a release build.", text));
+    }
+    if run.cut {
+        let text = "The last line of `records.jsonl` was cut short by a crash or a full disk. It is left out; \
+                    `--resume` runs its cell again.";
+        banners.push(warning("A record was cut.", text.to_owned()));
+    }
+    if !run.missing_samples.is_empty() {
+        let text = format!(
+            "{} of {} records name samples that could not be read, the first {}. Their curves are missing, their \
+             numbers are not.",
+            run.missing_samples.len(),
+            run.records.len(),
+            run.missing_samples[0]
+        );
+        banners.push(note("Samples are missing.", text));
+    }
+    banners
+}
+
+/// Statements about one suite.
+pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]) -> Vec<Banner> {
+    let mut banners = Vec::new();
+    let rows = || groups.iter().flat_map(|group| &group.rows);
+    let not_run = rows().filter(|row| row.status.is_none()).count();
+    if not_run > 0 {
+        let text = format!(
+            "{not_run} of {} cells were not run; `--resume` runs them.",
+            rows().count()
+        );
+        banners.push(warning("The run is not complete.", text));
+    }
+    let data = rows()
+        .flat_map(|row| &row.records)
+        .filter_map(|record| record.data.as_ref());
+    if let Some(data) = data.into_iter().find(|data| data.synthetic) {
+        let text = format!(
+            "It was trained and tested on {}: accuracies compare settings, not models.",
+            data.name
+        );
+        banners.push(warning("The data is synthetic.", text));
+    }
+    let with = |verdict| rows().filter(|row| row.verdict() == Some(verdict)).count();
+    let (differs, unverified) = (with(ExecutedVerdict::Differs), with(ExecutedVerdict::Unverified));
+    if differs > 0 {
+        let text = format!(
+            "{} executed another precision than asked for; the table says which.",
+            cells(differs)
+        );
+        banners.push(warning("Executed is not requested.", text));
+    }
+    if unverified > 0 {
+        let text = format!(
+            "For {} it was not observed which precision the hardware used; the table says “unverified”.",
+            cells(unverified)
+        );
+        banners.push(note("Executed precision unverified.", text));
+    }
+    let here = this_machine(run);
+    let trains = groups.iter().any(|group| group.kind == TaskKind::Train);
+    for reference in references {
+        if reference
+            .device
+            .as_ref()
+            .is_some_and(|device| here.contains(device.as_str()))
+        {
+            continue;
+        }
+        let what = if trains {
+            "ratios within a column"
+        } else {
+            "orders of magnitude"
+        };
+        let text = format!(
+            "They come from {}; this run from {here}. Compare {what}, not times.",
+            reference.hardware
+        );
+        let title = format!("Published rows ({}) are from another machine.", reference.name);
+        banners.push(note(&title, text));
+    }
+    banners
+}
+
+fn cells(n: usize) -> String {
+    match n {
+        1 => "1 cell".to_owned(),
+        n => format!("{} cells", units::count(n as u64)),
+    }
+}
+
+/// The device that the run used, in words.
+pub(crate) fn this_machine(run: &Run) -> String {
+    let machine = &run.environment.fingerprint;
+    match (&machine.gpu, run.environment.backend) {
+        (Some(gpu), Backend::Cuda | Backend::Vulkan) => gpu.name.clone(),
+        _ => machine
+            .cpu
+            .clone()
+            .unwrap_or_else(|| "a CPU of unknown model".to_owned()),
+    }
+}

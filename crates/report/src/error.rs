@@ -1,0 +1,88 @@
+//! Everything that can go wrong between a run folder and its report.
+
+use std::{io, path::PathBuf};
+
+use mantissa_core::{RecordError, SCHEMA_VERSION};
+
+/// Why a report could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A file of the run folder is not there or not readable.
+    #[error("cannot read `{path}`: {source}\n  hint: give the folder of a run, with its `records.jsonl`")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of the run folder has another shape than this version knows.
+    #[error("`{path}` is not what mantissa writes: {source}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+    /// The run was recorded by a later version.
+    #[error("`{path}` has schema {found}, this build reads up to {SCHEMA_VERSION}\n  hint: update mantissa")]
+    NewerSchema {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+    /// The records could not be read.
+    #[error("`{path}`: {source}")]
+    Records {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: RecordError,
+    },
+    /// A suite names a published table that is not built in.
+    #[error("unknown reference `{given}`{}\n  hint: built in: `{}`", closest(nearest), valid.join("`, `"))]
+    UnknownReference {
+        /// The name that was given.
+        given: String,
+        /// The most similar name.
+        nearest: Option<&'static str>,
+        /// Every name.
+        valid: Vec<&'static str>,
+    },
+    /// A published table is not well-formed: a bug of this build.
+    #[error("reference `{name}`: {reason}")]
+    BadReference {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A picture could not be drawn or encoded.
+    #[error("cannot draw figure `{figure}`: {reason}")]
+    Draw {
+        /// The figure.
+        figure: String,
+        /// What the drawing library said.
+        reason: String,
+    },
+    /// The page's template failed.
+    #[error("cannot render the page: {0}")]
+    Page(#[from] minijinja::Error),
+    /// The CSV writer failed.
+    #[error("cannot write CSV: {0}")]
+    Csv(#[from] ::csv::Error),
+    /// A result could not be written.
+    #[error("cannot write `{path}`: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn closest(nearest: &Option<&'static str>) -> String {
+    nearest
+        .map(|name| format!(", the closest is `{name}`"))
+        .unwrap_or_default()
+}

@@ -1,0 +1,211 @@
+//! A drawing in logical pixels, before it becomes SVG or PNG.
+
+use super::{
+    palette::{CARD, Colour, INK, MUTED},
+    type_setting::{Weight, fit, width},
+};
+
+/// Which point of a text is its anchor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    /// Its left end.
+    Start,
+    /// Its middle.
+    Middle,
+    /// Its right end.
+    End,
+}
+
+/// How a text looks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TextStyle {
+    /// Pixels an em.
+    pub size: f64,
+    /// Weight.
+    pub weight: Weight,
+    /// Colour.
+    pub colour: Colour,
+    /// Anchor.
+    pub anchor: Anchor,
+}
+
+impl TextStyle {
+    /// Regular text in ink, anchored at its left end.
+    pub const fn new(size: f64) -> Self {
+        Self {
+            size,
+            weight: Weight::Regular,
+            colour: INK,
+            anchor: Anchor::Start,
+        }
+    }
+
+    /// The same in semi-bold.
+    pub const fn bold(self) -> Self {
+        Self {
+            weight: Weight::SemiBold,
+            ..self
+        }
+    }
+
+    /// The same in another colour.
+    pub const fn colour(self, colour: Colour) -> Self {
+        Self { colour, ..self }
+    }
+
+    /// The same with another anchor.
+    pub const fn anchor(self, anchor: Anchor) -> Self {
+        Self { anchor, ..self }
+    }
+
+    /// Width of a text, in pixels.
+    pub fn width(self, text: &str) -> f64 {
+        width(text, self.size, self.weight)
+    }
+}
+
+/// One element of a drawing. Coordinates are logical pixels, y downwards.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shape {
+    Rectangle {
+        from: (f64, f64),
+        to: (f64, f64),
+        colour: Colour,
+    },
+    Outline {
+        from: (f64, f64),
+        to: (f64, f64),
+        colour: Colour,
+    },
+    Line {
+        points: Vec<(f64, f64)>,
+        thickness: f64,
+        colour: Colour,
+        opacity: f64,
+    },
+    Polygon {
+        points: Vec<(f64, f64)>,
+        colour: Colour,
+    },
+    Disc {
+        centre: (f64, f64),
+        radius: f64,
+        colour: Colour,
+    },
+    Text {
+        baseline: (f64, f64),
+        text: String,
+        style: TextStyle,
+    },
+}
+
+/// A list of shapes on a sheet of fixed size.
+#[derive(Debug, Clone)]
+pub struct Canvas {
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) shapes: Vec<Shape>,
+}
+
+/// Where titles and margins begin on every figure.
+pub const MARGIN: f64 = 24.0;
+/// Width of every figure, in logical pixels.
+pub const WIDTH: f64 = 960.0;
+
+impl Canvas {
+    /// An empty sheet.
+    pub fn new(height: f64) -> Self {
+        let sheet = Shape::Rectangle {
+            from: (0.0, 0.0),
+            to: (WIDTH, height),
+            colour: CARD,
+        };
+        Self {
+            width: WIDTH,
+            height,
+            shapes: vec![sheet],
+        }
+    }
+
+    /// Title and line below it; the content begins at [`Canvas::CONTENT_TOP`].
+    pub fn titled(height: f64, title: &str, subtitle: &str) -> Self {
+        let mut canvas = Self::new(height);
+        let (head, below) = (TextStyle::new(18.0).bold(), TextStyle::new(12.5).colour(MUTED));
+        // A page sets SVG text in a font of the reader's, which may be wider.
+        let room = 0.88 * (WIDTH - 2.0 * MARGIN);
+        canvas.text((MARGIN, 38.0), &fit(title, head.size, head.weight, room), head);
+        canvas.text(
+            (MARGIN, 58.0),
+            &fit(subtitle, below.size, below.weight, room),
+            below,
+        );
+        canvas
+    }
+
+    /// Where the content of a titled figure begins.
+    pub const CONTENT_TOP: f64 = 76.0;
+
+    /// A filled rectangle.
+    pub fn rectangle(&mut self, from: (f64, f64), to: (f64, f64), colour: Colour) {
+        self.shapes.push(Shape::Rectangle { from, to, colour });
+    }
+
+    /// The outline of a rectangle.
+    pub fn outline(&mut self, from: (f64, f64), to: (f64, f64), colour: Colour) {
+        self.shapes.push(Shape::Outline { from, to, colour });
+    }
+
+    /// A line through points.
+    pub fn line(&mut self, points: Vec<(f64, f64)>, thickness: f64, colour: Colour) {
+        self.faint_line(points, thickness, colour, 1.0);
+    }
+
+    /// A line through points that lets the sheet shine through.
+    pub fn faint_line(&mut self, points: Vec<(f64, f64)>, thickness: f64, colour: Colour, opacity: f64) {
+        if points.len() > 1 {
+            self.shapes.push(Shape::Line {
+                points,
+                thickness,
+                colour,
+                opacity,
+            });
+        }
+    }
+
+    /// A filled convex polygon.
+    pub fn polygon(&mut self, points: Vec<(f64, f64)>, colour: Colour) {
+        self.shapes.push(Shape::Polygon { points, colour });
+    }
+
+    /// A filled circle.
+    pub fn disc(&mut self, centre: (f64, f64), radius: f64, colour: Colour) {
+        self.shapes.push(Shape::Disc {
+            centre,
+            radius,
+            colour,
+        });
+    }
+
+    /// A cross, for what went wrong.
+    pub fn cross(&mut self, (x, y): (f64, f64), arm: f64, colour: Colour) {
+        self.line(vec![(x - arm, y - arm), (x + arm, y + arm)], 2.0, colour);
+        self.line(vec![(x - arm, y + arm), (x + arm, y - arm)], 2.0, colour);
+    }
+
+    /// A line of text; `baseline` is where its anchor stands.
+    pub fn text(&mut self, baseline: (f64, f64), text: &str, style: TextStyle) {
+        if !text.is_empty() {
+            self.shapes.push(Shape::Text {
+                baseline,
+                text: text.to_owned(),
+                style,
+            });
+        }
+    }
+
+    /// A line of text whose capitals are centred on `y`.
+    pub fn text_centred(&mut self, (x, y): (f64, f64), text: &str, style: TextStyle) {
+        // Inter's capitals are 0.727 em high.
+        self.text((x, y + 0.3635 * style.size), text, style);
+    }
+}

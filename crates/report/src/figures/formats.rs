@@ -1,0 +1,88 @@
+//! Bit layouts: sign, exponent and fraction of every format, a box a bit.
+
+use mantissa_core::Format;
+
+use super::{
+    canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    palette::{Colour, FAINT, INK, MUTED},
+};
+use crate::units;
+
+const SIGN: Colour = (0xC2, 0x41, 0x0C);
+const EXPONENT: Colour = (0x0B, 0x62, 0xA4);
+const FRACTION: Colour = (0x12, 0x96, 0x6E);
+const LEFT: f64 = MARGIN + 64.0;
+const ROW: f64 = 74.0;
+const BIT_HEIGHT: f64 = 24.0;
+/// The widest format has 64 bits.
+const STEP: f64 = (WIDTH - MARGIN - LEFT) / 64.0;
+
+/// Draws the layouts; the same picture for every run.
+pub fn draw() -> (Canvas, String) {
+    let top = Canvas::CONTENT_TOP + 30.0;
+    let mut canvas = Canvas::titled(
+        top + Format::ALL.len() as f64 * ROW,
+        "Bits of a number",
+        "More exponent bits reach further, more fraction bits lie closer together. TF32 keeps 19 bits of a stored 32.",
+    );
+    legend(&mut canvas);
+    for (index, format) in Format::ALL.iter().enumerate() {
+        row(&mut canvas, *format, top + index as f64 * ROW);
+    }
+    (
+        canvas,
+        "Bit layouts of f64, f32, TF32, bf16 and f16: sign, exponent and fraction.".to_owned(),
+    )
+}
+
+fn row(canvas: &mut Canvas, format: Format, y: f64) {
+    canvas.text_centred(
+        (MARGIN, y + BIT_HEIGHT / 2.0),
+        format.name(),
+        TextStyle::new(15.0).bold(),
+    );
+    let fields = [
+        (1, SIGN),
+        (format.exponent_bits(), EXPONENT),
+        (format.fraction_bits(), FRACTION),
+    ];
+    let note = TextStyle::new(11.5).colour(MUTED);
+    let mut bit = 0;
+    for (index, (bits, colour)) in fields.into_iter().enumerate() {
+        for _ in 0..bits {
+            let x = LEFT + f64::from(bit) * STEP;
+            canvas.rectangle((x, y), (x + STEP - 2.0, y + BIT_HEIGHT), colour);
+            bit += 1;
+        }
+        if index > 0 {
+            let middle = LEFT + (f64::from(bit) - f64::from(bits) / 2.0) * STEP - 1.0;
+            let at = (middle, y + BIT_HEIGHT + 15.0);
+            canvas.text(at, &bits.to_string(), note.anchor(Anchor::Middle).colour(INK));
+        }
+    }
+    for unused in format.bits()..format.storage_bytes() * 8 {
+        let x = LEFT + f64::from(unused) * STEP;
+        canvas.outline((x + 0.5, y + 0.5), (x + STEP - 2.5, y + BIT_HEIGHT - 0.5), FAINT);
+    }
+    let limits = format!(
+        "max {} · smallest normal {} · eps {} · {} decimal digits",
+        units::limit(format.max_finite()),
+        units::limit(format.min_normal()),
+        units::limit(format.epsilon()),
+        format.decimal_digits()
+    );
+    canvas.text((LEFT, y + BIT_HEIGHT + 32.0), &limits, note);
+}
+
+fn legend(canvas: &mut Canvas) {
+    let style = TextStyle::new(11.5).colour(MUTED);
+    let y = Canvas::CONTENT_TOP + 6.0;
+    let mut x = LEFT;
+    for (name, colour) in [("sign", SIGN), ("exponent", EXPONENT), ("fraction", FRACTION)] {
+        canvas.rectangle((x, y - 6.0), (x + 12.0, y + 6.0), colour);
+        canvas.text_centred((x + 18.0, y), name, style);
+        x += 36.0 + style.width(name);
+    }
+    canvas.outline((x + 0.5, y - 5.5), (x + 11.5, y + 5.5), FAINT);
+    canvas.text_centred((x + 18.0, y), "stored, not used", style);
+}

@@ -1,0 +1,241 @@
+//! Error and throughput of a kernel by size.
+
+use mantissa_core::{Axis as SettingAxis, MetricName, TaskKind};
+
+use super::{
+    axis::{Axis, decades, rounded, tick_decimals, ticks},
+    canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    palette::{self, Colour, FAINT, MUTED},
+    shown_of,
+    type_setting::{Weight, fit},
+};
+use crate::{Group, Row, Suite, units};
+
+const MAX_LINES: usize = 16;
+const KEY_ROW: f64 = 20.0;
+const KEY_COLUMNS: usize = 4;
+const PLOT_HEIGHT: f64 = 300.0;
+const GAP: f64 = 76.0;
+
+struct Line<'r, 'a> {
+    label: String,
+    colour: Colour,
+    rows: Vec<&'r Row<'a>>,
+}
+
+/// Draws both panels; nothing for training and where no cell has an error or a throughput.
+pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
+    if group.kind != TaskKind::Kernel || !(group.has(MetricName::RelativeError) || group.has(group.speed)) {
+        return None;
+    }
+    let mut lines: Vec<Line<'_, '_>> = Vec::new();
+    for row in group.ok() {
+        let label = group.label(row, &[SettingAxis::Size]);
+        match lines.iter_mut().find(|line| line.label == label) {
+            Some(line) => line.rows.push(row),
+            None => {
+                let colour = palette::SERIES[lines.len() % palette::SERIES.len()];
+                lines.push(Line {
+                    label,
+                    colour,
+                    rows: vec![row],
+                });
+            }
+        }
+    }
+    let all = lines.len();
+    lines.truncate(MAX_LINES);
+    for line in &mut lines {
+        line.rows.sort_by_key(|row| row.cell.setting.size());
+    }
+    let key = lines.len().div_ceil(KEY_COLUMNS) as f64 * KEY_ROW;
+    let capped = shown_of(lines.len(), all)
+        .map(|text| format!(" · {text} settings"))
+        .unwrap_or_default();
+    let exact = exact(&lines).map(|text| format!(" · {text}")).unwrap_or_default();
+    let subtitle = format!(
+        "{} · against float64 on the same quantised inputs{exact}{capped}",
+        group.workload
+    );
+    let top = Canvas::CONTENT_TOP + key + 40.0;
+    let title = format!("{}: error and throughput by size", suite.info.title);
+    let mut canvas = Canvas::titled(top + PLOT_HEIGHT + 56.0, &title, &subtitle);
+    draw_key(&mut canvas, &lines);
+    let width = (WIDTH - 2.0 * MARGIN - GAP - 46.0) / 2.0;
+    let left = MARGIN + 46.0;
+    panel(
+        &mut canvas,
+        &lines,
+        MetricName::RelativeError,
+        "Relative error (lower is better)",
+        (left, top, width),
+    );
+    let right = left + width + GAP;
+    panel(
+        &mut canvas,
+        &lines,
+        group.speed,
+        "Throughput (higher is better)",
+        (right, top, width),
+    );
+    Some((
+        canvas,
+        format!(
+            "Relative error and throughput of {} by matrix size.",
+            group.workload
+        ),
+    ))
+}
+
+/// Names the settings whose error is zero, which has no place on a logarithmic axis.
+fn exact(lines: &[Line<'_, '_>]) -> Option<String> {
+    let error = |row: &&Row<'_>| row.metric(MetricName::RelativeError).map(|e| e.value);
+    let zero = |line: &&Line<'_, '_>| line.rows.iter().filter_map(error).any(|error| error == 0.0);
+    let names: Vec<&str> = lines
+        .iter()
+        .filter(zero)
+        .map(|line| line.label.as_str())
+        .collect();
+    (!names.is_empty()).then(|| format!("error 0, not drawn: {}", names.join(", ")))
+}
+
+fn draw_key(canvas: &mut Canvas, lines: &[Line<'_, '_>]) {
+    let style = TextStyle::new(11.5).colour(MUTED);
+    let column = (WIDTH - 2.0 * MARGIN) / KEY_COLUMNS as f64;
+    for (index, line) in lines.iter().enumerate() {
+        let x = MARGIN + (index % KEY_COLUMNS) as f64 * column;
+        let y = Canvas::CONTENT_TOP + 6.0 + (index / KEY_COLUMNS) as f64 * KEY_ROW;
+        canvas.line(vec![(x, y), (x + 18.0, y)], 2.0, line.colour);
+        marker(canvas, (x + 9.0, y), index, line.colour);
+        canvas.text_centred(
+            (x + 26.0, y),
+            &fit(&line.label, 11.5, Weight::Regular, column - 32.0),
+            style,
+        );
+    }
+}
+
+/// Four shapes in turn, so that lines differ by more than colour.
+fn marker(canvas: &mut Canvas, (x, y): (f64, f64), index: usize, colour: Colour) {
+    match index % 4 {
+        0 => canvas.disc((x, y), 4.0, colour),
+        1 => canvas.rectangle((x - 3.5, y - 3.5), (x + 3.5, y + 3.5), colour),
+        2 => canvas.polygon(vec![(x, y - 5.0), (x + 5.0, y + 3.5), (x - 5.0, y + 3.5)], colour),
+        _ => canvas.polygon(
+            vec![(x, y - 5.0), (x + 5.0, y), (x, y + 5.0), (x - 5.0, y)],
+            colour,
+        ),
+    }
+}
+
+fn panel(
+    canvas: &mut Canvas,
+    lines: &[Line<'_, '_>],
+    metric: MetricName,
+    title: &str,
+    (left, top, width): (f64, f64, f64),
+) {
+    let log = metric == MetricName::RelativeError;
+    let value = |row: &Row<'_>| {
+        row.metric(metric)
+            .map(|e| e.value)
+            .filter(|value| !log || *value > 0.0)
+    };
+    let values: Vec<f64> = lines
+        .iter()
+        .flat_map(|line| &line.rows)
+        .filter_map(|row| value(row))
+        .collect();
+    canvas.text((left - 46.0, top - 14.0), title, TextStyle::new(12.5).bold());
+    let note = TextStyle::new(11.0).colour(MUTED);
+    if values.is_empty() {
+        canvas.text((left, top + 24.0), "no values", note);
+        return;
+    }
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(0.0, f64::max);
+    let bottom = top + PLOT_HEIGHT;
+    let y = if log {
+        let (first, last) = decades((low, high));
+        let axis = Axis::log((10f64.powi(first), 10f64.powi(last)), (bottom, top));
+        let step = (last - first).div_euclid(8) + 1;
+        for power in (first..=last).step_by(step as usize) {
+            grid(
+                canvas,
+                axis.at(10f64.powi(power)),
+                (left, width),
+                &units::power_of_ten(power),
+            );
+        }
+        axis
+    } else {
+        let scale = units::Scale::of(metric, high);
+        let range = rounded((0.0, high * scale.factor), 5);
+        let axis = Axis::linear((0.0, range.1 / scale.factor), (bottom, top));
+        let marks = ticks(range, 5);
+        let decimals = tick_decimals(&marks);
+        for mark in marks {
+            grid(
+                canvas,
+                axis.at(mark / scale.factor),
+                (left, width),
+                &format!("{mark:.decimals$}"),
+            );
+        }
+        canvas.text((left + width, top - 14.0), scale.unit, note.anchor(Anchor::End));
+        axis
+    };
+    let mut sizes: Vec<u32> = lines
+        .iter()
+        .flat_map(|line| &line.rows)
+        .map(|row| row.cell.setting.size())
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let range = (f64::from(sizes[0]), f64::from(sizes[sizes.len() - 1]));
+    let x = Axis::log(range, (left + 16.0, left + width - 16.0));
+    let mut free = f64::NEG_INFINITY;
+    for size in &sizes {
+        let (at, text) = (x.at(f64::from(*size)), units::count(u64::from(*size)));
+        let half = note.width(&text) / 2.0;
+        if at - half > free {
+            canvas.text((at, bottom + 20.0), &text, note.anchor(Anchor::Middle));
+            free = at + half + 8.0;
+        }
+    }
+    canvas.text(
+        (left + width / 2.0, bottom + 40.0),
+        "matrix size N (N × N × N)",
+        note.anchor(Anchor::Middle),
+    );
+    for (index, line) in lines.iter().enumerate() {
+        let place = |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(value(row)?)));
+        let points: Vec<(f64, f64)> = line.rows.iter().filter_map(place).collect();
+        canvas.line(points.clone(), 2.0, line.colour);
+        for row in &line.rows {
+            let interval = row
+                .metric(metric)
+                .and_then(|e| e.interval)
+                .filter(|i| !log || i.low > 0.0);
+            if let (Some(interval), Some(point)) = (interval, place(row)) {
+                canvas.line(
+                    vec![(point.0, y.at(interval.low)), (point.0, y.at(interval.high))],
+                    1.5,
+                    line.colour,
+                );
+            }
+        }
+        for point in points {
+            marker(canvas, point, index, line.colour);
+        }
+    }
+}
+
+fn grid(canvas: &mut Canvas, y: f64, (left, width): (f64, f64), label: &str) {
+    canvas.line(vec![(left, y), (left + width, y)], 1.0, FAINT);
+    canvas.text_centred(
+        (left - 8.0, y),
+        label,
+        TextStyle::new(11.0).colour(MUTED).anchor(Anchor::End),
+    );
+}

@@ -1,0 +1,134 @@
+//! Text in pictures: an embedded font, so that a picture looks the same on a machine without any.
+//!
+//! Glyphs are placed here and not by plotters, whose text drops the side bearing of every glyph and rounds every
+//! advance to whole pixels. The rasteriser is the one that plotters uses.
+
+use std::sync::LazyLock;
+
+use ab_glyph::{Font, FontRef, PxScale, ScaleFont, point};
+
+/// Weights of the embedded font.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// For nearly everything.
+    Regular,
+    /// For titles and for what is read first.
+    SemiBold,
+}
+
+static REGULAR: LazyLock<FontRef<'static>> =
+    LazyLock::new(|| embedded(include_bytes!("../../assets/fonts/Inter-Regular.otf")));
+static SEMI_BOLD: LazyLock<FontRef<'static>> =
+    LazyLock::new(|| embedded(include_bytes!("../../assets/fonts/Inter-SemiBold.otf")));
+
+fn embedded(bytes: &'static [u8]) -> FontRef<'static> {
+    FontRef::try_from_slice(bytes).expect("the embedded font is an OpenType font, which a test checks")
+}
+
+fn font(weight: Weight) -> &'static FontRef<'static> {
+    match weight {
+        Weight::Regular => &REGULAR,
+        Weight::SemiBold => &SEMI_BOLD,
+    }
+}
+
+/// Pixels an em to ab_glyph's scale, which counts from ascender to descender.
+fn scale(font: &FontRef<'_>, size: f64) -> PxScale {
+    let em = f64::from(font.units_per_em().unwrap_or(1000.0));
+    PxScale::from((size * f64::from(font.height_unscaled()) / em) as f32)
+}
+
+/// Width of a line of text at `size` pixels an em, in pixels.
+pub fn width(text: &str, size: f64, weight: Weight) -> f64 {
+    let font = font(weight);
+    let scaled = font.as_scaled(scale(font, size));
+    text.chars()
+        .map(|c| f64::from(scaled.h_advance(scaled.glyph_id(c))))
+        .sum()
+}
+
+/// Shortens a text that is wider than `room` pixels, with an ellipsis.
+pub fn fit(text: &str, size: f64, weight: Weight, room: f64) -> String {
+    if width(text, size, weight) <= room {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    for c in text.chars() {
+        kept.push(c);
+        if width(&kept, size, weight) + width("…", size, weight) > room {
+            kept.pop();
+            break;
+        }
+    }
+    format!("{}…", kept.trim_end())
+}
+
+/// Calls `paint(x, y, coverage)` for every pixel that the text touches, from the baseline's start at (`x`, `y`).
+pub fn rasterise(
+    text: &str,
+    (x, y): (f64, f64),
+    size: f64,
+    weight: Weight,
+    mut paint: impl FnMut(i32, i32, f64),
+) {
+    let font = font(weight);
+    let scale = scale(font, size);
+    let scaled = font.as_scaled(scale);
+    let mut pen = x as f32;
+    for c in text.chars() {
+        let id = scaled.glyph_id(c);
+        let glyph = id.with_scale_and_position(scale, point(pen, y as f32));
+        pen += scaled.h_advance(id);
+        if let Some(outline) = font.outline_glyph(glyph) {
+            let corner = outline.px_bounds().min;
+            outline.draw(|dx, dy, coverage| {
+                paint(
+                    corner.x as i32 + dx as i32,
+                    corner.y as i32 + dy as i32,
+                    f64::from(coverage).min(1.0),
+                );
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_weights_have_every_character_that_the_figures_use() {
+        for weight in [Weight::Regular, Weight::SemiBold] {
+            for c in "AZaz09 –—…×·µ±≥≤−⁻⁰¹²³⁴⁵⁶⁷⁸⁹%()/.,:;üéß".chars() {
+                assert_ne!(font(weight).glyph_id(c).0, 0, "{c}");
+            }
+        }
+    }
+
+    #[test]
+    fn digits_are_equally_wide_so_that_columns_line_up() {
+        let one = width("1", 100.0, Weight::Regular);
+        assert!(
+            "023456789"
+                .chars()
+                .all(|c| (width(&c.to_string(), 100.0, Weight::Regular) - one).abs() < 1e-3)
+        );
+    }
+
+    #[test]
+    fn a_text_that_fits_is_left_alone_and_a_longer_one_is_cut_to_fit() {
+        assert_eq!(fit("highest", 12.0, Weight::Regular, 100.0), "highest");
+        let cut = fit(&"wide ".repeat(30), 12.0, Weight::Regular, 100.0);
+        assert!(cut.ends_with('…') && width(&cut, 12.0, Weight::Regular) <= 100.0);
+    }
+
+    #[test]
+    fn text_leaves_ink_above_its_baseline() {
+        let mut ink = 0.0;
+        rasterise("H", (2.0, 20.0), 20.0, Weight::Regular, |_, y, coverage| {
+            assert!(y < 21, "an H does not reach below the baseline");
+            ink += coverage;
+        });
+        assert!(ink > 20.0, "{ink}");
+    }
+}

@@ -1,0 +1,310 @@
+//! `report.html`: one file that needs nothing else, for light and dark screens.
+
+use mantissa_core::{FloatClass, Format};
+use minijinja::{Environment, value::Serde};
+use serde::Serialize;
+
+use crate::{
+    Banner, Figure, Group, Report, ReportError,
+    banner::this_machine,
+    table::{Align, Column, Field, columns, published_baseline},
+    units,
+    view::Suite,
+};
+
+#[derive(Serialize)]
+struct Heading {
+    title: String,
+    below: &'static str,
+    align: Align,
+}
+
+#[derive(Serialize)]
+struct Line {
+    id: String,
+    class: &'static str,
+    fields: Vec<Field>,
+    command: String,
+}
+
+#[derive(Serialize)]
+struct PublishedLines {
+    name: String,
+    hardware: String,
+    lines: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct GroupPage<'a> {
+    workload: &'a str,
+    answer: &'a [String],
+    headings: Vec<Heading>,
+    lines: Vec<Line>,
+    published: Vec<PublishedLines>,
+}
+
+#[derive(Serialize)]
+struct Picture<'a> {
+    id: &'a str,
+    caption: &'a str,
+    svg: &'a str,
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    source: &'a str,
+    url: &'a str,
+    hardware: &'a str,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct SuitePage<'a> {
+    anchor: String,
+    title: &'a str,
+    question: &'a str,
+    analysis: Vec<&'a str>,
+    banners: &'a [Banner],
+    groups: Vec<GroupPage<'a>>,
+    figures: Vec<Picture<'a>>,
+    references: Vec<Source<'a>>,
+}
+
+#[derive(Serialize)]
+struct Page<'a> {
+    css: &'static str,
+    js: &'static str,
+    name: &'a str,
+    machine: String,
+    backend: &'static str,
+    profile: &'static str,
+    started: &'a str,
+    banners: &'a [Banner],
+    tally: String,
+    suites: Vec<SuitePage<'a>>,
+    formats: Option<Picture<'a>>,
+    finfo: Vec<FormatLine>,
+    environment: Vec<(&'static str, String)>,
+    missing: &'a [String],
+    missing_samples: &'a [String],
+    command: String,
+    version: &'a str,
+}
+
+/// The page, with the figures (each with its SVG) set in.
+pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String, ReportError> {
+    let run = report.run;
+    let page = Page {
+        css: include_str!("../assets/page.css"),
+        js: include_str!("../assets/page.js"),
+        name: &run.name,
+        machine: this_machine(run),
+        backend: run.environment.backend.name(),
+        profile: run.plan.profile.name(),
+        started: &run.environment.started,
+        banners: &report.banners,
+        tally: tally(report),
+        suites: report
+            .suites
+            .iter()
+            .enumerate()
+            .map(|(index, suite)| suite_page(suite, index, figures))
+            .collect(),
+        formats: figures
+            .iter()
+            .find(|(figure, _)| figure.suite.is_none())
+            .map(picture),
+        finfo: finfo(),
+        environment: facts(report),
+        missing: &run.environment.missing,
+        missing_samples: &run.missing_samples,
+        command: run.environment.command.join(" "),
+        version: &run.environment.fingerprint.mantissa,
+    };
+    let mut environment = Environment::new();
+    environment.add_template("page.html", include_str!("../assets/page.html"))?;
+    Ok(environment.get_template("page.html")?.render(Serde(&page))?)
+}
+
+fn picture<'a>((figure, svg): &'a (&'a Figure, String)) -> Picture<'a> {
+    Picture {
+        id: &figure.id,
+        caption: &figure.caption,
+        svg,
+    }
+}
+
+fn suite_page<'a>(suite: &'a Suite<'_>, index: usize, figures: &'a [(&'a Figure, String)]) -> SuitePage<'a> {
+    let own = figures
+        .iter()
+        .filter(|(figure, _)| figure.suite.as_deref() == Some(&suite.info.name));
+    let paragraphs = suite
+        .info
+        .analysis
+        .split("\n\n")
+        .map(str::trim)
+        .filter(|text| !text.is_empty());
+    let sources = suite.references.iter().map(|reference| Source {
+        source: &reference.source,
+        url: &reference.url,
+        hardware: &reference.hardware,
+        notes: &reference.notes,
+    });
+    SuitePage {
+        anchor: format!("suite-{index}"),
+        title: &suite.info.title,
+        question: suite.info.question.trim(),
+        analysis: paragraphs.collect(),
+        banners: &suite.banners,
+        groups: suite
+            .groups
+            .iter()
+            .map(|group| group_page(suite, group))
+            .collect(),
+        figures: own.map(picture).collect(),
+        references: sources.collect(),
+    }
+}
+
+fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
+    let columns = columns(group);
+    let headings = columns.iter().map(|column| {
+        let (title, below) = column.title(group);
+        Heading {
+            title,
+            below,
+            align: column.align(),
+        }
+    });
+    let lines = group.rows.iter().map(|row| Line {
+        id: row.cell.id.to_string(),
+        class: row.status.map_or("skipped", mantissa_core::Status::name),
+        fields: columns.iter().map(|column| column.field(group, row)).collect(),
+        command: row.command().unwrap_or_default().to_owned(),
+    });
+    let published = suite.references.iter().map(|reference| {
+        let base = published_baseline(reference);
+        let lines = reference.rows.iter().map(|row| Line {
+            id: String::new(),
+            class: "published",
+            fields: columns
+                .iter()
+                .map(|column: &Column| column.published(group, row, base))
+                .collect(),
+            command: String::new(),
+        });
+        PublishedLines {
+            name: reference.title.clone(),
+            hardware: reference.hardware.clone(),
+            lines: lines.collect(),
+        }
+    });
+    GroupPage {
+        workload: group.workload,
+        answer: &group.answer,
+        headings: headings.collect(),
+        lines: lines.collect(),
+        published: published.collect(),
+    }
+}
+
+/// `12 ok · 1 diverged · 3 skipped`.
+fn tally(report: &Report<'_>) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for (_, row) in report.rows() {
+        let name = row.status_name();
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let texts = counts
+        .into_iter()
+        .map(|(name, count)| format!("{} {name}", units::count(count as u64)));
+    texts.collect::<Vec<_>>().join(" · ")
+}
+
+/// What the run was made on, as pairs of name and text.
+fn facts(report: &Report<'_>) -> Vec<(&'static str, String)> {
+    let machine = &report.run.environment.fingerprint;
+    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let unknown = || units::ABSENT.to_owned();
+    let mut facts = vec![
+        ("CPU", machine.cpu.clone().unwrap_or_else(unknown)),
+        ("Cores", machine.cores.to_string()),
+        (
+            "Host memory",
+            machine.memory_bytes.map_or_else(unknown, gigabytes),
+        ),
+        ("System", machine.os.clone()),
+    ];
+    if let Some(gpu) = &machine.gpu {
+        facts.push(("GPU", gpu.name.clone()));
+        facts.push(("GPU memory", gpu.memory_bytes.map_or_else(unknown, gigabytes)));
+        facts.push(("GPU UUID", gpu.uuid.clone().unwrap_or_else(unknown)));
+        facts.push((
+            "Compute capability",
+            gpu.compute_capability.clone().unwrap_or_else(unknown),
+        ));
+        facts.push(("Driver", gpu.driver.clone().unwrap_or_else(unknown)));
+        facts.push(("CUDA", gpu.cuda.clone().unwrap_or_else(unknown)));
+    }
+    facts.push(("mantissa", machine.mantissa.clone()));
+    facts.push(("Revision", machine.revision.clone().unwrap_or_else(unknown)));
+    facts.push(("burn", machine.burn.clone()));
+    facts.push(("Build", machine.build.clone()));
+    let mut data: Vec<String> = Vec::new();
+    for source in report
+        .run
+        .records
+        .iter()
+        .filter_map(|record| record.data.as_ref())
+    {
+        let text = format!("{} (blake3 {})", source.name, source.hash);
+        if !data.contains(&text) {
+            data.push(text);
+        }
+    }
+    if !data.is_empty() {
+        facts.push(("Data", data.join("; ")));
+    }
+    facts
+}
+
+#[derive(Serialize)]
+struct FormatLine {
+    name: &'static str,
+    fields: Vec<String>,
+}
+
+/// Limits of the formats and what three numbers become in them, as the article prints for three of them.
+fn finfo() -> Vec<FormatLine> {
+    let becomes = |format: Format, x: f64| match format.round(x) {
+        rounded if rounded.class == FloatClass::Overflow => "overflow".to_owned(),
+        rounded if rounded.class == FloatClass::Underflow => "0".to_owned(),
+        rounded if rounded.value < 1e-3 => units::scientific(rounded.value),
+        rounded => rounded.value.to_string(),
+    };
+    let line = |&format: &Format| {
+        let counts = [
+            format.bits(),
+            format.significand_bits(),
+            format.exponent_bits(),
+            format.decimal_digits(),
+        ];
+        let limits = [
+            format.max_finite(),
+            format.min_normal(),
+            format.min_subnormal(),
+            format.epsilon(),
+        ];
+        let mut fields: Vec<String> = counts.iter().map(ToString::to_string).collect();
+        fields.extend(limits.map(units::limit));
+        fields.extend([1.0 / 3.0, 1e6, 1e-8].map(|x| becomes(format, x)));
+        FormatLine {
+            name: format.name(),
+            fields,
+        }
+    };
+    Format::ALL.iter().map(line).collect()
+}

@@ -1,0 +1,148 @@
+//! `summary.md`: what a pull request or a chat shows.
+
+use std::fmt::Write as _;
+
+use crate::{
+    Banner, Group, Report,
+    banner::this_machine,
+    table::{Align, Field, columns, published_baseline},
+    view::Suite,
+};
+
+/// The results as GitHub-flavoured Markdown.
+pub fn markdown(report: &Report<'_>) -> String {
+    let environment = &report.run.environment;
+    let mut out = format!("# {}\n\n", escape(&report.run.name));
+    line(
+        &mut out,
+        &format!(
+            "{} · {} backend · profile {} · {} · mantissa {}, burn {}",
+            escape(&this_machine(report.run)),
+            environment.backend,
+            report.run.plan.profile,
+            escape(&environment.started),
+            escape(&environment.fingerprint.mantissa),
+            escape(&environment.fingerprint.burn),
+        ),
+    );
+    banners(&mut out, &report.banners);
+    for suite in &report.suites {
+        section(&mut out, suite);
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+fn line(out: &mut String, text: &str) {
+    out.push_str(text);
+    out.push_str("\n\n");
+}
+
+fn banners(out: &mut String, banners: &[Banner]) {
+    for banner in banners {
+        line(
+            out,
+            &format!("> **{}** {}", escape(&banner.title), escape(&banner.text)),
+        );
+    }
+}
+
+fn section(out: &mut String, suite: &Suite<'_>) {
+    line(out, &format!("## {}", escape(&suite.info.title)));
+    line(out, &format!("*{}*", escape(suite.info.question.trim())));
+    banners(out, &suite.banners);
+    for group in &suite.groups {
+        if suite.groups.len() > 1 {
+            line(out, &format!("### {}", escape(group.workload)));
+        }
+        line(out, &escape(&group.answer.join(" ")));
+        table(out, suite, group);
+    }
+    for reference in &suite.references {
+        line(
+            out,
+            &format!(
+                "Published ({}): {}, on {}. <{}>",
+                escape(reference.name),
+                escape(&reference.source),
+                escape(&reference.hardware),
+                reference.url
+            ),
+        );
+        for note in &reference.notes {
+            let _ = writeln!(out, "- {}", escape(note));
+        }
+        out.push('\n');
+    }
+}
+
+fn table(out: &mut String, suite: &Suite<'_>, group: &Group<'_>) {
+    let columns = columns(group);
+    let titles = columns.iter().map(|column| match column.title(group) {
+        (title, "") => title,
+        (title, below) => format!("{title} ({below})"),
+    });
+    row(out, titles.map(|title| escape(&title)));
+    row(
+        out,
+        columns.iter().map(|column| {
+            if column.align() == Align::Right {
+                "---:"
+            } else {
+                "---"
+            }
+            .to_owned()
+        }),
+    );
+    for measured in &group.rows {
+        row(
+            out,
+            columns.iter().map(|column| text(&column.field(group, measured))),
+        );
+    }
+    for reference in &suite.references {
+        let base = published_baseline(reference);
+        for published in &reference.rows {
+            let fields = columns
+                .iter()
+                .map(|column| column.published(group, published, base));
+            row(
+                out,
+                fields.map(|field| match text(&field) {
+                    empty if empty.is_empty() => empty,
+                    text => format!("*{text}*"),
+                }),
+            );
+        }
+    }
+    out.push('\n');
+}
+
+fn text(field: &Field) -> String {
+    match (field.text.as_str(), field.detail.as_str()) {
+        (text, "") => escape(text),
+        (text, detail) => format!("{} ({})", escape(text), escape(detail)),
+    }
+}
+
+fn row(out: &mut String, fields: impl Iterator<Item = String>) {
+    let fields: Vec<String> = fields.collect();
+    let _ = writeln!(out, "| {} |", fields.join(" | "));
+}
+
+/// Keeps text from being read as Markdown or HTML.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '*' | '_' | '[' | ']' | '|' | '`' => escaped.extend(['\\', c]),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '\n' | '\r' => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,207 @@
+//! Published numbers, built in, that stand beside measured ones.
+
+use std::collections::BTreeMap;
+
+use mantissa_core::{Axis, AxisValue, MetricName, nearest};
+use serde::Deserialize;
+
+use crate::ReportError;
+
+/// Every published table, by the name that suites use.
+const BUILT_IN: &[(&str, &str)] = &[
+    (
+        "distilbert-imdb",
+        include_str!("../../../references/distilbert-imdb.toml"),
+    ),
+    (
+        "accumulation-bloom",
+        include_str!("../../../references/accumulation-bloom.toml"),
+    ),
+    (
+        "matmul-accuracy-pytorch",
+        include_str!("../../../references/matmul-accuracy-pytorch.toml"),
+    ),
+];
+
+/// A published table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reference {
+    /// Name that suites use.
+    pub name: &'static str,
+    /// Headline.
+    pub title: String,
+    /// Author, work, year.
+    pub source: String,
+    /// Where it was published.
+    pub url: String,
+    /// What the numbers were measured on.
+    pub hardware: String,
+    /// Word by which its device is recognised in a GPU's name, e.g. `A100`; absent if the source names none.
+    pub device: Option<String>,
+    /// What to read with care.
+    pub notes: Vec<String>,
+    /// The rows, in their order.
+    pub rows: Vec<Published>,
+}
+
+/// A published row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Published {
+    /// What it was measured on.
+    pub hardware: String,
+    /// What distinguishes the row beyond its setting.
+    pub label: Option<String>,
+    /// The part of the setting that the source states.
+    pub setting: BTreeMap<Axis, AxisValue>,
+    /// What was measured, in the units of the metrics.
+    pub metrics: BTreeMap<MetricName, f64>,
+    /// Quantities that are not metrics of ours, as printed.
+    pub other: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    title: String,
+    source: String,
+    url: String,
+    hardware: String,
+    device: Option<String>,
+    notes: Vec<String>,
+    row: Vec<FileRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileRow {
+    hardware: Option<String>,
+    label: Option<String>,
+    #[serde(default)]
+    setting: BTreeMap<Axis, AxisValue>,
+    #[serde(default)]
+    metrics: BTreeMap<MetricName, f64>,
+    #[serde(default)]
+    other: BTreeMap<String, String>,
+}
+
+/// The published table of this name.
+pub fn reference(name: &str) -> Result<Reference, ReportError> {
+    let valid = || BUILT_IN.iter().map(|(name, _)| *name);
+    match BUILT_IN.iter().find(|(known, _)| *known == name) {
+        Some((known, text)) => parse(known, text),
+        None => Err(ReportError::UnknownReference {
+            given: name.to_owned(),
+            nearest: nearest(name, valid()),
+            valid: valid().collect(),
+        }),
+    }
+}
+
+fn parse(name: &'static str, text: &str) -> Result<Reference, ReportError> {
+    let bad = |reason: String| ReportError::BadReference {
+        name: name.to_owned(),
+        reason,
+    };
+    let file: File = toml::from_str(text).map_err(|error| bad(error.to_string()))?;
+    let mut rows = Vec::with_capacity(file.row.len());
+    for row in file.row {
+        let mut setting = BTreeMap::new();
+        for (axis, value) in row.setting {
+            setting.insert(axis, axis.value(value).map_err(|error| bad(error.to_string()))?);
+        }
+        let hardware = row.hardware.unwrap_or_else(|| file.hardware.clone());
+        rows.push(Published {
+            hardware,
+            label: row.label,
+            setting,
+            metrics: row.metrics,
+            other: row.other,
+        });
+    }
+    let File {
+        title,
+        source,
+        url,
+        hardware,
+        device,
+        notes,
+        ..
+    } = file;
+    Ok(Reference {
+        name,
+        title,
+        source,
+        url,
+        hardware,
+        device,
+        notes,
+        rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::{MatmulPrecision, Precision};
+
+    use super::*;
+
+    #[test]
+    fn every_built_in_reference_has_rows_notes_and_a_source() {
+        for (name, _) in BUILT_IN {
+            let reference = reference(name).unwrap();
+            assert!(
+                !reference.rows.is_empty() && !reference.notes.is_empty(),
+                "{name}"
+            );
+            assert!(reference.url.starts_with("https://"), "{name}");
+            let named = |device: &String| reference.hardware.contains(device);
+            assert!(reference.device.as_ref().is_none_or(named), "{name}");
+            assert!(reference.rows.iter().all(|row| !row.metrics.is_empty()), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_articles_table_has_the_twelve_defined_settings_once_each() {
+        let rows = reference("distilbert-imdb").unwrap().rows;
+        let mut pairs: Vec<_> = rows.iter().map(|row| format!("{:?}", row.setting)).collect();
+        pairs.sort();
+        pairs.dedup();
+        let defined = Precision::ALL
+            .iter()
+            .flat_map(|p| MatmulPrecision::ALL.iter().map(move |m| p.allows(*m)))
+            .filter(|allowed| *allowed)
+            .count();
+        assert_eq!((rows.len(), pairs.len()), (defined, defined));
+    }
+
+    #[test]
+    fn the_articles_headline_speed_up_follows_from_its_rows() {
+        let rows = reference("distilbert-imdb").unwrap().rows;
+        let seconds = |precision: &str, matmul: &str| {
+            let is = |row: &&Published, axis, name: &str| {
+                row.setting.get(&axis) == Some(&AxisValue::Text(name.to_owned()))
+            };
+            let row = rows
+                .iter()
+                .find(|r| is(r, Axis::Precision, precision) && is(r, Axis::Matmul, matmul));
+            row.unwrap().metrics[&MetricName::TrainSeconds]
+        };
+        let speed_up = seconds("32-true", "highest") / seconds("16-mixed", "highest");
+        assert!((speed_up - 3.0).abs() < 0.005, "{speed_up}");
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest_one() {
+        let error = reference("distilbert-imbd").unwrap_err().to_string();
+        assert!(error.contains("the closest is `distilbert-imdb`"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_key_or_value_in_a_reference_is_an_error() {
+        let head = "title='t'\nsource='s'\nurl='u'\nhardware='h'\ndevice='h'\nnotes=[]\n";
+        assert!(parse("x", &format!("{head}[[row]]\nmetrics={{train_minutes=1.0}}")).is_err());
+        assert!(parse("x", &format!("{head}[[row]]\nsetting={{precision='17-true'}}")).is_err());
+        assert!(parse("x", &format!("{head}[[row]]\nspeed=1")).is_err());
+        assert!(parse("x", &format!("{head}[[row]]\nsetting={{precision='16-true'}}")).is_ok());
+    }
+}

@@ -1,0 +1,196 @@
+//! A cell with everything that was found out about it: the place where records become numbers.
+
+use std::collections::BTreeMap;
+
+use mantissa_analysis::{Estimate, Interval, Sample};
+use mantissa_core::{
+    Axis, AxisValue, Cell, Executed, ExecutedVerdict, Format, MetricName, Record, Requested, Status,
+};
+
+/// A cell with everything that was found out about it.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// The cell.
+    pub cell: &'a Cell,
+    /// How it ended; absent if the run ended before it was tried.
+    pub status: Option<Status>,
+    /// Why, unless `ok`.
+    pub reason: Option<String>,
+    /// Metrics over its repeats: the median of the repeats, and an interval that spans those of all repeats.
+    pub metrics: BTreeMap<MetricName, Estimate>,
+    /// Its records, a repeat each.
+    pub records: Vec<&'a Record>,
+    /// Index of the row that it is compared with.
+    pub baseline: Option<usize>,
+    /// How many times as fast as its baseline.
+    pub speed_up: Option<Estimate>,
+    /// How many times the memory of its baseline.
+    pub memory_ratio: Option<Estimate>,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn new(cell: &'a Cell, skip: Option<String>, mut records: Vec<&'a Record>) -> Self {
+        records.sort_by_key(|record| record.repeat);
+        let ok: Vec<_> = records
+            .iter()
+            .copied()
+            .filter(|record| record.status == Status::Ok)
+            .collect();
+        let worst = records.iter().find(|record| record.status != Status::Ok);
+        let (status, reason) = match worst {
+            _ if records.is_empty() && skip.is_some() => (Some(Status::Skipped), skip),
+            None if records.is_empty() => (None, Some("the run ended before this cell".to_owned())),
+            None => (Some(Status::Ok), None),
+            Some(record) if records.len() > 1 => {
+                let why = record.reason.as_deref().unwrap_or("no reason given");
+                (
+                    Some(record.status),
+                    Some(format!("{} of {} repeats ok; {why}", ok.len(), records.len())),
+                )
+            }
+            Some(record) => (Some(record.status), record.reason.clone()),
+        };
+        let metrics = merge(if ok.is_empty() { &records } else { &ok });
+        Self {
+            cell,
+            status,
+            reason,
+            metrics,
+            records,
+            baseline: None,
+            speed_up: None,
+            memory_ratio: None,
+        }
+    }
+
+    /// Whether it ran to its end.
+    pub fn is_ok(&self) -> bool {
+        self.status == Some(Status::Ok)
+    }
+
+    /// The name of its status.
+    pub fn status_name(&self) -> &'static str {
+        self.status.map_or("not run", Status::name)
+    }
+
+    /// The estimate of a metric.
+    pub fn metric(&self, metric: MetricName) -> Option<&Estimate> {
+        self.metrics.get(&metric)
+    }
+
+    /// The value of an axis as text; empty where it does not apply.
+    pub fn axis(&self, axis: Axis) -> String {
+        match axis {
+            Axis::Seed => self.cell.seed.to_string(),
+            _ => self
+                .cell
+                .setting
+                .get(axis)
+                .map(AxisValue::to_string)
+                .unwrap_or_default(),
+        }
+    }
+
+    /// The precision asked for, in words.
+    pub fn requested(&self) -> String {
+        let Requested {
+            operand_bits,
+            exponent_bits,
+            accumulator,
+        } = Requested::of(&self.cell.setting);
+        operands(Some(operand_bits), Some(exponent_bits), Some(&accumulator))
+    }
+
+    /// The precision observed, in words: `as requested`, `unverified`, or what was executed instead.
+    pub fn executed(&self) -> Option<String> {
+        let executed = &self.records.first()?.executed;
+        let Executed {
+            operand_bits,
+            exponent_bits,
+            accumulator,
+            emulated,
+            verdict,
+            ..
+        } = executed;
+        let mut words = match verdict {
+            ExecutedVerdict::AsRequested => "as requested".to_owned(),
+            ExecutedVerdict::Unverified => "unverified".to_owned(),
+            ExecutedVerdict::Differs => {
+                format!(
+                    "executed {}",
+                    operands(*operand_bits, *exponent_bits, accumulator.as_deref())
+                )
+            }
+        };
+        if *emulated {
+            words += ", emulated";
+        }
+        Some(words)
+    }
+
+    /// Requested against executed.
+    pub fn verdict(&self) -> Option<ExecutedVerdict> {
+        self.records.first().map(|record| record.executed.verdict)
+    }
+
+    /// The command that reproduces it.
+    pub fn command(&self) -> Option<&'a str> {
+        self.records.first().map(|record| record.command.as_str())
+    }
+}
+
+/// `tf32 → f32`: format of the operands, format of the sums. Bits where no format has that layout.
+fn operands(significand: Option<u32>, exponent: Option<u32>, accumulator: Option<&str>) -> String {
+    let known = Format::ALL
+        .iter()
+        .find(|f| Some(f.significand_bits()) == significand && Some(f.exponent_bits()) == exponent);
+    let bits = |bits: Option<u32>| bits.map_or_else(|| "?".to_owned(), |bits| bits.to_string());
+    let operands = known.map_or_else(
+        || format!("{}+{} bits", bits(significand), bits(exponent)),
+        |format| format.name().to_owned(),
+    );
+    format!("{operands} → {}", accumulator.unwrap_or("?"))
+}
+
+/// One estimate a metric from those of the repeats: the median of the values; the interval spans every repeat's
+/// interval and value, so it never claims more than the repeats do.
+fn merge(records: &[&Record]) -> BTreeMap<MetricName, Estimate> {
+    let mut parts: BTreeMap<MetricName, Vec<Estimate>> = BTreeMap::new();
+    for (name, metric) in records.iter().flat_map(|record| &record.metrics) {
+        if let Some(estimate) = Estimate::from_metric(metric).filter(|estimate| estimate.value.is_finite()) {
+            parts.entry(*name).or_default().push(estimate);
+        }
+    }
+    let merged = parts.into_iter().filter_map(|(name, mut parts)| {
+        if parts.len() == 1 {
+            return parts.pop().map(|only| (name, only));
+        }
+        let value = Sample::new(parts.iter().map(|part| part.value))?.median();
+        let span = |part: &Estimate| {
+            part.interval.unwrap_or(Interval {
+                low: part.value,
+                high: part.value,
+            })
+        };
+        let low = parts
+            .iter()
+            .map(|part| span(part).low)
+            .fold(f64::INFINITY, f64::min);
+        let high = parts
+            .iter()
+            .map(|part| span(part).high)
+            .fold(f64::NEG_INFINITY, f64::max);
+        let n = parts.iter().map(|part| part.n).min().unwrap_or(0);
+        let interval = Some(Interval { low, high });
+        Some((
+            name,
+            Estimate {
+                value,
+                interval,
+                n,
+                method: "median and span of the repeats",
+            },
+        ))
+    });
+    merged.collect()
+}

@@ -1,0 +1,288 @@
+//! Columns and fields of a group's table, as the page and the summary show them.
+
+use mantissa_analysis::Estimate;
+use mantissa_core::{Axis, MetricName, TaskKind};
+use serde::Serialize;
+
+use crate::{
+    Group, Published, Reference, Row,
+    units::{self, Scale},
+    view::MEMORY,
+};
+
+/// On which side a column is flush.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// One field of a table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Field {
+    /// What is read first.
+    pub text: String,
+    /// Interval and n, or a reason.
+    pub detail: String,
+    /// What the page sorts by; absent values go last.
+    pub sort: Option<f64>,
+    /// Whether the text is a status, which the page colours.
+    pub status: bool,
+}
+
+impl Field {
+    fn absent() -> Self {
+        Self {
+            text: units::ABSENT.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    fn axis(value: String) -> Self {
+        Self {
+            sort: value.parse().ok(),
+            text: value,
+            ..Self::default()
+        }
+    }
+
+    fn reading(metric: MetricName, value: f64) -> Self {
+        Self {
+            text: Scale::of(metric, value).text(value),
+            sort: Some(value),
+            ..Self::default()
+        }
+    }
+
+    fn estimate(estimate: &Estimate, scale: Scale) -> Self {
+        let interval = estimate.interval.map(|interval| scale.range(interval));
+        let n = (estimate.n > 1).then(|| format!("n {}", units::count(estimate.n)));
+        let detail = interval.into_iter().chain(n).collect::<Vec<_>>().join(" · ");
+        Self {
+            text: scale.text(estimate.value),
+            detail,
+            sort: Some(estimate.value),
+            ..Self::default()
+        }
+    }
+
+    fn ratio(estimate: Option<&Estimate>) -> Self {
+        let Some(estimate) = estimate else {
+            return Self::absent();
+        };
+        let interval = estimate.interval.map(|i| format!("{:.2}–{:.2}", i.low, i.high));
+        Self {
+            text: units::times(estimate.value),
+            detail: interval.unwrap_or_default(),
+            sort: Some(estimate.value),
+            ..Self::default()
+        }
+    }
+}
+
+/// A column of a group's table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Column {
+    Axis(Axis),
+    Metric(MetricName),
+    SpeedUp,
+    /// Requested precision, and whether it was executed.
+    Executed,
+    Repeats,
+    Status,
+}
+
+impl Column {
+    /// Title, and the smaller line below it.
+    pub fn title(self, group: &Group<'_>) -> (String, &'static str) {
+        let (title, below) = match self {
+            Self::Axis(axis) => (axis.name(), ""),
+            Self::Metric(metric) if Some(metric) == group.memory => {
+                ("peak memory", units::memory_title(metric))
+            }
+            Self::Metric(MetricName::TrainSeconds) => ("time", "validation included"),
+            Self::Metric(MetricName::TestAccuracy) => ("test accuracy", "95 % interval"),
+            Self::Metric(MetricName::FlopsPerSecond) => ("throughput", "95 % interval"),
+            Self::Metric(MetricName::RelativeError) => ("relative error", "against float64"),
+            Self::Metric(MetricName::MaxUlp) => ("largest error", "ULP"),
+            Self::Metric(MetricName::EnergyCounterJoules) => ("energy", "NVML counter"),
+            Self::Metric(metric) => (metric.name(), ""),
+            Self::SpeedUp => ("speed", "of the baseline"),
+            Self::Executed => ("operands → sums", "requested, executed"),
+            Self::Repeats => ("repeats", ""),
+            Self::Status => ("status", ""),
+        };
+        (title.replace('_', " "), below)
+    }
+
+    /// Words are flush left, numbers right.
+    pub fn align(self) -> Align {
+        match self {
+            Self::Axis(
+                Axis::Batch
+                | Axis::Accumulate
+                | Axis::Sequence
+                | Axis::Size
+                | Axis::Seed
+                | Axis::Devices
+                | Axis::AdamEps,
+            )
+            | Self::Metric(_)
+            | Self::SpeedUp
+            | Self::Repeats => Align::Right,
+            Self::Axis(_) | Self::Executed | Self::Status => Align::Left,
+        }
+    }
+
+    /// The field of a measured row.
+    pub fn field(self, group: &Group<'_>, row: &Row<'_>) -> Field {
+        match self {
+            Self::Axis(axis) => Field::axis(row.axis(axis)),
+            Self::Metric(metric) => {
+                let Some(estimate) = row.metric(metric) else {
+                    return Field::absent();
+                };
+                let field = Field::estimate(estimate, group.scale(metric, estimate.value));
+                match &row.memory_ratio {
+                    Some(ratio) if Some(metric) == group.memory => Field {
+                        detail: format!("{} baseline", units::times(ratio.value)),
+                        ..field
+                    },
+                    _ => field,
+                }
+            }
+            Self::SpeedUp => {
+                let field = Field::ratio(row.speed_up.as_ref());
+                let itself = row
+                    .baseline
+                    .is_some_and(|index| group.rows[index].cell.id == row.cell.id);
+                if itself {
+                    Field {
+                        detail: "baseline".to_owned(),
+                        ..field
+                    }
+                } else {
+                    field
+                }
+            }
+            Self::Executed => Field {
+                text: row.requested(),
+                detail: row.executed().unwrap_or_default(),
+                ..Field::default()
+            },
+            Self::Repeats => Field::axis(row.records.len().to_string()),
+            Self::Status => {
+                let detail = row.reason.clone().unwrap_or_default();
+                Field {
+                    text: row.status_name().to_owned(),
+                    detail,
+                    sort: None,
+                    status: true,
+                }
+            }
+        }
+    }
+
+    /// The field of a published row, `base` being the row of its table that it is compared with.
+    pub fn published(self, group: &Group<'_>, row: &Published, base: Option<&Published>) -> Field {
+        let value = |row: &Published, metric: MetricName| row.metrics.get(&metric).copied();
+        let ratio = |upper: Option<f64>, lower: Option<f64>| match upper.zip(lower) {
+            Some((upper, lower)) => Field {
+                text: units::times(upper / lower),
+                sort: Some(upper / lower),
+                ..Field::default()
+            },
+            None => Field::absent(),
+        };
+        match self {
+            Self::Axis(axis) => row
+                .setting
+                .get(&axis)
+                .map_or_else(Field::absent, |value| Field::axis(value.to_string())),
+            Self::Metric(metric) if Some(metric) == group.memory => {
+                let Some((kind, bytes)) = published_memory(row) else {
+                    return Field::absent();
+                };
+                Field {
+                    detail: units::memory_title(kind).to_owned(),
+                    ..Field::reading(kind, bytes)
+                }
+            }
+            Self::Metric(metric) => {
+                value(row, metric).map_or_else(Field::absent, |value| Field::reading(metric, value))
+            }
+            Self::SpeedUp => {
+                let (mine, theirs) = (
+                    value(row, group.speed),
+                    base.and_then(|base| value(base, group.speed)),
+                );
+                if group.kind == TaskKind::Kernel {
+                    ratio(mine, theirs)
+                } else {
+                    ratio(theirs, mine)
+                }
+            }
+            Self::Status => Field {
+                text: "published".to_owned(),
+                detail: remark(row),
+                sort: None,
+                status: true,
+            },
+            Self::Executed | Self::Repeats => Field::absent(),
+        }
+    }
+}
+
+fn published_memory(row: &Published) -> Option<(MetricName, f64)> {
+    MEMORY
+        .into_iter()
+        .find_map(|metric| row.metrics.get(&metric).map(|value| (metric, *value)))
+}
+
+/// What a published row says beyond its columns.
+fn remark(row: &Published) -> String {
+    let other = row.other.iter().map(|(name, value)| format!("{name} {value}"));
+    row.label
+        .iter()
+        .cloned()
+        .chain(other)
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+/// The published row that the others of its table are compared with: 32-true/highest, else none.
+pub(crate) fn published_baseline(reference: &Reference) -> Option<&Published> {
+    let is = |row: &Published, axis: Axis, name: &str| {
+        row.setting
+            .get(&axis)
+            .is_some_and(|value| value.to_string() == name)
+    };
+    reference
+        .rows
+        .iter()
+        .find(|row| is(row, Axis::Precision, "32-true") && is(row, Axis::Matmul, "highest"))
+}
+
+/// The columns of a group: precision and matmul always, axes that vary, metrics that any row has.
+pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
+    let mut columns = vec![Column::Axis(Axis::Precision), Column::Axis(Axis::Matmul)];
+    columns.extend(group.axes.iter().map(|axis| Column::Axis(*axis)));
+    columns.extend([Column::Status, Column::Metric(group.speed), Column::SpeedUp]);
+    columns.extend(match group.kind {
+        TaskKind::Train => vec![Column::Metric(MetricName::TestAccuracy)],
+        TaskKind::Kernel => [MetricName::RelativeError, MetricName::MaxUlp]
+            .map(Column::Metric)
+            .to_vec(),
+    });
+    columns.extend(group.memory.map(Column::Metric));
+    let energy = MetricName::EnergyCounterJoules;
+    columns.extend(group.has(energy).then_some(Column::Metric(energy)));
+    columns.push(Column::Executed);
+    if group.rows.iter().any(|row| row.records.len() > 1) {
+        columns.push(Column::Repeats);
+    }
+    columns
+}

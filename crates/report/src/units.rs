@@ -1,0 +1,314 @@
+//! Numbers for people: one place that knows units, decimals and the sign for "absent".
+
+use mantissa_analysis::{Estimate, Interval};
+use mantissa_core::{MetricName, Unit};
+
+/// What stands where there is no value.
+pub const ABSENT: &str = "–";
+
+/// Seconds beyond which times are shown in minutes.
+const MINUTES_BEYOND_SECONDS: f64 = 120.0;
+
+/// How a quantity is shown: a factor, a unit and a number of decimals, the same for a whole axis or for a value with
+/// its interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    /// Shown value over recorded value.
+    pub factor: f64,
+    /// The unit after the number; empty for none.
+    pub unit: &'static str,
+    notation: Notation,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Notation {
+    Decimals(usize),
+    Scientific,
+}
+
+impl Scale {
+    /// The scale on which `magnitude`, recorded in the unit of `metric`, reads well.
+    pub fn of(metric: MetricName, magnitude: f64) -> Self {
+        let size = magnitude.abs();
+        let step = |factor: f64, unit: &'static str| Self::decimals(factor, unit, size * factor);
+        match metric.unit() {
+            Unit::Seconds if size > MINUTES_BEYOND_SECONDS => step(1.0 / 60.0, "min"),
+            Unit::Seconds if size >= 1.0 || size == 0.0 => step(1.0, "s"),
+            Unit::Seconds if size >= 1e-3 => step(1e3, "ms"),
+            Unit::Seconds => step(1e6, "µs"),
+            Unit::Bytes if size >= 1e9 => step(1e-9, "GB"),
+            Unit::Bytes => step(1e-6, "MB"),
+            Unit::Joules if size >= 1e4 => step(1e-3, "kJ"),
+            Unit::Joules => step(1.0, "J"),
+            Unit::FlopsPerSecond if size >= 1e12 => step(1e-12, "TFLOP/s"),
+            Unit::FlopsPerSecond => step(1e-9, "GFLOP/s"),
+            Unit::SamplesPerSecond => step(1.0, "samples/s"),
+            Unit::TokensPerSecond => step(1.0, "tokens/s"),
+            Unit::Nats => Self {
+                factor: 1.0,
+                unit: "",
+                notation: Notation::Decimals(3),
+            },
+            Unit::Ulp | Unit::Count if size < 1e6 => Self {
+                factor: 1.0,
+                unit: "",
+                notation: Notation::Decimals(0),
+            },
+            Unit::Ulp | Unit::Count => Self {
+                factor: 1.0,
+                unit: "",
+                notation: Notation::Scientific,
+            },
+            Unit::Ratio if is_share(metric) => Self {
+                factor: 100.0,
+                unit: "%",
+                notation: Notation::Decimals(2),
+            },
+            Unit::Ratio if metric == MetricName::RelativeError => Self {
+                factor: 1.0,
+                unit: "",
+                notation: Notation::Scientific,
+            },
+            Unit::Ratio => step(1.0, ""),
+        }
+    }
+
+    /// Three significant digits or more, two decimals at most.
+    fn decimals(factor: f64, unit: &'static str, shown: f64) -> Self {
+        let decimals = match shown {
+            x if x >= 1000.0 => 0,
+            x if x >= 100.0 => 1,
+            _ => 2,
+        };
+        Self {
+            factor,
+            unit,
+            notation: Notation::Decimals(decimals),
+        }
+    }
+
+    /// The number alone.
+    pub fn number(self, value: f64) -> String {
+        match self.notation {
+            _ if !value.is_finite() => ABSENT.to_owned(),
+            Notation::Decimals(decimals) => group_thousands(&format!("{:.decimals$}", value * self.factor)),
+            Notation::Scientific => scientific(value * self.factor),
+        }
+    }
+
+    /// Number and unit.
+    pub fn text(self, value: f64) -> String {
+        match self.unit {
+            "" => self.number(value),
+            unit => format!("{} {unit}", self.number(value)),
+        }
+    }
+
+    /// Both ends on this scale.
+    pub fn range(self, interval: Interval) -> String {
+        format!("{}–{}", self.number(interval.low), self.number(interval.high))
+    }
+}
+
+/// Whether a dimensionless metric is a share, shown in percent.
+fn is_share(metric: MetricName) -> bool {
+    matches!(
+        metric,
+        MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy
+    )
+}
+
+/// A value with its unit, e.g. `45.12 s`.
+pub fn value(metric: MetricName, estimate: Option<&Estimate>) -> String {
+    estimate.map_or_else(|| ABSENT.to_owned(), |e| Scale::of(metric, e.value).text(e.value))
+}
+
+/// `86.1 ± 2.1 %`, with the decimals that the interval's half-width warrants.
+pub fn accuracy(estimate: Option<&Estimate>) -> String {
+    /// Below half a point, a second decimal says something.
+    const SHARP_POINTS: f64 = 0.5;
+    let Some(estimate) = estimate else {
+        return ABSENT.to_owned();
+    };
+    let percent = estimate.value * 100.0;
+    match estimate
+        .interval
+        .map(|interval| (interval.high - interval.low) * 50.0)
+    {
+        Some(half) if half < SHARP_POINTS => format!("{percent:.2} ± {half:.2} %"),
+        Some(half) => format!("{percent:.1} ± {half:.1} %"),
+        None => format!("{percent:.2} %"),
+    }
+}
+
+/// The interval on the value's own scale, if there is one.
+pub fn interval(metric: MetricName, estimate: &Estimate) -> Option<String> {
+    estimate
+        .interval
+        .map(|interval| Scale::of(metric, estimate.value).range(interval))
+}
+
+/// `1.84×`, or `0.012×` where two decimals would say nothing.
+pub fn times(ratio: f64) -> String {
+    if ratio < 0.1 {
+        format!("{ratio:.3}×")
+    } else {
+        format!("{ratio:.2}×")
+    }
+}
+
+/// `1.2×10⁻⁷`; zero is `0`.
+pub fn scientific(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let text = format!("{value:.2e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    if exponent == "0" {
+        digits.to_owned()
+    } else {
+        format!("{digits}×10{}", superscript(exponent))
+    }
+}
+
+/// A limit of a format: `65504` while that is readable, else `3.40×10³⁸`.
+pub fn limit(value: f64) -> String {
+    if (1.0..1e6).contains(&value) {
+        value.to_string()
+    } else {
+        scientific(value)
+    }
+}
+
+/// `10⁻⁷`.
+pub fn power_of_ten(exponent: i32) -> String {
+    format!("10{}", superscript(&exponent.to_string()))
+}
+
+fn superscript(digits: &str) -> String {
+    digits
+        .chars()
+        .map(|c| match c {
+            '-' => '⁻',
+            '1' => '¹',
+            '2' => '²',
+            '3' => '³',
+            other => other
+                .to_digit(10)
+                .and_then(|d| char::from_u32(0x2070 + d))
+                .unwrap_or(other),
+        })
+        .collect()
+}
+
+/// `12,500`.
+pub fn count(n: u64) -> String {
+    group_thousands(&n.to_string())
+}
+
+/// Commas between groups of three digits in front of the decimal point.
+fn group_thousands(number: &str) -> String {
+    let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
+    let (sign, digits) = whole
+        .strip_prefix('-')
+        .map_or(("", whole), |digits| ("-", digits));
+    let mut grouped = String::from(sign);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped + rest
+}
+
+/// What a memory column counts.
+pub fn memory_title(metric: MetricName) -> &'static str {
+    match metric {
+        MetricName::AllocatorReservedPeakBytes => "allocator, reserved",
+        MetricName::DevicePeakBytes => "whole device",
+        _ => "host, worker process",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(metric: MetricName, value: f64) -> String {
+        Scale::of(metric, value).text(value)
+    }
+
+    #[test]
+    fn times_turn_to_minutes_beyond_two() {
+        assert_eq!(shown(MetricName::TrainSeconds, 1475.4), "24.59 min");
+        assert_eq!(shown(MetricName::TrainSeconds, 120.0), "120.0 s");
+        assert_eq!(shown(MetricName::StepSeconds, 0.0123), "12.30 ms");
+        assert_eq!(shown(MetricName::StepSeconds, 4.2e-6), "4.20 µs");
+    }
+
+    #[test]
+    fn bytes_are_decimal() {
+        assert_eq!(shown(MetricName::HostPeakBytes, 5.37e9), "5.37 GB");
+        assert_eq!(shown(MetricName::HostPeakBytes, 999e6), "999.0 MB");
+    }
+
+    #[test]
+    fn shares_are_percent_and_errors_are_powers_of_ten() {
+        assert_eq!(shown(MetricName::TestAccuracy, 0.9214), "92.14 %");
+        assert_eq!(shown(MetricName::RelativeError, 3.9e-5), "3.90×10⁻⁵");
+        assert_eq!(shown(MetricName::RelativeError, 0.0), "0");
+        assert_eq!(shown(MetricName::FlopsPerSecond, 206e9), "206.0 GFLOP/s");
+        assert_eq!(shown(MetricName::TokensPerSecond, 12345.6), "12,346 tokens/s");
+    }
+
+    #[test]
+    fn what_is_not_finite_is_absent() {
+        assert_eq!(Scale::of(MetricName::TrainSeconds, 1.0).number(f64::NAN), ABSENT);
+        assert_eq!(value(MetricName::TrainSeconds, None), ABSENT);
+    }
+
+    #[test]
+    fn an_interval_shares_the_scale_of_its_value() {
+        let interval_seconds = Some(Interval {
+            low: 118.0,
+            high: 126.0,
+        });
+        let estimate = Estimate {
+            value: 121.0,
+            interval: interval_seconds,
+            n: 3,
+            method: "",
+        };
+        assert_eq!(
+            interval(MetricName::TrainSeconds, &estimate).unwrap(),
+            "1.97–2.10"
+        );
+    }
+
+    #[test]
+    fn an_accuracy_has_the_decimals_that_its_interval_warrants() {
+        let with = |low, high| Estimate {
+            value: 0.9214,
+            interval: Some(Interval { low, high }),
+            n: 1,
+            method: "",
+        };
+        assert_eq!(accuracy(Some(&with(0.90, 0.94))), "92.1 ± 2.0 %");
+        assert_eq!(accuracy(Some(&with(0.919, 0.925))), "92.14 ± 0.30 %");
+        assert_eq!(
+            accuracy(Some(&Estimate {
+                interval: None,
+                ..with(0.0, 1.0)
+            })),
+            "92.14 %"
+        );
+        assert_eq!(accuracy(None), ABSENT);
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(count(999), "999");
+    }
+}

@@ -1,0 +1,246 @@
+//! What there is to say about a run, computed once: everything that the renderers show.
+
+use std::collections::{HashMap, HashSet};
+
+use mantissa_core::{Axis, CellId, MatmulPrecision, MetricName, Record, Status, SuiteInfo, TaskKind};
+
+use crate::{
+    Banner, Reference, ReportError, Row, Run, answer, banner,
+    baseline::compare,
+    reference,
+    units::{self, Scale},
+};
+
+/// What there is to say about a run.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// The run itself.
+    pub run: &'a Run,
+    /// What a reader must know before any number.
+    pub banners: Vec<Banner>,
+    /// The suites, in plan order; those without cells are left out.
+    pub suites: Vec<Suite<'a>>,
+}
+
+/// A suite of the plan.
+#[derive(Debug)]
+pub struct Suite<'a> {
+    /// Its prose.
+    pub info: &'a SuiteInfo,
+    /// Published tables that it names.
+    pub references: Vec<Reference>,
+    /// Its workloads, in plan order.
+    pub groups: Vec<Group<'a>>,
+    /// What a reader must know before its numbers.
+    pub banners: Vec<Banner>,
+}
+
+/// The cells of one workload of a suite: what may be compared with each other.
+#[derive(Debug)]
+pub struct Group<'a> {
+    /// Name of the workload.
+    pub workload: &'a str,
+    /// What it does.
+    pub kind: TaskKind,
+    /// Axes whose values differ between its cells.
+    pub varying: Vec<Axis>,
+    /// The same without precision and matmul, which have places of their own.
+    pub axes: Vec<Axis>,
+    /// The metric by which speed is compared.
+    pub speed: MetricName,
+    /// The first of allocator, device and host memory that any cell has.
+    pub memory: Option<MetricName>,
+    /// Its cells, in plan order.
+    pub rows: Vec<Row<'a>>,
+    /// The suite's question, answered from the rows.
+    pub answer: Vec<String>,
+}
+
+impl<'a> Report<'a> {
+    /// Computes the report of a run.
+    pub fn new(run: &'a Run) -> Result<Self, ReportError> {
+        let mut by_cell: HashMap<&CellId, Vec<&Record>> = HashMap::new();
+        for record in &run.records {
+            by_cell.entry(&record.cell.id).or_default().push(record);
+        }
+        let mut rows: HashMap<&str, Vec<Row<'a>>> = HashMap::new();
+        let mut planned = HashSet::new();
+        for entry in &run.plan.cells {
+            planned.insert(&entry.cell.id);
+            let records = by_cell.get(&entry.cell.id).cloned().unwrap_or_default();
+            let row = Row::new(&entry.cell, entry.skip.clone(), records);
+            rows.entry(&entry.cell.suite).or_default().push(row);
+        }
+        // Records whose cell the plan lacks come from a folder put together by hand: shown all the same.
+        let mut seen = HashSet::new();
+        for cell in run
+            .records
+            .iter()
+            .map(|record| &record.cell)
+            .filter(|cell| !planned.contains(&cell.id))
+        {
+            if seen.insert(&cell.id) {
+                let records = by_cell.get(&cell.id).cloned().unwrap_or_default();
+                rows.entry(&cell.suite)
+                    .or_default()
+                    .push(Row::new(cell, None, records));
+            }
+        }
+        let mut suites = Vec::new();
+        for info in &run.plan.suites {
+            if let Some(rows) = rows.remove(info.name.as_str()) {
+                suites.push(Suite::new(run, info, rows)?);
+            }
+        }
+        Ok(Self {
+            run,
+            banners: banner::of_run(run),
+            suites,
+        })
+    }
+
+    /// Every row with its group.
+    pub fn rows(&self) -> impl Iterator<Item = (&Group<'a>, &Row<'a>)> {
+        let groups = self.suites.iter().flat_map(|suite| &suite.groups);
+        groups.flat_map(|group| group.rows.iter().map(move |row| (group, row)))
+    }
+}
+
+impl<'a> Suite<'a> {
+    fn new(run: &Run, info: &'a SuiteInfo, rows: Vec<Row<'a>>) -> Result<Self, ReportError> {
+        let references = info
+            .references
+            .iter()
+            .map(|name| reference(name))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut groups: Vec<(&'a str, Vec<Row<'a>>)> = Vec::new();
+        for row in rows {
+            let workload = row.cell.workload.name.as_str();
+            match groups.iter_mut().find(|(name, _)| *name == workload) {
+                Some((_, rows)) => rows.push(row),
+                None => groups.push((workload, vec![row])),
+            }
+        }
+        let groups: Vec<_> = groups
+            .into_iter()
+            .map(|(name, rows)| Group::new(name, rows))
+            .collect();
+        let banners = banner::of_suite(run, &references, &groups);
+        Ok(Self {
+            info,
+            references,
+            groups,
+            banners,
+        })
+    }
+}
+
+impl<'a> Group<'a> {
+    fn new(workload: &'a str, mut rows: Vec<Row<'a>>) -> Self {
+        let kind = rows
+            .first()
+            .map_or(TaskKind::Train, |row| row.cell.workload.kind());
+        let varying: Vec<Axis> = Axis::ALL
+            .iter()
+            .copied()
+            .filter(|axis| varies(&rows, *axis))
+            .collect();
+        let has = |metric: &MetricName| rows.iter().any(|row| row.metrics.contains_key(metric));
+        let speed = match kind {
+            TaskKind::Train => MetricName::TrainSeconds,
+            TaskKind::Kernel => MetricName::FlopsPerSecond,
+        };
+        let memory = MEMORY.iter().copied().find(has);
+        compare(&mut rows, &varying, speed, memory);
+        let own_place = |axis: &Axis| matches!(axis, Axis::Precision | Axis::Matmul);
+        let axes = varying.iter().copied().filter(|axis| !own_place(axis)).collect();
+        let mut group = Self {
+            workload,
+            kind,
+            varying,
+            axes,
+            speed,
+            memory,
+            rows,
+            answer: Vec::new(),
+        };
+        group.answer = answer::answer(&group);
+        group
+    }
+
+    /// The rows that ran to their end.
+    pub fn ok(&self) -> impl Iterator<Item = &Row<'a>> {
+        self.rows.iter().filter(|row| row.status == Some(Status::Ok))
+    }
+
+    /// The scale on which a metric of its rows is shown. It is one scale for all rows, so that they can be compared at
+    /// a glance, unless they lie so far apart that the small ones would lose their digits.
+    pub fn scale(&self, metric: MetricName, value: f64) -> Scale {
+        /// Beyond this ratio, two decimals on the scale of the largest value are fewer than two digits of the smallest.
+        const ONE_SCALE_WITHIN: f64 = 50.0;
+        let values = || {
+            self.rows
+                .iter()
+                .filter_map(|row| row.metric(metric))
+                .map(|e| e.value.abs())
+        };
+        let largest = values().fold(0.0, f64::max);
+        let smallest = values().fold(f64::INFINITY, f64::min);
+        let together = largest <= smallest * ONE_SCALE_WITHIN;
+        Scale::of(metric, if together { largest } else { value })
+    }
+
+    /// A row's value of a metric on the group's scale.
+    pub fn value(&self, metric: MetricName, row: &Row<'_>) -> String {
+        let shown = row
+            .metric(metric)
+            .map(|e| self.scale(metric, e.value).text(e.value));
+        shown.unwrap_or_else(|| units::ABSENT.to_owned())
+    }
+
+    /// Whether any row has this metric.
+    pub fn has(&self, metric: MetricName) -> bool {
+        self.rows.iter().any(|row| row.metrics.contains_key(&metric))
+    }
+
+    /// Whether its cells differ in an axis.
+    pub fn varies(&self, axis: Axis) -> bool {
+        self.varying.contains(&axis)
+    }
+
+    /// What distinguishes a row from its neighbours: `bf16-mixed · high · batch 8`, without the axes `left_out`.
+    pub fn label(&self, row: &Row<'_>, left_out: &[Axis]) -> String {
+        let mut parts = Vec::new();
+        let shown = |axis: Axis| !left_out.contains(&axis) && (self.varies(axis) || self.axes.is_empty());
+        let (precision, matmul) = (row.cell.setting.precision(), row.cell.setting.matmul());
+        if shown(Axis::Precision) {
+            parts.push(precision.name().to_owned());
+        }
+        // Where there is no choice, the word says nothing.
+        let chosen = precision.allows(MatmulPrecision::High) || matmul != MatmulPrecision::Highest;
+        if chosen && shown(Axis::Matmul) {
+            parts.push(matmul.name().to_owned());
+        }
+        for &axis in self.axes.iter().filter(|axis| !left_out.contains(axis)) {
+            let value = row.axis(axis);
+            parts.push(match axis {
+                Axis::Optimizer | Axis::Backend => value,
+                _ => format!("{} {value}", axis.name().replace('_', " ")),
+            });
+        }
+        parts.join(" · ")
+    }
+}
+
+/// Peaks of memory, the one that the articles print first.
+pub(crate) const MEMORY: [MetricName; 3] = [
+    MetricName::AllocatorReservedPeakBytes,
+    MetricName::DevicePeakBytes,
+    MetricName::HostPeakBytes,
+];
+
+/// Whether rows differ in an axis.
+fn varies(rows: &[Row<'_>], axis: Axis) -> bool {
+    rows.windows(2)
+        .any(|pair| pair[0].axis(axis) != pair[1].axis(axis))
+}

@@ -1,0 +1,333 @@
+//! The page, the summary and the CSV of an invented run.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::{fs, path::PathBuf};
+
+use flate2::{Compression, write::GzEncoder};
+use mantissa_core::{Axis, MetricName, Status};
+use mantissa_report::{Report, Run, csv, figures, html, load, markdown, render, terminal_tables};
+use support::{Add, article, cell, invented, loss, record, run, suite, train_metrics, workload};
+
+fn page(run: &Run) -> String {
+    let report = Report::new(run).unwrap();
+    let drawn = figures(&report);
+    let pictures: Vec<_> = drawn
+        .iter()
+        .map(|figure| (figure, figure.canvas.svg().unwrap()))
+        .collect();
+    html(&report, &pictures).unwrap()
+}
+
+#[test]
+fn the_summary_is_this() {
+    let run = invented();
+    insta::assert_snapshot!(markdown(&Report::new(&run).unwrap()));
+}
+
+#[test]
+fn the_csv_is_this() {
+    let run = invented();
+    let bytes = csv(&Report::new(&run).unwrap()).unwrap();
+    insta::assert_snapshot!(String::from_utf8(bytes).unwrap());
+}
+
+#[test]
+fn the_terminal_tables_are_these_and_no_wider_than_110_columns() {
+    let run = invented();
+    let mut text = String::new();
+    for table in terminal_tables(&Report::new(&run).unwrap()) {
+        let width = |column: usize| {
+            let cells = table.rows.iter().map(|row| row[column].chars().count());
+            cells
+                .chain([table.header[column].0.chars().count()])
+                .max()
+                .unwrap()
+        };
+        let widths: Vec<usize> = (0..table.header.len()).map(width).collect();
+        assert!(
+            widths.iter().sum::<usize>() + 3 * widths.len() < 110,
+            "{}: {widths:?}",
+            table.title
+        );
+        text += &format!("{}\n", table.title);
+        let header: Vec<String> = table.header.iter().map(|(title, _)| title.clone()).collect();
+        for row in [&header].into_iter().chain(&table.rows) {
+            let cells: Vec<String> = row
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| format!("{cell:<width$}"))
+                .collect();
+            text += &format!("{}\n", cells.join(" | ").trim_end());
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn the_page_names_every_cell_and_loads_nothing() {
+    let run = invented();
+    let page = page(&run).replace("&#x2f;", "/");
+    for planned in &run.plan.cells {
+        assert!(page.contains(planned.cell.id.as_str()), "{}", planned.cell.id);
+    }
+    for loading in ["src=", "@import", "url(", "<link", "<iframe", "fetch("] {
+        assert!(!page.contains(loading), "{loading}");
+    }
+    let outside = page.matches("href=\"https://").count() + page.matches("href=\"http://").count();
+    let sources = page.matches("rel=\"noreferrer\"").count();
+    assert_eq!(
+        outside, sources,
+        "a link leads outside only to the source of a published table"
+    );
+}
+
+#[test]
+fn the_page_says_what_a_reader_must_know_first() {
+    let page = page(&invented());
+    for warning in [
+        "These are CPU times.",
+        "The data is synthetic.",
+        "Executed is not requested.",
+        "Executed precision unverified.",
+        "are from another machine.",
+    ] {
+        assert!(page.contains(warning), "{warning}");
+    }
+    assert!(!page.contains("Not a release build."));
+}
+
+#[test]
+fn a_debug_build_and_a_cut_record_are_named() {
+    let mut run = invented();
+    run.environment.fingerprint.build = "debug".into();
+    run.cut = true;
+    let page = page(&run);
+    assert!(page.contains("Not a release build.") && page.contains("A record was cut."));
+}
+
+#[test]
+fn hostile_names_are_text_and_nothing_else() {
+    let hostile = "<script>alert(1)</script>\"'|`*_&";
+    let mut run = run(vec![suite("article", hostile, &[], &[Axis::Precision])]);
+    run.name = hostile.into();
+    article(&mut run, &workload(hostile));
+    run.records[0].reason = Some(hostile.into());
+    let page = page(&run);
+    assert!(!page.contains("<script>alert"));
+    assert!(page.contains("&lt;script&gt;alert"));
+    let summary = markdown(&Report::new(&run).unwrap());
+    assert!(!summary.contains("<script>"));
+    let rows = summary.lines().filter(|line| line.starts_with("| ")).count();
+    assert_eq!(
+        rows,
+        2 + run.plan.cells.len(),
+        "a name cannot break out of its row"
+    );
+    for figure in figures(&Report::new(&run).unwrap()) {
+        assert!(!figure.canvas.svg().unwrap().contains("<script"), "{}", figure.id);
+        assert!(
+            figure.id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'),
+            "{}",
+            figure.id
+        );
+    }
+}
+
+#[test]
+fn a_run_without_a_single_number_renders_and_shows_no_nan() {
+    let mut run = invented();
+    for record in &mut run.records {
+        for metric in record.metrics.values_mut() {
+            (metric.value, metric.low, metric.high, metric.n) = (None, None, None, None);
+        }
+    }
+    assert_renders_without_nan(&run);
+}
+
+#[test]
+fn a_run_in_which_nothing_succeeded_renders_and_says_so() {
+    let mut run = invented();
+    for record in &mut run.records {
+        record.status = Status::Failed;
+        record.reason = Some("out of luck".into());
+        record.metrics.clear();
+    }
+    run.samples.clear();
+    assert_renders_without_nan(&run);
+    assert!(page(&run).contains("No cell ran to its end"));
+}
+
+#[test]
+fn a_run_that_ended_before_its_first_cell_renders() {
+    let mut run = invented();
+    run.records.clear();
+    run.samples.clear();
+    assert_renders_without_nan(&run);
+    assert!(page(&run).contains("The run is not complete."));
+}
+
+fn assert_renders_without_nan(run: &Run) {
+    let folder = tempfile::tempdir().unwrap();
+    let rendered = render(run, folder.path()).unwrap();
+    for path in rendered
+        .files
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e != "png"))
+    {
+        let text = fs::read_to_string(path).unwrap();
+        assert!(
+            !text.contains("NaN") && !text.contains("inf "),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn the_answer_names_the_fastest_setting_of_equal_accuracy() {
+    let run = invented();
+    let report = Report::new(&run).unwrap();
+    let answer = report.suites[0].groups[0].answer.join(" ");
+    assert!(
+        answer.starts_with("bf16-mixed · highest is the fastest setting"),
+        "{answer}"
+    );
+    assert!(answer.contains("bf16-true is faster still"), "{answer}");
+    assert!(
+        answer.contains("16-true diverged: the loss was not finite from step 412."),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_difference_within_its_interval_is_called_that() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
+    for (matmul, seconds) in [("highest", 100.0), ("high", 99.5)] {
+        let cell = cell("s", &workload("w"), &[(Axis::Matmul, matmul)]);
+        let mut record = record(&cell, Status::Ok, None);
+        train_metrics(&mut record, seconds, 800, 1e9);
+        run.add(record, None);
+    }
+    let report = Report::new(&run).unwrap();
+    assert!(
+        report.suites[0].groups[0]
+            .answer
+            .contains(&"That difference in time is within its interval.".to_owned())
+    );
+}
+
+#[test]
+fn an_unknown_reference_is_an_error_that_lists_the_known_ones() {
+    let mut run = invented();
+    run.plan.suites[0].references = vec!["distilbert".into()];
+    let error = Report::new(&run).unwrap_err().to_string();
+    assert!(
+        error.contains("unknown reference `distilbert`") && error.contains("accumulation-bloom"),
+        "{error}"
+    );
+}
+
+/// Writes a run as the runner would.
+fn folder_of(run: &Run) -> (tempfile::TempDir, PathBuf) {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("a-run");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(
+        folder.join("environment.json"),
+        serde_json::to_string(&run.environment).unwrap(),
+    )
+    .unwrap();
+    fs::write(
+        folder.join("plan.json"),
+        serde_json::to_string(&run.plan).unwrap(),
+    )
+    .unwrap();
+    let lines: Vec<String> = run
+        .records
+        .iter()
+        .map(|record| serde_json::to_string(record).unwrap() + "\n")
+        .collect();
+    fs::write(folder.join("records.jsonl"), lines.concat()).unwrap();
+    (temporary, folder)
+}
+
+#[test]
+fn a_folder_is_read_with_its_latest_attempts_samples_and_cut_line() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
+    let cell = cell("s", &workload("w"), &[]);
+    let mut first = record(&cell, Status::Timeout, Some("its time was up"));
+    let mut second = record(&cell, Status::Ok, None);
+    train_metrics(&mut second, 10.0, 800, 1e9);
+    (second.attempt, second.samples) = (1, Some("cells/x/0-1".into()));
+    first.samples = Some("cells/x/0-0".into());
+    run.add(first, None);
+    run.records.push(second);
+    let (_keep, folder) = folder_of(&run);
+    fs::create_dir_all(folder.join("cells/x/0-1")).unwrap();
+    let file = fs::File::create(folder.join("cells/x/0-1/samples.json.gz")).unwrap();
+    let mut packed = GzEncoder::new(file, Compression::fast());
+    serde_json::to_writer(&mut packed, &loss(1, None)).unwrap();
+    packed.finish().unwrap();
+    let records = fs::read_to_string(folder.join("records.jsonl")).unwrap();
+    fs::write(folder.join("records.jsonl"), records + "{\"schema\":1,\"cel").unwrap();
+
+    let loaded = load(&folder).unwrap();
+    assert_eq!((loaded.name.as_str(), loaded.cut), ("a-run", true));
+    assert_eq!((loaded.records.len(), loaded.records[0].status), (1, Status::Ok));
+    assert_eq!(loaded.samples[&(cell.id.clone(), 0)], loss(1, None));
+    assert!(loaded.missing_samples.is_empty());
+    assert!(page(&loaded).contains("A record was cut."));
+}
+
+#[test]
+fn samples_that_are_missing_or_lie_outside_the_folder_are_named_and_cost_nothing_else() {
+    let mut run = invented();
+    run.records[0].samples = Some("cells/gone/0-0".into());
+    run.records[1].samples = Some("../../etc".into());
+    let (_keep, folder) = folder_of(&run);
+    let loaded = load(&folder).unwrap();
+    assert_eq!(loaded.missing_samples.len(), 2);
+    assert!(loaded.missing_samples[1].contains("leaves the run folder"));
+    assert_eq!(loaded.records.len(), run.records.len());
+    assert!(page(&loaded).contains("Samples are missing."));
+}
+
+#[test]
+fn a_folder_without_records_and_one_of_a_newer_schema_are_refused() {
+    let mut run = invented();
+    let (_keep, folder) = folder_of(&run);
+    fs::remove_file(folder.join("records.jsonl")).unwrap();
+    assert!(
+        load(&folder)
+            .unwrap_err()
+            .to_string()
+            .contains("hint: give the folder of a run")
+    );
+    run.environment.schema = 99;
+    let (_keep, folder) = folder_of(&run);
+    assert!(load(&folder).unwrap_err().to_string().contains("schema 99"));
+}
+
+#[test]
+fn repeats_of_a_cell_become_one_row_that_spans_them() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
+    let cell = cell("s", &workload("w"), &[]);
+    run.plan(&cell, None);
+    for (repeat, seconds) in [(0, 10.0), (1, 12.0), (2, 11.0)] {
+        let mut record = record(&cell, Status::Ok, None);
+        train_metrics(&mut record, seconds, 800, 1e9);
+        record.repeat = repeat;
+        run.records.push(record);
+    }
+    let report = Report::new(&run).unwrap();
+    let row = &report.suites[0].groups[0].rows[0];
+    let time = row.metric(MetricName::TrainSeconds).unwrap();
+    let interval = time.interval.unwrap();
+    assert_eq!(
+        (time.value, interval.low, interval.high),
+        (11.0, 10.0 * 0.985, 12.0 * 1.015)
+    );
+    assert_eq!(row.records.len(), 3);
+}

@@ -1,0 +1,109 @@
+//! The figures of an invented run.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::{collections::HashSet, fs};
+
+use mantissa_core::Axis;
+use mantissa_report::{Report, figures, render};
+use support::{article, invented, run, suite, workload};
+
+/// Decodes a PNG to its size and the number of its colours.
+fn decode(bytes: &[u8]) -> (u32, u32, usize) {
+    let mut reader = png::Decoder::new(bytes).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    let colours: HashSet<&[u8]> = pixels.chunks_exact(3).collect();
+    (info.width, info.height, colours.len())
+}
+
+#[test]
+fn every_png_is_twice_its_svg_in_size_and_not_blank() {
+    let run = invented();
+    let drawn = figures(&Report::new(&run).unwrap());
+    let ids: Vec<&str> = drawn.iter().map(|figure| figure.id.as_str()).collect();
+    let expected = [
+        "article-times",
+        "article-loss",
+        "accumulation-accumulation",
+        "accumulation-loss",
+        "kernels-kernel",
+        "formats",
+    ];
+    assert_eq!(ids, expected);
+    for figure in &drawn {
+        let (width, height, colours) = decode(&figure.canvas.png().unwrap());
+        let svg = figure.canvas.svg().unwrap();
+        assert!(
+            svg.starts_with(&format!("<svg width=\"{}\" height=\"{}\"", width / 2, height / 2)),
+            "{}",
+            figure.id
+        );
+        assert!(colours > 20, "{} has {colours} colours", figure.id);
+    }
+}
+
+#[test]
+fn the_chart_prints_every_time_accuracy_and_memory_and_the_status_of_what_diverged() {
+    let run = invented();
+    let drawn = figures(&Report::new(&run).unwrap());
+    let svg = drawn[0].canvas.svg().unwrap();
+    for text in [
+        "5.17 min",
+        "2.85 min",
+        "1.64 min",
+        "85.80 %",
+        "1.71 GB",
+        "diverged",
+        "failed",
+        "host, worker process",
+    ] {
+        assert!(svg.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn the_loss_figure_marks_where_the_loss_was_lost() {
+    let run = invented();
+    let drawn = figures(&Report::new(&run).unwrap());
+    assert!(drawn[1].canvas.svg().unwrap().contains("not finite at step 412"));
+}
+
+#[test]
+fn more_cells_than_a_figure_can_show_are_counted() {
+    let mut run = run(vec![suite("article", "Many", &[], &[Axis::Seed])]);
+    for seed in 0..10 {
+        let before = run.records.len();
+        article(&mut run, &workload("w"));
+        for record in &mut run.records[before..] {
+            record.cell =
+                mantissa_core::Cell::new("article", workload("w"), record.cell.setting.clone(), seed);
+        }
+        for (planned, record) in run
+            .plan
+            .cells
+            .iter_mut()
+            .filter(|p| p.skip.is_none())
+            .zip(&run.records)
+        {
+            planned.cell = record.cell.clone();
+        }
+    }
+    let drawn = figures(&Report::new(&run).unwrap());
+    assert!(drawn[0].canvas.svg().unwrap().contains("showing 40 of 130"));
+}
+
+#[test]
+fn the_files_are_written_where_they_are_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let rendered = render(&invented(), folder.path()).unwrap();
+    assert!(rendered.html.ends_with("report.html"));
+    assert_eq!(rendered.files.len(), 2 * 6 + 3);
+    for path in &rendered.files {
+        assert!(fs::metadata(path).unwrap().len() > 100, "{}", path.display());
+    }
+    if let Some(keep) = std::env::var_os("MANTISSA_KEEP_RENDERED") {
+        render(&invented(), std::path::Path::new(&keep)).unwrap();
+    }
+}

@@ -1,0 +1,51 @@
+//! Tells the crate what it was built from: the git revision, where there is one, and the version of burn.
+
+use std::{path::Path, process::Command};
+
+fn main() {
+    let revision = git(&["rev-parse", "HEAD"]);
+    if let Some(revision) = revision {
+        let dirty =
+            git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|lines| !lines.is_empty());
+        println!(
+            "cargo::rustc-env=MANTISSA_REVISION={revision}{}",
+            if dirty { "-dirty" } else { "" }
+        );
+        // A commit changes the log of HEAD, staging changes the index; editing alone is seen at the next of these.
+        for file in ["logs/HEAD", "index"] {
+            if let Some(path) =
+                git(&["rev-parse", "--git-path", file]).filter(|path| Path::new(path).exists())
+            {
+                println!("cargo::rerun-if-changed={path}");
+            }
+        }
+    }
+    let lock = "../../Cargo.lock";
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={lock}");
+    let version = std::fs::read_to_string(lock)
+        .ok()
+        .and_then(|lock| locked_version(&lock, "burn"));
+    println!(
+        "cargo::rustc-env=MANTISSA_BURN={}",
+        version.unwrap_or_else(|| "unknown".into())
+    );
+}
+
+/// The output of a git command; absent outside a repository or without git.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git")
+        .args(arguments)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
+fn locked_version(lock: &str, package: &str) -> Option<String> {
+    let mut lines = lock
+        .lines()
+        .skip_while(|line| *line != format!("name = \"{package}\""));
+    let version = lines.nth(1)?.strip_prefix("version = ")?;
+    Some(version.trim_matches('"').to_owned())
+}

@@ -1,0 +1,136 @@
+//! The command line that makes a row again.
+
+use mantissa_core::{Axis, Cell, Plan};
+
+use crate::RunSettings;
+
+/// `mantissa run <suite> --profile … --backend … -a axis=value …`: every axis that the suite sweeps or that was
+/// overridden is pinned; the rest resolves as it did, since profile and backend are named. Where the suite has several
+/// workloads, the filter names the cell's.
+pub(crate) fn reproduce(plan: &Plan, settings: &RunSettings, cell: &Cell) -> String {
+    let path = settings
+        .suites
+        .get(&cell.suite)
+        .map(|path| path.display().to_string());
+    let mut words = vec![
+        "mantissa".to_owned(),
+        "run".to_owned(),
+        path.unwrap_or_else(|| cell.suite.clone()),
+    ];
+    let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    option("--profile", plan.profile.to_string());
+    option("--backend", settings.backend.to_string());
+    let swept = plan.suite(&cell.suite).map_or(&[][..], |suite| &suite.axes);
+    for axis in swept {
+        let value = match axis {
+            Axis::Seed => Some(cell.seed.to_string()),
+            axis => cell.setting.get(*axis).map(ToString::to_string),
+        };
+        if let Some(value) = value {
+            option("-a", format!("{axis}={value}"));
+        }
+    }
+    let mut others = plan
+        .cells
+        .iter()
+        .map(|planned| &planned.cell)
+        .filter(|other| other.suite == cell.suite);
+    if others.any(|other| other.workload.name != cell.workload.name) {
+        option("--filter", cell.workload.name.clone());
+    }
+    let inputs = &settings.inputs;
+    for (name, path) in [
+        ("--data", &inputs.data),
+        ("--vocabulary", &inputs.vocabulary),
+        ("--weights", &inputs.weights),
+    ] {
+        if let Some(path) = path {
+            option(name, path.display().to_string());
+        }
+    }
+    words
+        .iter()
+        .map(|word| quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// A word that a POSIX shell reads back as it was.
+fn quoted(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=./,:+@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::{Backend, DatasetKind, Profile};
+    use mantissa_suite::{PlanOptions, parse, parse_override, plan};
+
+    use super::*;
+    use crate::testing;
+
+    const SUITE: &str = r#"
+        title = "t"
+        question = "q"
+        [axes]
+        "precision+matmul" = [["32-true", "high"], ["32-true", "highest"], ["bf16-mixed", "highest"]]
+        seed = [1, 2]
+        [[workload]]
+        name = "small"
+        task = "kernel"
+        kernel = "matmul"
+        [[workload]]
+        name = "other"
+        task = "kernel"
+        kernel = "matmul"
+        max_samples = 30
+    "#;
+
+    /// Plans the suite as the words of a command line ask.
+    fn cells(overrides: &[String], filter: Option<String>) -> Plan {
+        let options = PlanOptions {
+            profile: Profile::Smoke,
+            backend: Backend::Flex,
+            overrides: overrides
+                .iter()
+                .map(|text| parse_override(text).unwrap())
+                .collect(),
+            dataset: DatasetKind::SyntheticReviews,
+            filter,
+        };
+        plan(&[parse("tiny", "tiny.toml", SUITE).unwrap()], &options).unwrap()
+    }
+
+    #[test]
+    fn the_command_plans_the_very_cell_and_nothing_else() {
+        let settings = testing::settings();
+        let original = cells(&["size=96,128".into()], None);
+        assert_eq!(original.cells.len(), 24);
+        for planned in &original.cells {
+            let command = reproduce(&original, &settings, &planned.cell);
+            let words: Vec<&str> = command.split(' ').collect();
+            let after = |flag: &str| {
+                let pairs = words.windows(2).filter(move |pair| pair[0] == flag);
+                pairs.map(|pair| pair[1].to_owned()).collect::<Vec<_>>()
+            };
+            assert_eq!(
+                (after("--profile"), after("--backend")),
+                (vec!["smoke".into()], vec!["flex".into()])
+            );
+            let again = cells(&after("-a"), after("--filter").pop());
+            let ids: Vec<_> = again.cells.iter().map(|planned| &planned.cell.id).collect();
+            assert_eq!(ids, [&planned.cell.id], "{command}");
+        }
+    }
+
+    #[test]
+    fn words_that_a_shell_would_read_otherwise_are_quoted() {
+        assert_eq!(quoted("a=b.toml"), "a=b.toml");
+        assert_eq!(quoted("my data"), "'my data'");
+        assert_eq!(quoted("it's*"), r"'it'\''s*'");
+    }
+}

@@ -1,0 +1,136 @@
+//! The backends of this build on this machine.
+
+use mantissa_core::{Backend, Format, Gpu};
+use mantissa_telemetry::gpus;
+use mantissa_workloads::backend::{self, Support};
+
+use crate::{RunError, fingerprint};
+
+/// A backend, and what it offers here.
+#[derive(Debug, Clone)]
+pub struct BackendState {
+    /// Which.
+    pub backend: Backend,
+    /// Why it cannot be used here, if so, in one line.
+    pub unavailable: Option<String>,
+    /// The device it would use.
+    pub device: Option<String>,
+    /// How it serves each format; empty where it cannot be used.
+    pub formats: Vec<(Format, Support)>,
+}
+
+/// Every backend in the order of preference.
+pub fn backends() -> Vec<BackendState> {
+    let state = |&backend: &Backend| match backend::available(backend) {
+        Ok(()) => BackendState {
+            backend,
+            unavailable: None,
+            device: device(backend),
+            formats: backend::format_support(backend),
+        },
+        Err(reason) => BackendState {
+            backend,
+            unavailable: Some(reason),
+            device: None,
+            formats: vec![],
+        },
+    };
+    Backend::ALL.iter().map(state).collect()
+}
+
+/// What people call the device of a backend that can be used here.
+fn device(backend: Backend) -> Option<String> {
+    match backend {
+        Backend::Flex => fingerprint(None).cpu,
+        Backend::Cuda | Backend::Vulkan => backend::device_name(backend),
+    }
+}
+
+/// The backend to use: the one asked for, or CUDA where it answers, or the CPU.
+///
+/// # Errors
+/// [`RunError::Unavailable`] if the one that was asked for by name is not to be had.
+pub fn choose_backend(asked: Option<Backend>) -> Result<Backend, RunError> {
+    match asked {
+        None if backend::available(Backend::Cuda).is_ok() => Ok(Backend::Cuda),
+        None => Ok(Backend::Flex),
+        Some(backend) => match backend::available(backend) {
+            Ok(()) => Ok(backend),
+            Err(reason) => Err(RunError::Unavailable { backend, reason }),
+        },
+    }
+}
+
+/// The GPU that a run on this backend uses. NVML gives the UUID by which workers and samplers find the very same one.
+pub(crate) fn gpu(backend: Backend) -> Option<Gpu> {
+    match backend {
+        Backend::Flex => None,
+        Backend::Vulkan => backend::device_name(backend).map(unknown_gpu),
+        Backend::Cuda => {
+            let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+            let chosen = chosen(visible.as_deref(), gpus());
+            chosen.or_else(|| {
+                // A slice of a GPU is not among NVML's devices, and yet NVML finds it by its UUID.
+                let slice = visible.filter(|visible| visible.starts_with("MIG-"));
+                backend::device_name(backend).map(|name| Gpu {
+                    uuid: slice,
+                    ..unknown_gpu(name)
+                })
+            })
+        }
+    }
+}
+
+fn unknown_gpu(name: String) -> Gpu {
+    Gpu {
+        name,
+        uuid: None,
+        memory_bytes: None,
+        compute_capability: None,
+        driver: None,
+        cuda: None,
+    }
+}
+
+/// The GPU that `CUDA_VISIBLE_DEVICES` puts first, by UUID or by its place on the PCI bus; the first one where the
+/// variable is not set. Absent where the variable names what NVML does not list.
+fn chosen(visible: Option<&str>, gpus: Vec<Gpu>) -> Option<Gpu> {
+    let first = visible
+        .and_then(|list| list.split(',').next())
+        .map(str::trim)
+        .unwrap_or("0");
+    match first.parse::<usize>() {
+        Ok(index) => gpus.into_iter().nth(index),
+        Err(_) => gpus
+            .into_iter()
+            .find(|gpu| gpu.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(first))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two() -> Vec<Gpu> {
+        let gpu = |name: &str, uuid: &str| Gpu {
+            uuid: Some(uuid.into()),
+            ..unknown_gpu(name.into())
+        };
+        vec![gpu("first", "GPU-aa11"), gpu("second", "GPU-bb22")]
+    }
+
+    #[test]
+    fn the_visible_device_is_found_by_uuid_and_by_place() {
+        let name = |visible| chosen(visible, two()).map(|gpu| gpu.name);
+        assert_eq!(name(None).as_deref(), Some("first"));
+        assert_eq!(name(Some("1,0")).as_deref(), Some("second"));
+        assert_eq!(name(Some("GPU-bb")).as_deref(), Some("second"));
+        assert_eq!(name(Some("GPU-cc")), None);
+        assert_eq!(name(Some("7")), None);
+    }
+
+    #[test]
+    fn the_cpu_is_always_there() {
+        assert_eq!(choose_backend(Some(Backend::Flex)).unwrap(), Backend::Flex);
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a run could not be made or go on. What goes wrong inside a cell is a record, not an error.
+
+use std::path::{Path, PathBuf};
+
+use mantissa_core::{Backend, RecordError};
+
+/// Why there is no run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The folder holds a run already.
+    #[error("`{}` holds a run already\n  hint: `--resume {}` runs what it lacks; recorded data is never overwritten", .path.display(), .path.display())]
+    Occupied {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder holds no run.
+    #[error("`{}` is no run folder: `{missing}` is not there\n  hint: a run folder is what `mantissa run` made, e.g. under `reports/`", .path.display())]
+    NoRun {
+        /// The folder.
+        path: PathBuf,
+        /// The file that it lacks.
+        missing: &'static str,
+    },
+    /// Another process writes to the folder.
+    #[error("`{}` is being written to by another process", .path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The operating system refused something.
+    #[error("`{}`: {source}", .path.display())]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file of the run folder is not what a run writes.
+    #[error("`{}`: {source}", .path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What the parser said.
+        source: serde_json::Error,
+    },
+    /// The records cannot be read.
+    #[error("`{}`: {source}", .path.display())]
+    Records {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: RecordError,
+    },
+    /// Data, vocabulary or weights of the user's are wrong, which no other cell would change.
+    #[error("{0}")]
+    Input(String),
+    /// A backend was asked for by name and is not to be had.
+    #[error("backend `{backend}` is not available: {reason}")]
+    Unavailable {
+        /// The backend.
+        backend: Backend,
+        /// What is missing, in one line.
+        reason: String,
+    },
+    /// No worker process could be started.
+    #[error("cannot start a worker process: {0}")]
+    Worker(std::io::Error),
+}
+
+/// Puts the path beside what the system said.
+pub(crate) trait At<T> {
+    fn at(self, path: &Path) -> Result<T, RunError>;
+}
+
+impl<T> At<T> for std::io::Result<T> {
+    fn at(self, path: &Path) -> Result<T, RunError> {
+        self.map_err(|source| RunError::Io {
+            path: path.to_owned(),
+            source,
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! What a suite says must hold for its cells, against what came out.
+
+use std::collections::BTreeMap;
+
+use mantissa_core::{CellId, Event, MetricName, Plan, Record, Status};
+
+/// Kind of the events that mark a record whose expectation failed.
+pub(crate) const EVENT: &str = "expectation";
+
+/// A record that is not what its suite expects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Violation {
+    /// The cell.
+    pub cell: CellId,
+    /// Its workload and setting, for people.
+    pub name: String,
+    /// What does not hold.
+    pub what: String,
+}
+
+/// What does not hold for a record, in words. A `failed` cell is never as expected, a `skipped` one always.
+pub(crate) fn broken(plan: &Plan, record: &Record) -> Vec<String> {
+    let Some(suite) = plan.suite(&record.cell.suite) else {
+        return vec![];
+    };
+    match record.status {
+        Status::Skipped => return vec![],
+        Status::Failed => return vec![because("ended `failed`", record)],
+        status if !suite.allowed_statuses(&record.cell).contains(&status) => {
+            return vec![because(
+                &format!("ended `{status}`, which its suite does not allow"),
+                record,
+            )];
+        }
+        Status::Ok => {}
+        _ => return vec![],
+    }
+    let (mut least, mut most) = (BTreeMap::new(), BTreeMap::new());
+    for expectation in suite.expectations_of(&record.cell) {
+        least.extend(expectation.at_least.iter().map(|(name, bound)| (*name, *bound)));
+        most.extend(expectation.at_most.iter().map(|(name, bound)| (*name, *bound)));
+    }
+    let value = |name: MetricName| record.metrics.get(&name).and_then(|metric| metric.value);
+    let judge = |name: MetricName, bound: f64, holds: fn(f64, f64) -> bool, words: &str| match value(name) {
+        Some(value) if holds(value, bound) => None,
+        Some(value) => Some(format!("`{name}` is {value}, expected {words} {bound}")),
+        None => Some(format!("`{name}` is absent, expected {words} {bound}")),
+    };
+    let low = least
+        .into_iter()
+        .filter_map(|(name, bound)| judge(name, bound, |v, b| v >= b, "at least"));
+    let high = most
+        .into_iter()
+        .filter_map(|(name, bound)| judge(name, bound, |v, b| v <= b, "at most"));
+    low.chain(high).collect()
+}
+
+fn because(what: &str, record: &Record) -> String {
+    match &record.reason {
+        Some(reason) => format!("{what}: {reason}"),
+        None => what.to_owned(),
+    }
+}
+
+/// Marks a record with what does not hold for it; its status stays what it is.
+pub(crate) fn mark(plan: &Plan, record: &mut Record) {
+    let event = |detail| Event {
+        kind: EVENT.into(),
+        step: None,
+        value: None,
+        detail,
+    };
+    let events: Vec<Event> = broken(plan, record).into_iter().map(event).collect();
+    record.events.extend(events);
+}
+
+/// What does not hold in the last attempt of every cell and repeat.
+pub fn violations(records: &[Record]) -> Vec<Violation> {
+    let mut last: BTreeMap<(&CellId, u32), &Record> = BTreeMap::new();
+    for record in records {
+        let slot = last.entry((&record.cell.id, record.repeat)).or_insert(record);
+        if record.attempt >= slot.attempt {
+            *slot = record;
+        }
+    }
+    let in_order = records.iter().filter(|record| {
+        last.get(&(&record.cell.id, record.repeat))
+            .is_some_and(|latest| std::ptr::eq(*latest, *record))
+    });
+    in_order
+        .flat_map(|record| {
+            let broken = record.events.iter().filter(|event| event.kind == EVENT);
+            broken.map(|event| Violation {
+                cell: record.cell.id.clone(),
+                name: format!("{} {}", record.cell.workload.name, record.cell.setting),
+                what: event.detail.clone(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::{Axis, AxisValue, Expectation, Metric};
+
+    use super::*;
+    use crate::testing;
+
+    fn record(status: Status, accuracy: Option<f64>) -> Record {
+        let mut record = testing::record(status, 0);
+        if let Some(value) = accuracy {
+            let name = MetricName::TestAccuracy;
+            record.metrics.insert(name, Metric::reading(name, value, "test"));
+        }
+        record
+    }
+
+    fn plan(expectations: Vec<Expectation>) -> Plan {
+        let mut plan = testing::plan(1);
+        plan.suites[0].expectations = expectations;
+        plan
+    }
+
+    fn expectation(status: Option<Vec<Status>>, accuracy: Option<f64>) -> Expectation {
+        Expectation {
+            matching: BTreeMap::new(),
+            status,
+            at_least: accuracy
+                .map(|bound| (MetricName::TestAccuracy, bound))
+                .into_iter()
+                .collect(),
+            at_most: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn without_a_word_from_the_suite_only_ok_is_as_expected() {
+        let plan = plan(vec![]);
+        assert!(broken(&plan, &record(Status::Ok, None)).is_empty());
+        assert!(broken(&plan, &record(Status::Skipped, None)).is_empty());
+        assert_eq!(broken(&plan, &record(Status::Oom, None)).len(), 1);
+    }
+
+    #[test]
+    fn an_allowed_status_is_a_result_and_failed_never_is() {
+        let all = Some(vec![Status::Ok, Status::Diverged, Status::Failed]);
+        let plan = plan(vec![expectation(all, None)]);
+        assert!(broken(&plan, &record(Status::Diverged, None)).is_empty());
+        assert_eq!(broken(&plan, &record(Status::Timeout, None)).len(), 1);
+        assert_eq!(broken(&plan, &record(Status::Failed, None)).len(), 1);
+    }
+
+    #[test]
+    fn the_last_matching_bound_wins_and_an_absent_value_breaks_it() {
+        let strict = Expectation {
+            matching: [(Axis::Size, AxisValue::Integer(9999))].into(),
+            ..expectation(None, Some(0.99))
+        };
+        let plan = plan(vec![
+            expectation(None, Some(0.5)),
+            expectation(None, Some(0.75)),
+            strict,
+        ]);
+        assert!(broken(&plan, &record(Status::Ok, Some(0.8))).is_empty());
+        let low = broken(&plan, &record(Status::Ok, Some(0.6)));
+        assert_eq!(low, ["`test_accuracy` is 0.6, expected at least 0.75"]);
+        let absent = broken(&plan, &record(Status::Ok, None));
+        assert_eq!(absent, ["`test_accuracy` is absent, expected at least 0.75"]);
+    }
+
+    #[test]
+    fn only_the_last_attempt_counts() {
+        let plan = plan(vec![]);
+        let mut failed = testing::record(Status::Failed, 0);
+        mark(&plan, &mut failed);
+        let again = testing::record(Status::Ok, 1);
+        assert_eq!(violations(std::slice::from_ref(&failed)).len(), 1);
+        assert!(violations(&[failed, again]).is_empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! What this machine and this build are.
+
+use std::fs;
+
+use mantissa_core::{Fingerprint, Gpu};
+
+/// Reads the machine. What it does not tell is absent.
+pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Fingerprint {
+        cpu: fs::read_to_string("/proc/cpuinfo")
+            .ok()
+            .and_then(|text| field(&text, "model name")),
+        cores: u32::try_from(cores).unwrap_or(u32::MAX),
+        memory_bytes: fs::read_to_string("/proc/meminfo")
+            .ok()
+            .and_then(|text| memory_bytes(&text)),
+        os: operating_system(),
+        gpu,
+        mantissa: env!("CARGO_PKG_VERSION").to_owned(),
+        revision: option_env!("MANTISSA_REVISION").map(str::to_owned),
+        burn: env!("MANTISSA_BURN").to_owned(),
+        build: if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        }
+        .to_owned(),
+    }
+}
+
+/// The value of a line like `model name : AMD EPYC`.
+fn field(text: &str, key: &str) -> Option<String> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let mut values = lines
+        .filter(|(name, _)| name.trim() == key)
+        .map(|(_, value)| value.trim().to_owned());
+    values.next()
+}
+
+fn memory_bytes(meminfo: &str) -> Option<u64> {
+    let kibibytes: u64 = field(meminfo, "MemTotal")?
+        .strip_suffix(" kB")?
+        .trim()
+        .parse()
+        .ok()?;
+    Some(kibibytes * 1024)
+}
+
+fn operating_system() -> String {
+    let name = fs::read_to_string("/etc/os-release").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+        Some(line.trim_matches('"').to_owned())
+    });
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")
+        .ok()
+        .map(|text| text.trim().to_owned());
+    let mut os = name.unwrap_or_else(|| std::env::consts::OS.to_owned());
+    if let Some(kernel) = kernel {
+        os = format!("{os}, kernel {kernel}");
+    }
+    format!("{os}, {}", std::env::consts::ARCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_processor_names_the_model() {
+        let text = "processor\t: 0\nmodel name\t: A 9000\n\nprocessor\t: 1\nmodel name\t: B\n";
+        assert_eq!(field(text, "model name").as_deref(), Some("A 9000"));
+        assert_eq!(field(text, "flags"), None);
+    }
+
+    #[test]
+    fn memory_is_counted_in_bytes() {
+        assert_eq!(
+            memory_bytes("MemTotal:       16 kB\nMemFree: 1 kB\n"),
+            Some(16384)
+        );
+        assert_eq!(memory_bytes("MemFree: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn the_build_knows_its_burn() {
+        let fingerprint = fingerprint(None);
+        assert!(fingerprint.burn.starts_with("0.21"), "{}", fingerprint.burn);
+        assert!(fingerprint.cores >= 1);
+    }
+}

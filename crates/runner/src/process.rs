@@ -1,0 +1,372 @@
+//! A worker process as its parent sees it: started, listened to, ended when its time is up, and judged by how it died.
+
+use std::{
+    collections::VecDeque,
+    io::{BufRead, BufReader, Read, Write},
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use mantissa_core::{Backend, Status};
+
+use crate::{
+    RunError,
+    message::{Message, Request},
+    schedule::{Ended, Executor, Told},
+    worker::WorkerExit,
+};
+
+/// Time that a worker has to be gone after its last word, before it is ended.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Bytes of foreign output that are kept of a worker, its end: enough for any backtrace.
+const KEPT_OUTPUT: usize = 1 << 20;
+
+/// Stack, in bytes, of the threads that launch kernels through Vulkan: the software rasteriser lavapipe compiles shaders
+/// on them and overflows Rust's 2 MiB. 64 MiB were enough; untouched pages cost nothing.
+const VULKAN_STACK: usize = 64 << 20;
+
+/// Lines of output that make a reason.
+const REASON_LINES: usize = 4;
+
+/// Runs every cell as `<program> worker`.
+pub(crate) struct Workers {
+    program: PathBuf,
+}
+
+impl Workers {
+    /// Workers that run this very program.
+    pub(crate) fn of_this_program() -> Result<Self, RunError> {
+        Ok(Self {
+            program: std::env::current_exe().map_err(RunError::Worker)?,
+        })
+    }
+
+    fn spawn(&self, request: &Request) -> Result<Child, RunError> {
+        let mut command = Command::new(&self.program);
+        command
+            .arg("worker")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(uuid) = &request.gpu {
+            // The worker computes on the device that is sampled, whatever order CUDA would list devices in.
+            command.env("CUDA_VISIBLE_DEVICES", uuid);
+        }
+        if request.cell.setting.backend() == Backend::Vulkan && std::env::var_os("RUST_MIN_STACK").is_none() {
+            command.env("RUST_MIN_STACK", VULKAN_STACK.to_string());
+        }
+        command.spawn().map_err(RunError::Worker)
+    }
+}
+
+/// What the reader threads hear.
+enum Heard {
+    Message(Message),
+    Noise(Vec<u8>),
+    /// The worker closed its standard output.
+    Silence,
+}
+
+impl Executor for Workers {
+    fn execute(
+        &mut self,
+        request: &Request,
+        timeout: Duration,
+        told: &mut dyn FnMut(Told),
+    ) -> Result<(Ended, Vec<u8>), RunError> {
+        let deaths_before = oom_kills();
+        let mut worker = Worker(self.spawn(request)?);
+        let (sender, heard) = mpsc::channel();
+        let readers = [
+            listen(
+                worker.0.stdout.take(),
+                sender.clone(),
+                parse,
+                Some(Heard::Silence),
+            ),
+            listen(worker.0.stderr.take(), sender, Heard::Noise, None),
+        ];
+        if let Some(mut stdin) = worker.0.stdin.take() {
+            // A worker that died before it read its request is judged by its exit below.
+            let _ = serde_json::to_writer(&mut stdin, request).map(|()| stdin.write_all(b"\n"));
+        }
+        let deadline = Instant::now() + timeout;
+        let mut output = Tail::default();
+        let mut last_word = None;
+        loop {
+            match heard.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Heard::Message(Message::Progress(advance))) => {
+                    told(Told {
+                        phase: advance.phase,
+                        done: advance.done,
+                        total: advance.total,
+                    });
+                }
+                Ok(Heard::Message(Message::Finished(finished))) => {
+                    last_word = Some(Ended::Finished(finished))
+                }
+                Ok(Heard::Message(Message::Refused(reason))) => last_word = Some(Ended::Refused(reason)),
+                Ok(Heard::Noise(line)) => output.push(&line),
+                Ok(Heard::Silence) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    worker.end();
+                    let reason = format!("ended after {} s, its time limit", timeout.as_secs_f64());
+                    last_word.get_or_insert(Ended::Died {
+                        status: Status::Timeout,
+                        reason,
+                    });
+                    break;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let exit = worker.wait(GRACE).map_err(RunError::Worker)?;
+        for reader in readers.into_iter().flatten() {
+            // A reader that panicked heard nothing more, which is what its end means here.
+            let _ = reader.join();
+        }
+        heard.try_iter().for_each(|rest| {
+            if let Heard::Noise(line) = rest {
+                output.push(&line);
+            }
+        });
+        let killed_for_memory = deaths_before
+            .zip(oom_kills())
+            .is_some_and(|(before, now)| now > before);
+        let ended = last_word.unwrap_or_else(|| {
+            let (status, reason) = judge(Death::of(exit), &output.last_lines(), killed_for_memory);
+            Ended::Died { status, reason }
+        });
+        Ok((ended, output.bytes.into()))
+    }
+}
+
+/// A child that does not outlive its parent's interest.
+struct Worker(Child);
+
+impl Worker {
+    fn end(&mut self) {
+        // An error means that it is gone already.
+        let _ = self.0.kill();
+    }
+
+    /// Waits for the end, and brings it about when the grace is over.
+    fn wait(&mut self, grace: Duration) -> std::io::Result<ExitStatus> {
+        const LOOK: Duration = Duration::from_millis(5);
+        let deadline = Instant::now() + grace;
+        while Instant::now() < deadline {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(status);
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.end();
+        self.0.wait()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.end();
+        let _ = self.0.wait();
+    }
+}
+
+/// Reads lines on a thread until the stream ends; `last` is what is heard then.
+fn listen(
+    stream: Option<impl Read + Send + 'static>,
+    sender: Sender<Heard>,
+    understand: fn(Vec<u8>) -> Heard,
+    last: Option<Heard>,
+) -> Option<JoinHandle<()>> {
+    let mut lines = BufReader::new(stream?);
+    Some(std::thread::spawn(move || {
+        let mut line = vec![];
+        while lines.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            if sender.send(understand(std::mem::take(&mut line))).is_err() {
+                return;
+            }
+        }
+        // Nobody listens any more once the worker is judged.
+        let _ = last.map(|last| sender.send(last));
+    }))
+}
+
+fn parse(line: Vec<u8>) -> Heard {
+    serde_json::from_slice(&line).map_or(Heard::Noise(line), Heard::Message)
+}
+
+/// The end of what a worker printed beside its messages.
+#[derive(Default)]
+struct Tail {
+    bytes: VecDeque<u8>,
+}
+
+impl Tail {
+    fn push(&mut self, line: &[u8]) {
+        self.bytes.extend(line);
+        let excess = self.bytes.len().saturating_sub(KEPT_OUTPUT);
+        self.bytes.drain(..excess);
+    }
+
+    fn last_lines(&self) -> String {
+        let bytes: Vec<u8> = self.bytes.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect();
+        lines[lines.len().saturating_sub(REASON_LINES)..].join("; ")
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Death {
+    Code(i32),
+    Signal(i32),
+}
+
+impl Death {
+    fn of(exit: ExitStatus) -> Self {
+        #[cfg(unix)]
+        if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&exit) {
+            return Self::Signal(signal);
+        }
+        Self::Code(exit.code().unwrap_or(-1))
+    }
+}
+
+/// What the end of a worker that left no last word means.
+fn judge(death: Death, output: &str, killed_for_memory: bool) -> (Status, String) {
+    const SIGABRT: i32 = 6;
+    const SIGKILL: i32 = 9;
+    let said = |what: String| {
+        if output.is_empty() {
+            what
+        } else {
+            format!("{what}: {output}")
+        }
+    };
+    match death {
+        Death::Signal(SIGKILL) if killed_for_memory => (
+            Status::Oom,
+            "killed by the kernel: host memory ran out (SIGKILL)".into(),
+        ),
+        Death::Signal(SIGKILL) => (Status::Failed, said("killed from outside (SIGKILL)".into())),
+        Death::Signal(SIGABRT) if is_out_of_memory(output) => {
+            (Status::Oom, said("host memory ran out".into()))
+        }
+        Death::Signal(signal) => (Status::Failed, said(format!("ended by signal {signal}"))),
+        Death::Code(code) if code == WorkerExit::OutOfMemory as i32 => {
+            (Status::Oom, said("out of memory".into()))
+        }
+        Death::Code(code) => {
+            let why = WorkerExit::ALL
+                .iter()
+                .find(|exit| **exit as i32 == code)
+                .map(|exit| exit.meaning());
+            (
+                Status::Failed,
+                said(why.map_or_else(|| format!("exit code {code}"), str::to_owned)),
+            )
+        }
+    }
+}
+
+/// Whether a text is what an allocator says when it has nothing left: Rust's, cubecl's, CUDA's, Vulkan's.
+pub(crate) fn is_out_of_memory(text: &str) -> bool {
+    let text = text.to_lowercase();
+    [
+        "memory allocation of",
+        "can't allocate buffer",
+        "out of memory",
+        "out_of_memory",
+        "outofmemory",
+    ]
+    .iter()
+    .any(|sign| text.contains(sign))
+}
+
+/// Processes that the kernel has killed because memory ran out: those of this control group, else of the machine.
+fn oom_kills() -> Option<u64> {
+    let read = |path: &str, key: &str| {
+        let text = std::fs::read_to_string(path).ok()?;
+        text.lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
+    };
+    read("/sys/fs/cgroup/memory.events", "oom_kill").or_else(|| read("/proc/vmstat", "oom_kill"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kill_is_out_of_memory_only_if_the_kernel_says_so() {
+        let kill = Death::Signal(9);
+        assert_eq!(judge(kill, "", true).0, Status::Oom);
+        assert_eq!(
+            judge(kill, "x", false),
+            (Status::Failed, "killed from outside (SIGKILL): x".into())
+        );
+    }
+
+    #[test]
+    fn running_out_of_memory_is_told_by_the_exit_code_or_by_the_allocators_words() {
+        assert_eq!(
+            judge(Death::Code(WorkerExit::OutOfMemory as i32), "", false).0,
+            Status::Oom
+        );
+        assert_eq!(
+            judge(Death::Signal(6), "memory allocation of 99 bytes failed", false).0,
+            Status::Oom
+        );
+        assert_eq!(
+            judge(Death::Signal(6), "assertion failed", false).0,
+            Status::Failed
+        );
+        assert!(is_out_of_memory("CUDA_ERROR_OUT_OF_MEMORY"));
+    }
+
+    #[test]
+    fn other_ends_are_failures_with_the_last_words() {
+        assert_eq!(
+            judge(Death::Code(3), "", false),
+            (Status::Failed, "exit code 3".into())
+        );
+        let (status, reason) = judge(
+            Death::Code(WorkerExit::Panicked as i32),
+            "index out of bounds",
+            false,
+        );
+        assert_eq!(
+            (status, reason.as_str()),
+            (Status::Failed, "a thread panicked: index out of bounds")
+        );
+    }
+
+    #[test]
+    fn the_reason_is_the_last_lines_and_the_file_keeps_the_end_of_everything() {
+        let mut tail = Tail::default();
+        tail.push(b"one\ntwo\n\nthree\nfour\nfive\n");
+        assert_eq!(tail.last_lines(), "two; three; four; five");
+        tail.push(&vec![b'x'; KEPT_OUTPUT]);
+        assert_eq!(tail.bytes.len(), KEPT_OUTPUT);
+    }
+
+    #[test]
+    fn a_line_that_is_no_message_is_noise() {
+        assert!(matches!(parse(b"hello\n".to_vec()), Heard::Noise(_)));
+        let progress = br#"{"progress":{"phase":"measure","done":1,"total":2}}"#;
+        assert!(matches!(
+            parse(progress.to_vec()),
+            Heard::Message(Message::Progress(_))
+        ));
+    }
+}

@@ -1,0 +1,157 @@
+//! Making a run, and taking an earlier one up again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+use mantissa_core::{Backend, Environment, Plan, Profile, Record, SCHEMA_VERSION};
+use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
+use mantissa_workloads::backend;
+
+use crate::{
+    Progress, RunError, RunFolder, RunSettings, Schedule, Violation, choose_backend, devices, fingerprint,
+    process::Workers, violations,
+};
+
+/// A run to be made.
+#[derive(Debug)]
+pub struct Start {
+    /// What to execute; see [`planned`].
+    pub plan: Plan,
+    /// How.
+    pub settings: RunSettings,
+    /// The run folder. Absent: `reports/<UTC time>-<name>`.
+    pub out: Option<PathBuf>,
+    /// What the default folder is named after.
+    pub name: String,
+    /// The command line, for `environment.json`.
+    pub command: Vec<String>,
+}
+
+/// A run that came to its end.
+#[derive(Debug)]
+pub struct Finish {
+    /// The run folder.
+    pub path: PathBuf,
+    /// What is not as the suites expect.
+    pub violations: Vec<Violation>,
+}
+
+/// Repeats of a cell unless the user says otherwise: a smoke run asks whether everything works, a standard run wants
+/// an interval over processes, and the articles are one seed each.
+pub fn default_repeats(profile: Profile) -> u32 {
+    match profile {
+        Profile::Smoke | Profile::Full => 1,
+        Profile::Standard => 3,
+    }
+}
+
+/// The plan with the cells skipped whose backend is not to be had on this machine.
+pub fn planned(mut plan: Plan) -> Plan {
+    let mut asked = BTreeMap::new();
+    for planned in plan.cells.iter_mut().filter(|planned| planned.skip.is_none()) {
+        let wanted = planned.cell.setting.backend();
+        let reason = asked
+            .entry(wanted)
+            .or_insert_with(|| backend::available(wanted).err());
+        planned.skip = reason
+            .as_ref()
+            .map(|reason| format!("backend `{wanted}` is not available: {reason}"));
+    }
+    plan
+}
+
+/// Makes a run folder and executes the plan into it.
+///
+/// # Errors
+/// What keeps the run from starting or going on.
+pub fn start(start: Start, progress: &mut dyn Progress) -> Result<Finish, RunError> {
+    let now = Timestamp::now(); // the one place where the wall clock is read
+    let default = || Path::new("reports").join(format!("{}-{}", now.strftime("%Y%m%dT%H%M%SZ"), start.name));
+    let path = start.out.clone().unwrap_or_else(default);
+    let gpu = devices::gpu(start.settings.backend);
+    let environment = Environment {
+        schema: SCHEMA_VERSION,
+        started: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        command: start.command,
+        backend: start.settings.backend,
+        missing: missing(
+            start.settings.backend,
+            gpu.as_ref().and_then(|gpu| gpu.uuid.as_deref()),
+        ),
+        fingerprint: fingerprint(gpu),
+    };
+    let folder = RunFolder::create(&path, start.plan, start.settings, environment)?;
+    execute(folder, vec![], progress)
+}
+
+/// Runs what an earlier run lacks, by the plan in its folder. `cut` is told if the last record had been cut off.
+///
+/// # Errors
+/// What keeps the run from going on.
+pub fn resume(path: &Path, progress: &mut dyn Progress, cut: &mut dyn FnMut()) -> Result<Finish, RunError> {
+    let (folder, parsed) = RunFolder::open(path)?;
+    if parsed.cut {
+        cut();
+    }
+    choose_backend(Some(folder.settings.backend))?;
+    execute(folder, parsed.records, progress)
+}
+
+fn execute(
+    mut folder: RunFolder,
+    mut records: Vec<Record>,
+    progress: &mut dyn Progress,
+) -> Result<Finish, RunError> {
+    // A resumed run may go on on another machine: its records say on which.
+    let used: BTreeSet<Backend> = folder
+        .plan
+        .runnable()
+        .map(|cell| cell.setting.backend())
+        .collect();
+    let fingerprints = used
+        .into_iter()
+        .map(|backend| (backend, fingerprint(devices::gpu(backend))))
+        .collect();
+    let path = folder.path().to_owned();
+    let mut workers = Workers::of_this_program()?;
+    let made = Schedule::new(&mut folder, fingerprints, &records).run(&mut workers, progress)?;
+    records.extend(made);
+    Ok(Finish {
+        path,
+        violations: violations(&records),
+    })
+}
+
+/// Telemetry that this machine does not give, each with its reason.
+fn missing(backend: Backend, uuid: Option<&str>) -> Vec<String> {
+    let mut reading = Reading::default();
+    let mut host = HostMemory::default();
+    host.read(&mut reading);
+    let mut missing = host.missing();
+    match (backend, uuid) {
+        (Backend::Flex, _) => {
+            missing.push("energy, clocks, device memory: not sampled on the CPU backend".into())
+        }
+        (Backend::Vulkan, _) => {
+            missing.push("energy, clocks, device memory: NVML is asked for cuda alone".into())
+        }
+        (Backend::Cuda, Some(uuid)) => {
+            let mut gpu = GpuSource::open(uuid);
+            gpu.read(&mut reading);
+            // This process computes nothing; whether the driver lists processes, the workers find out.
+            missing.extend(
+                gpu.missing()
+                    .into_iter()
+                    .filter(|reason| !reason.starts_with("process memory")),
+            );
+        }
+        (Backend::Cuda, None) => {
+            let reason = mantissa_telemetry::unavailable().unwrap_or("it does not list the device");
+            missing.push(format!("NVML: {reason}"));
+        }
+    }
+    missing
+}

@@ -1,0 +1,394 @@
+//! From what a worker measured to the metrics of its record: a pure function.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use mantissa_analysis::{Estimate, median_estimate, wilson};
+use mantissa_core::{Backend, Metric, MetricName, Setting};
+use mantissa_telemetry::Trace;
+use mantissa_workloads::{AllocatorBytes, Measured, Outcome, Share};
+
+/// Seed of the bootstrap: fixed, so that a record can be made again from its samples.
+const BOOTSTRAP_SEED: u64 = 0;
+
+/// The loss that a run ends with is the mean over this last part of its steps.
+const FINAL_PART: usize = 10;
+
+/// What was measured around the workload.
+#[derive(Debug)]
+pub struct Measurements<'a> {
+    /// What the workload itself measured.
+    pub outcome: &'a Outcome,
+    /// What was sampled beside it.
+    pub trace: &'a Trace,
+    /// The measured phase, in seconds of the trace.
+    pub window: Range<f64>,
+    /// Peaks of the device allocator, where it can be asked.
+    pub allocator: Option<AllocatorBytes>,
+}
+
+type Metrics = BTreeMap<MetricName, Metric>;
+
+/// Derives every metric that applies to the cell; one that could not be had is there without a value, and says why.
+pub fn summarise(setting: &Setting, measured: &Measurements<'_>) -> Metrics {
+    let mut metrics = Metrics::new();
+    let outcome = measured.outcome;
+    reading(
+        &mut metrics,
+        MetricName::LoadSeconds,
+        outcome.load_seconds,
+        "wall clock",
+    );
+    reading(
+        &mut metrics,
+        MetricName::WarmupSeconds,
+        outcome.warmup_seconds,
+        "wall clock",
+    );
+    match &outcome.measured {
+        Measured::Train { .. } => train(&mut metrics, setting, outcome),
+        Measured::Kernel { .. } => kernel(&mut metrics, outcome),
+    }
+    memory(&mut metrics, setting.backend(), measured);
+    energy(&mut metrics, setting.backend(), measured);
+    metrics
+}
+
+fn reading(metrics: &mut Metrics, name: MetricName, value: f64, method: &str) {
+    metrics.insert(name, Metric::reading(name, value, method));
+}
+
+fn estimate(metrics: &mut Metrics, name: MetricName, estimate: Option<Estimate>, otherwise: &str) {
+    let metric = estimate.map_or_else(
+        || Metric::absent(name, otherwise),
+        |estimate| estimate.metric(name),
+    );
+    metrics.insert(name, metric);
+}
+
+fn series(outcome: &Outcome, name: &str) -> Vec<f64> {
+    outcome
+        .samples
+        .get(name)
+        .map(|series| series.values().collect())
+        .unwrap_or_default()
+}
+
+fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
+    let Measured::Train {
+        train_seconds,
+        examples,
+        tokens,
+        stepping_seconds,
+        train,
+        validation,
+        test,
+        skipped_steps,
+    } = &outcome.measured
+    else {
+        return;
+    };
+    reading(
+        metrics,
+        MetricName::TrainSeconds,
+        *train_seconds,
+        "wall clock, validation included",
+    );
+    let steps = median_estimate(series(outcome, "step_seconds"), BOOTSTRAP_SEED);
+    estimate(metrics, MetricName::StepSeconds, steps, "no steps");
+    let mut rate = |name, count: u64| {
+        reading(
+            metrics,
+            name,
+            count as f64 / stepping_seconds,
+            "count over stepping time",
+        )
+    };
+    rate(MetricName::SamplesPerSecond, *examples);
+    rate(MetricName::TokensPerSecond, *tokens);
+    let mut accuracy =
+        |name, share: &Share| estimate(metrics, name, wilson(share.hits, share.n), "no examples");
+    accuracy(MetricName::TrainAccuracy, train);
+    accuracy(MetricName::ValidationAccuracy, validation);
+    accuracy(MetricName::TestAccuracy, test);
+    metrics.insert(MetricName::FinalLoss, final_loss(outcome));
+    if setting.precision().scales_loss() {
+        reading(metrics, MetricName::SkippedSteps, *skipped_steps as f64, "count");
+    }
+}
+
+fn final_loss(outcome: &Outcome) -> Metric {
+    let name = MetricName::FinalLoss;
+    let Some(losses) = outcome
+        .samples
+        .get("train_loss")
+        .map(|series| &series.y)
+        .filter(|y| !y.is_empty())
+    else {
+        return Metric::absent(name, "no steps");
+    };
+    let last = &losses[losses.len() - losses.len().div_ceil(FINAL_PART)..];
+    let sum: Option<f64> = last.iter().copied().sum();
+    match sum {
+        Some(sum) => Metric {
+            n: Some(last.len() as u64),
+            ..Metric::reading(
+                name,
+                sum / last.len() as f64,
+                "mean of the last tenth of the steps",
+            )
+        },
+        None => Metric::absent(name, "the loss is not finite at the end"),
+    }
+}
+
+fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
+    let Measured::Kernel {
+        flops,
+        relative_error,
+        max_ulp,
+    } = &outcome.measured
+    else {
+        return;
+    };
+    let name = MetricName::FlopsPerSecond;
+    let rate = match median_estimate(series(outcome, "launch_seconds"), BOOTSTRAP_SEED) {
+        None => Metric::absent(name, "no launches"),
+        Some(seconds) => {
+            let at_median = Metric::reading(name, flops / seconds.value, "from the median launch");
+            let interval = seconds
+                .interval
+                .map(|interval| (flops / interval.high, flops / interval.low));
+            let method = format!("from the launch time: {}", seconds.method);
+            interval.map_or(at_median, |interval| {
+                Metric::estimate(name, flops / seconds.value, interval, seconds.n, &method)
+            })
+        }
+    };
+    metrics.insert(name, rate);
+    let mut error = |name, value: Option<f64>| {
+        let metric = value.map_or_else(
+            || Metric::absent(name, "the result is not finite"),
+            |value| Metric::reading(name, value, "against float64 on the same quantised inputs"),
+        );
+        metrics.insert(name, metric);
+    };
+    error(MetricName::RelativeError, *relative_error);
+    error(MetricName::MaxUlp, *max_ulp);
+}
+
+const NO_DEVICE_MEMORY: &str = "the CPU backend has no device memory";
+const NVML_CUDA_ONLY: &str = "NVML is asked for the cuda backend alone";
+
+fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) {
+    let mut bytes = |name, bytes: Option<u64>, method: &str, otherwise: &str| {
+        let metric = bytes.map_or_else(
+            || Metric::absent(name, otherwise),
+            |bytes| Metric::reading(name, bytes as f64, method),
+        );
+        metrics.insert(name, metric);
+    };
+    let trace = measured.trace;
+    let missing = |what: &str| {
+        let reason = trace
+            .missing()
+            .iter()
+            .find(|reason| reason.starts_with(what) || reason.starts_with("NVML"));
+        match backend {
+            Backend::Flex => NO_DEVICE_MEMORY,
+            Backend::Vulkan => NVML_CUDA_ONLY,
+            Backend::Cuda => reason.map_or("not read", String::as_str),
+        }
+    };
+    bytes(
+        MetricName::HostPeakBytes,
+        trace.host_peak_bytes(),
+        "high-water mark",
+        "the system does not tell",
+    );
+    bytes(
+        MetricName::DevicePeakBytes,
+        trace.device_peak_bytes(),
+        "NVML, sampled",
+        missing("device memory"),
+    );
+    bytes(
+        MetricName::ProcessPeakBytes,
+        trace.process_peak_bytes(),
+        "NVML, sampled",
+        missing("process memory"),
+    );
+    let (reserved, in_use) = (
+        measured.allocator.map(|a| a.reserved),
+        measured.allocator.map(|a| a.in_use),
+    );
+    let otherwise = if backend == Backend::Flex {
+        NO_DEVICE_MEMORY
+    } else {
+        "the allocator was not asked"
+    };
+    bytes(
+        MetricName::AllocatorReservedPeakBytes,
+        reserved,
+        "allocator, after every step",
+        otherwise,
+    );
+    bytes(
+        MetricName::AllocatorInUsePeakBytes,
+        in_use,
+        "allocator, after every step",
+        otherwise,
+    );
+}
+
+fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) {
+    let mut joules = |name, joules: Result<f64, String>, method: &str| {
+        let metric = match joules {
+            Ok(joules) => Metric::reading(name, joules, method),
+            Err(reason) => Metric::absent(name, &reason),
+        };
+        metrics.insert(name, metric);
+    };
+    if backend != Backend::Cuda {
+        let reason = if backend == Backend::Flex {
+            "no sensor is read on the CPU"
+        } else {
+            NVML_CUDA_ONLY
+        };
+        joules(MetricName::EnergyCounterJoules, Err(reason.into()), "");
+        joules(MetricName::EnergyIntegralJoules, Err(reason.into()), "");
+        return;
+    }
+    let energy = measured.trace.energy(measured.window.clone());
+    let sampled = format!(
+        "trapezoid over sampled power, {:.0} % covered",
+        100.0 * energy.coverage
+    );
+    joules(
+        MetricName::EnergyCounterJoules,
+        energy.counter_joules,
+        "counter of the device",
+    );
+    joules(MetricName::EnergyIntegralJoules, energy.integral_joules, &sampled);
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::{Executed, Samples, Series, TaskKind};
+
+    use super::*;
+
+    fn outcome(measured: Measured, series: Vec<Series>) -> Outcome {
+        Outcome {
+            samples: Samples {
+                series,
+                test_correct: None,
+            },
+            events: vec![],
+            diverged: None,
+            data: None,
+            executed: Executed::unverified(),
+            load_seconds: 0.5,
+            warmup_seconds: 0.25,
+            measured,
+        }
+    }
+
+    fn values(name: &str, values: &[f64]) -> Series {
+        let mut series = Series::new(name, "", "step");
+        values
+            .iter()
+            .enumerate()
+            .for_each(|(index, value)| series.push(index as f64 + 1.0, *value));
+        series
+    }
+
+    fn metrics(task: TaskKind, outcome: &Outcome) -> Metrics {
+        let trace = Trace::default();
+        let measured = Measurements {
+            outcome,
+            trace: &trace,
+            window: 0.0..1.0,
+            allocator: None,
+        };
+        summarise(&Setting::defaults(task, Backend::Flex), &measured)
+    }
+
+    fn trained(losses: &[f64]) -> Outcome {
+        let share = |hits| Share { hits, n: 100 };
+        let measured = Measured::Train {
+            train_seconds: 12.0,
+            examples: 80,
+            tokens: 800,
+            stepping_seconds: 10.0,
+            train: share(60),
+            validation: share(70),
+            test: share(80),
+            skipped_steps: 0,
+        };
+        outcome(
+            measured,
+            vec![
+                values("step_seconds", &[1.0, 2.0, 9.0]),
+                values("train_loss", losses),
+            ],
+        )
+    }
+
+    #[test]
+    fn a_training_becomes_times_rates_and_accuracies() {
+        let metrics = metrics(TaskKind::Train, &trained(&[0.7, 0.6, 0.5]));
+        let value = |name| metrics[&name].value;
+        assert_eq!(value(MetricName::TrainSeconds), Some(12.0));
+        assert_eq!(value(MetricName::StepSeconds), Some(2.0));
+        assert_eq!(value(MetricName::SamplesPerSecond), Some(8.0));
+        assert_eq!(value(MetricName::TokensPerSecond), Some(80.0));
+        assert_eq!(value(MetricName::TestAccuracy), Some(0.8));
+        assert_eq!(metrics[&MetricName::TestAccuracy].n, Some(100));
+        assert_eq!(value(MetricName::FinalLoss), Some(0.5));
+        assert!(
+            !metrics.contains_key(&MetricName::SkippedSteps),
+            "32-true scales no loss"
+        );
+    }
+
+    #[test]
+    fn the_final_loss_is_the_mean_of_the_last_tenth_rounded_up() {
+        let losses: Vec<f64> = (0..11).map(f64::from).collect();
+        let metric = &metrics(TaskKind::Train, &trained(&losses))[&MetricName::FinalLoss];
+        assert_eq!((metric.value, metric.n), (Some(9.5), Some(2)));
+    }
+
+    #[test]
+    fn a_loss_that_is_not_finite_at_the_end_is_absent_and_says_so() {
+        let metric = &metrics(TaskKind::Train, &trained(&[0.7, f64::NAN]))[&MetricName::FinalLoss];
+        assert_eq!(metric.value, None);
+        assert_eq!(metric.method, "the loss is not finite at the end");
+    }
+
+    #[test]
+    fn throughput_comes_from_the_median_launch_and_turns_its_interval_round() {
+        let measured = Measured::Kernel {
+            flops: 6.0,
+            relative_error: Some(1e-3),
+            max_ulp: None,
+        };
+        let launches = [1.0, 2.0, 3.0, 2.0, 2.0, 1.0, 3.0];
+        let metrics = metrics(
+            TaskKind::Kernel,
+            &outcome(measured, vec![values("launch_seconds", &launches)]),
+        );
+        let rate = &metrics[&MetricName::FlopsPerSecond];
+        assert_eq!((rate.value, rate.n), (Some(3.0), Some(7)));
+        assert!(rate.low < rate.value && rate.value <= rate.high, "{rate:?}");
+        assert_eq!(metrics[&MetricName::RelativeError].value, Some(1e-3));
+        assert_eq!(metrics[&MetricName::MaxUlp].value, None);
+    }
+
+    #[test]
+    fn what_the_cpu_does_not_have_is_absent_with_a_reason() {
+        let metrics = metrics(TaskKind::Train, &trained(&[0.7]));
+        assert_eq!(metrics[&MetricName::DevicePeakBytes].value, None);
+        assert_eq!(metrics[&MetricName::DevicePeakBytes].method, NO_DEVICE_MEMORY);
+        assert_eq!(metrics[&MetricName::EnergyCounterJoules].value, None);
+    }
+}

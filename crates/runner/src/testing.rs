@@ -1,0 +1,151 @@
+//! A plan, records and a scripted executor for the tests of this crate.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use mantissa_core::{
+    Axis, AxisValue, Backend, Cell, Environment, Executed, KernelKind, KernelTask, Plan, PlannedCell,
+    Profile, Record, Requested, SCHEMA_VERSION, Setting, Status, SuiteInfo, Task, TaskKind, Workload,
+};
+
+use crate::{
+    Ended, Executor, Finished, Inputs, Progress, ProgressEvent, Request, RunError, RunSettings, fingerprint,
+    schedule::Told,
+};
+
+/// Kernel cells of sizes 64, 128, …; nothing is skipped.
+pub(crate) fn plan(cells: u64) -> Plan {
+    let suite = SuiteInfo {
+        name: "tiny".into(),
+        title: "t".into(),
+        question: "q".into(),
+        analysis: "a".into(),
+        references: vec![],
+        axes: vec![Axis::Size],
+        timeout_seconds: 9.0,
+        expectations: vec![],
+    };
+    let cell = |index| PlannedCell {
+        cell: cell(64 * (index + 1)),
+        skip: None,
+    };
+    Plan {
+        profile: Profile::Smoke,
+        suites: vec![suite],
+        cells: (0..cells).map(cell).collect(),
+    }
+}
+
+pub(crate) fn cell(size: u64) -> Cell {
+    let task = KernelTask {
+        kernel: KernelKind::Matmul,
+        min_samples: 3,
+        max_samples: 9,
+        max_seconds: 1.0,
+    };
+    let workload = Workload {
+        name: "matmul".into(),
+        task: Task::Kernel(task),
+    };
+    let mut setting = Setting::defaults(TaskKind::Kernel, Backend::Flex);
+    setting.set(Axis::Size, AxisValue::Integer(size)).unwrap();
+    Cell::new("tiny", workload, setting, 123)
+}
+
+pub(crate) fn settings() -> RunSettings {
+    RunSettings {
+        backend: Backend::Flex,
+        inputs: Inputs::default(),
+        repeats: 1,
+        suites: BTreeMap::new(),
+    }
+}
+
+pub(crate) fn environment() -> Environment {
+    Environment {
+        schema: SCHEMA_VERSION,
+        started: "2026-01-01T00:00:00Z".into(),
+        command: vec!["mantissa".into()],
+        backend: Backend::Flex,
+        fingerprint: fingerprint(None),
+        missing: vec![],
+    }
+}
+
+/// A record of the plan's first cell.
+pub(crate) fn record(status: Status, attempt: u32) -> Record {
+    let cell = cell(64);
+    Record {
+        schema: SCHEMA_VERSION,
+        requested: Requested::of(&cell.setting),
+        cell,
+        repeat: 0,
+        attempt,
+        status,
+        reason: None,
+        executed: Executed::unverified(),
+        metrics: BTreeMap::new(),
+        events: vec![],
+        data: None,
+        samples: None,
+        fingerprint: fingerprint(None),
+        command: String::new(),
+    }
+}
+
+/// Ends its cells as written, one after the other, and notes which it was given.
+pub(crate) struct Script {
+    pub(crate) ends: Vec<Ended>,
+    pub(crate) given: Vec<Request>,
+}
+
+impl Script {
+    pub(crate) fn of(mut ends: Vec<Ended>) -> Self {
+        ends.reverse();
+        Self { ends, given: vec![] }
+    }
+}
+
+pub(crate) fn finished() -> Ended {
+    Ended::Finished(Box::new(Finished {
+        reason: None,
+        ..Finished::without_result(Status::Ok, String::new())
+    }))
+}
+
+pub(crate) fn died(status: Status) -> Ended {
+    Ended::Died {
+        status,
+        reason: "as the script says".into(),
+    }
+}
+
+impl Executor for Script {
+    fn execute(
+        &mut self,
+        request: &Request,
+        _timeout: Duration,
+        _told: &mut dyn FnMut(Told),
+    ) -> Result<(Ended, Vec<u8>), RunError> {
+        self.given.push(request.clone());
+        Ok((
+            self.ends.pop().expect("the script has an end for every cell"),
+            b"noise\n".to_vec(),
+        ))
+    }
+}
+
+/// Notes what it is told, in a word each.
+#[derive(Default)]
+pub(crate) struct Notes(pub(crate) Vec<String>);
+
+impl Progress for Notes {
+    fn tell(&mut self, event: ProgressEvent<'_>) {
+        self.0.push(match event {
+            ProgressEvent::Started { total, .. } => format!("start {total}"),
+            ProgressEvent::Cell { cell, repeat, .. } => format!("cell {} {repeat}", cell.setting.size()),
+            ProgressEvent::Step(told) => format!("step {}", told.done),
+            ProgressEvent::Recorded(record) => record.status.to_string(),
+            ProgressEvent::Ended => "end".into(),
+        });
+    }
+}

@@ -1,0 +1,328 @@
+//! The worker process: one cell, measured and summarised, told to the parent in JSON lines.
+
+use std::{
+    io::{self, Write},
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use mantissa_core::{Series, Status};
+use mantissa_telemetry::{GpuSource, HostMemory, Sampler, Source};
+use mantissa_workloads::{AllocatorBytes, Observer, Outcome, Phase, Progress, WorkloadError};
+
+use crate::{
+    folder::write_samples,
+    message::{Advance, Finished, Message, Request},
+    process::is_out_of_memory,
+    summarise::{Measurements, summarise},
+};
+
+/// Time between two signs of life.
+const HEARTBEAT: Duration = Duration::from_millis(200);
+
+/// Exit codes of a worker, known to its parent alone. They avoid those of the command line and of shells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum WorkerExit {
+    /// It said its last word.
+    Done = 0,
+    /// Memory of device or host ran out.
+    OutOfMemory = 64,
+    /// A thread panicked; what it would have computed is lost, whatever burn reads back.
+    Panicked = 65,
+    /// The parent is gone.
+    Orphaned = 66,
+    /// The request is none.
+    BadRequest = 67,
+    /// The samples could not be written.
+    NotWritten = 68,
+}
+
+impl WorkerExit {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Done,
+        Self::OutOfMemory,
+        Self::Panicked,
+        Self::Orphaned,
+        Self::BadRequest,
+        Self::NotWritten,
+    ];
+
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "the worker ended without a result",
+            Self::OutOfMemory => "out of memory",
+            Self::Panicked => "a thread panicked",
+            Self::Orphaned => "the worker could not reach its parent",
+            Self::BadRequest => "the worker did not understand its request",
+            Self::NotWritten => "the samples could not be written",
+        }
+    }
+}
+
+/// Runs the request on standard input. Prints nothing but messages on standard output.
+pub fn worker() -> WorkerExit {
+    end_on_any_panic();
+    let request: Request = match serde_json::from_reader(io::stdin().lock()) {
+        Ok(request) => request,
+        Err(error) => {
+            eprintln!("{error}");
+            return WorkerExit::BadRequest;
+        }
+    };
+    let latest = Arc::new(Mutex::new(Advance {
+        phase: Phase::Prepare,
+        done: 0,
+        total: 0,
+    }));
+    beat(Arc::clone(&latest));
+    // Not on the main thread, whose stack the parent cannot choose.
+    let working = std::thread::spawn(move || match execute(&request, &latest) {
+        Ok(message) => {
+            say(&message);
+            WorkerExit::Done
+        }
+        Err(error) => {
+            eprintln!("`{}`: {error}", request.samples.display());
+            WorkerExit::NotWritten
+        }
+    });
+    working.join().unwrap_or(WorkerExit::Panicked)
+}
+
+/// A panic on a device thread is caught below, and reading back then gives garbage as if nothing had happened. So any
+/// panic, on any thread, ends the process before a number comes out of it.
+fn end_on_any_panic() {
+    std::panic::set_hook(Box::new(|info| {
+        let thread = std::thread::current();
+        let text = format!("thread `{}`: {info}", thread.name().unwrap_or("unnamed"));
+        // Not `eprintln!`: a panic while printing would panic again.
+        let _ = writeln!(io::stderr(), "{text}");
+        let exit = if is_out_of_memory(&text) {
+            WorkerExit::OutOfMemory
+        } else {
+            WorkerExit::Panicked
+        };
+        std::process::exit(exit as i32);
+    }));
+}
+
+/// Tells the parent that the worker lives and how far it is. A parent that is gone ends the worker.
+fn beat(latest: Arc<Mutex<Advance>>) {
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(HEARTBEAT);
+            let advance = *latest.lock().unwrap_or_else(PoisonError::into_inner);
+            say(&Message::Progress(advance));
+        }
+    });
+}
+
+/// Writes one line. The parent is gone if that fails, and then nobody wants the result.
+fn say(message: &Message) {
+    let mut line = serde_json::to_vec(message).expect("messages are plain data");
+    line.push(b'\n');
+    let mut stdout = io::stdout().lock();
+    if stdout.write_all(&line).and_then(|()| stdout.flush()).is_err() {
+        std::process::exit(WorkerExit::Orphaned as i32);
+    }
+}
+
+fn execute(request: &Request, latest: &Mutex<Advance>) -> io::Result<Message> {
+    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(HostMemory::default())];
+    if let Some(uuid) = &request.gpu {
+        sources.push(Box::new(GpuSource::open(uuid)));
+    }
+    let mut watch = Watch::new(Sampler::start(sources), latest);
+    let result = mantissa_workloads::run(&request.cell, &request.inputs, &mut watch);
+    let watched = watch.end();
+    let finished = match result {
+        Ok(outcome) => finish(request, outcome, watched)?,
+        Err(WorkloadError::Data(reason) | WorkloadError::Weights(reason)) => {
+            return Ok(Message::Refused(reason));
+        }
+        Err(WorkloadError::Unavailable(reason)) => Finished::without_result(Status::Skipped, reason),
+        Err(error @ WorkloadError::Device(_)) => {
+            let reason = error.to_string();
+            let status = if is_out_of_memory(&reason) {
+                Status::Oom
+            } else {
+                Status::Failed
+            };
+            Finished::without_result(status, reason)
+        }
+    };
+    Ok(Message::Finished(Box::new(finished)))
+}
+
+fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Result<Finished> {
+    outcome.samples.series.extend(watched.trace.series());
+    outcome.samples.series.extend(watched.allocator_series);
+    write_samples(&request.samples, &outcome.samples)?;
+    let measured = Measurements {
+        outcome: &outcome,
+        trace: &watched.trace,
+        window: watched.window,
+        allocator: watched.allocator,
+    };
+    let metrics = summarise(&request.cell.setting, &measured);
+    outcome.events.extend(watched.trace.throttle_events());
+    Ok(Finished {
+        status: if outcome.diverged.is_some() {
+            Status::Diverged
+        } else {
+            Status::Ok
+        },
+        reason: outcome.diverged,
+        executed: outcome.executed,
+        metrics,
+        events: outcome.events,
+        data: outcome.data,
+    })
+}
+
+/// Notes what a workload tells of itself; cheap, since it is called between timed steps.
+struct Watch<'a> {
+    sampler: Sampler,
+    latest: &'a Mutex<Advance>,
+    /// First moment of the measured phase, in seconds of the sampler.
+    measure_start: Option<f64>,
+    /// Last moment at which the measured phase gave way to another one.
+    measure_end: Option<f64>,
+    phase: Phase,
+    allocator: Option<AllocatorBytes>,
+    reserved: Series,
+    in_use: Series,
+}
+
+/// What is left when the workload is done.
+struct Watched {
+    trace: mantissa_telemetry::Trace,
+    window: Range<f64>,
+    allocator: Option<AllocatorBytes>,
+    allocator_series: Vec<Series>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(sampler: Sampler, latest: &'a Mutex<Advance>) -> Self {
+        Self {
+            sampler,
+            latest,
+            measure_start: None,
+            measure_end: None,
+            phase: Phase::Prepare,
+            allocator: None,
+            reserved: Series::new("allocator_reserved_bytes", "B", "seconds"),
+            in_use: Series::new("allocator_in_use_bytes", "B", "seconds"),
+        }
+    }
+
+    fn end(self) -> Watched {
+        let end = if self.phase == Phase::Measure {
+            None
+        } else {
+            self.measure_end
+        };
+        let end = end.unwrap_or_else(|| self.sampler.seconds());
+        let start = self.measure_start.unwrap_or(end);
+        let series = [self.reserved, self.in_use]
+            .into_iter()
+            .filter(|series| !series.x.is_empty());
+        Watched {
+            window: start..end,
+            allocator: self.allocator,
+            allocator_series: series.collect(),
+            trace: self.sampler.stop(),
+        }
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn progress(&mut self, progress: Progress) {
+        let Progress {
+            phase,
+            done,
+            total,
+            allocator,
+        } = progress;
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Advance { phase, done, total };
+        let now = self.sampler.seconds();
+        if phase == Phase::Measure && self.measure_start.is_none() {
+            self.measure_start = Some(now);
+        }
+        if phase != Phase::Measure && self.phase == Phase::Measure {
+            self.measure_end = Some(now);
+        }
+        self.phase = phase;
+        if let Some(AllocatorBytes { reserved, in_use }) = allocator {
+            let peak = self.allocator.get_or_insert(AllocatorBytes { reserved, in_use });
+            peak.reserved = peak.reserved.max(reserved);
+            peak.in_use = peak.in_use.max(in_use);
+            self.reserved.push(now, reserved as f64);
+            self.in_use.push(now, in_use as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch(steps: &[(Phase, Option<u64>)]) -> Watched {
+        let latest = Mutex::new(Advance {
+            phase: Phase::Prepare,
+            done: 0,
+            total: 0,
+        });
+        let mut watch = Watch::new(Sampler::start(vec![]), &latest);
+        for (phase, bytes) in steps {
+            let allocator = bytes.map(|in_use| AllocatorBytes {
+                reserved: 2 * in_use,
+                in_use,
+            });
+            watch.progress(Progress {
+                phase: *phase,
+                done: 0,
+                total: 1,
+                allocator,
+            });
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        watch.end()
+    }
+
+    #[test]
+    fn the_window_ends_where_measuring_last_gave_way_to_something_else() {
+        use Phase::{Evaluate, Measure, WarmUp};
+        let all = watch(&[
+            (WarmUp, None),
+            (Measure, None),
+            (Evaluate, None),
+            (Measure, None),
+            (Evaluate, None),
+        ]);
+        let length = all.window.end - all.window.start;
+        assert!(length >= 0.006, "three steps of 2 ms are inside: {length}");
+        let none = watch(&[(WarmUp, None)]);
+        assert_eq!(none.window.start, none.window.end);
+    }
+
+    #[test]
+    fn allocator_peaks_are_the_largest_readings() {
+        let watched = watch(&[
+            (Phase::Measure, Some(10)),
+            (Phase::Measure, Some(30)),
+            (Phase::Measure, Some(20)),
+        ]);
+        assert_eq!(
+            watched.allocator,
+            Some(AllocatorBytes {
+                reserved: 60,
+                in_use: 30
+            })
+        );
+        assert_eq!(watched.allocator_series.len(), 2);
+        assert!(watch(&[(Phase::Measure, None)]).allocator_series.is_empty());
+    }
+}

@@ -1,0 +1,61 @@
+//! Memory of this process as the operating system counts it.
+
+use crate::{Reading, Source};
+
+/// Reads `/proc/self/status`; other systems than Linux have no such file, and the readings are absent there.
+#[derive(Debug, Default)]
+pub struct HostMemory {
+    failed: Option<String>,
+}
+
+impl Source for HostMemory {
+    fn read(&mut self, reading: &mut Reading) {
+        match std::fs::read_to_string("/proc/self/status") {
+            Ok(status) => {
+                reading.host_bytes = kilobytes(&status, "VmRSS:");
+                reading.host_peak_bytes = kilobytes(&status, "VmHWM:");
+            }
+            Err(error) => self.failed = Some(format!("host memory: /proc/self/status: {error}")),
+        }
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.failed.iter().cloned().collect()
+    }
+}
+
+/// The value of a line like `VmHWM:    1234 kB`, in bytes.
+fn kilobytes(status: &str, key: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let (number, unit) = line.trim().split_once(' ')?;
+    (unit == "kB").then(|| number.parse::<u64>().ok().map(|kib| kib * 1024))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_lines_are_kibibytes() {
+        let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+        assert_eq!(kilobytes(status, "VmHWM:"), Some(2048 * 1024));
+        assert_eq!(kilobytes(status, "VmRSS:"), Some(1024 * 1024));
+        assert_eq!(kilobytes(status, "VmSwap:"), None);
+        assert_eq!(kilobytes("VmRSS:\t1 MB\n", "VmRSS:"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_peak_follows_an_allocation_that_is_gone_again() {
+        const BYTES: usize = 64 << 20;
+        let read = || {
+            let mut reading = Reading::default();
+            HostMemory::default().read(&mut reading);
+            reading
+        };
+        let before = read().host_bytes.unwrap();
+        drop(std::hint::black_box(vec![1u8; BYTES]));
+        let after = read();
+        assert!(after.host_peak_bytes.unwrap() >= before + BYTES as u64 * 9 / 10);
+    }
+}

@@ -1,0 +1,69 @@
+//! What the user gets for what cannot be done.
+
+use crate::support::{Place, fixture, shown, stderr, stdout};
+
+#[test]
+fn an_unknown_key_is_shown_with_its_place_and_the_nearest_name() {
+    insta::assert_snapshot!(shown(&Place::new().run(&["run", &fixture("unknown-key")])));
+}
+
+#[test]
+fn an_unknown_axis_is_answered_with_the_nearest_one() {
+    insta::assert_snapshot!(shown(&Place::new().run(&[
+        "run",
+        &fixture("kernels"),
+        "-a",
+        "sise=16"
+    ])));
+}
+
+#[test]
+fn an_axis_that_means_nothing_to_the_suite_is_refused() {
+    insta::assert_snapshot!(shown(&Place::new().run(&[
+        "run",
+        &fixture("kernels"),
+        "-a",
+        "optimizer=sgd"
+    ])));
+}
+
+#[test]
+fn a_run_without_a_suite_says_what_to_name() {
+    insta::assert_snapshot!(shown(&Place::new().run(&["run"])));
+}
+
+#[test]
+fn a_suite_that_is_not_there_is_answered_with_the_nearest_one() {
+    insta::assert_snapshot!(shown(&Place::new().run(&["plan", "matmull"])));
+}
+
+#[test]
+fn data_that_is_not_there_is_an_error_before_anything_runs() {
+    let place = Place::new();
+    let output = place.run(&["run", &fixture("tiny"), "--backend=flex", "--data", "nowhere"]);
+    insta::assert_snapshot!(shown(&output));
+    assert!(!place.path("reports").exists());
+}
+
+#[test]
+fn a_folder_without_a_run_is_neither_resumed_nor_reported() {
+    let place = Place::new();
+    insta::assert_snapshot!(shown(&place.run(&["run", "--resume", "fixtures"])));
+    assert_eq!(place.run(&["report", "fixtures"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_backend_asked_for_by_name_that_is_not_there_is_one_line_and_exit_4() {
+    let place = Place::new();
+    let mut command = place.command(&["run", &fixture("kernels"), "--backend", "cuda"]);
+    // No device is visible, on a machine with a GPU as on one without.
+    let output = command.env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "");
+    let error = stderr(&output);
+    assert!(
+        error.starts_with("error: backend `cuda` is not available: "),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 1, "{error}");
+}

@@ -1,0 +1,58 @@
+//! Run folders are continued and never overwritten.
+
+use std::fs;
+
+use crate::support::{Place, fixture, statuses, stderr};
+
+#[test]
+fn a_second_run_into_a_folder_is_refused() {
+    let place = Place::new();
+    let arguments = ["run", &fixture("kernels"), "--backend=flex", "--out=run"];
+    place.run(&arguments);
+    let before = fs::read(place.path("run/records.jsonl")).unwrap();
+    let output = place.run(&arguments);
+    assert_eq!(output.status.code(), Some(2));
+    let error = stderr(&output);
+    assert!(
+        error.starts_with("error: `run` holds a run already\n  hint: `--resume run`"),
+        "{error}"
+    );
+    assert_eq!(fs::read(place.path("run/records.jsonl")).unwrap(), before);
+}
+
+#[test]
+fn a_cut_record_is_reported_removed_and_its_cell_alone_runs_again() {
+    let place = Place::new();
+    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    let file = place.path("run/records.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    let first = text.lines().next().unwrap().to_owned();
+    fs::write(&file, &text[..first.len() + 100]).unwrap();
+    let output = place.run(&["run", "--resume", "run"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("the last record was cut short"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(
+        stderr(&output).contains("recording 1 cells"),
+        "{}",
+        stderr(&output)
+    );
+    let again = fs::read_to_string(&file).unwrap();
+    assert_eq!(again.lines().next().unwrap(), first);
+    let records = place.records("run");
+    assert_eq!(statuses(&records), ["matmul ok", "matmul ok"]);
+    assert_eq!(records[1]["attempt"], 1, "the files of the cut attempt are kept");
+}
+
+#[test]
+fn a_run_that_lacks_nothing_is_only_reported_again() {
+    let place = Place::new();
+    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    let before = fs::read(place.path("run/records.jsonl")).unwrap();
+    let output = place.run(&["run", "--resume", "run"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(fs::read(place.path("run/records.jsonl")).unwrap(), before);
+}

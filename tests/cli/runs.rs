@@ -1,0 +1,135 @@
+//! From a suite to a report.
+
+use crate::support::{Place, fixture, statuses, stderr, stdout};
+
+#[test]
+fn a_training_run_ends_with_a_table_and_the_path_of_its_report() {
+    let place = Place::new();
+    let output = place.run(&["run", &fixture("tiny"), "--backend", "flex", "--out", "run"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let page = text.lines().last().unwrap();
+    assert_eq!(page, "run/report.html");
+    assert!(text.contains("32-true") && text.contains("high"), "{text}");
+    for file in [
+        "run/report.html",
+        "run/results.csv",
+        "run/summary.md",
+        "run/suites/tiny.toml",
+        "run/environment.json",
+    ] {
+        assert!(place.path(file).exists(), "{file}");
+    }
+    let records = place.records("run");
+    let expected = ["tiny skipped", "tiny ok", "tiny ok", "tiny ok"];
+    assert_eq!(statuses(&records), expected);
+    assert!(
+        records[0]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("`matmul=high` is not defined under `64-true`")
+    );
+    for record in &records[1..] {
+        let metrics = &record["metrics"];
+        assert_eq!(metrics["test_accuracy"]["n"], 32);
+        assert!(metrics["train_seconds"]["value"].as_f64().unwrap() > 0.0);
+        assert!(metrics["host_peak_bytes"]["value"].as_f64().unwrap() > 1e6);
+        let samples = place
+            .path("run")
+            .join(record["samples"].as_str().unwrap())
+            .join("samples.json.gz");
+        assert!(samples.exists(), "{}", samples.display());
+    }
+}
+
+#[test]
+fn the_command_of_a_record_makes_the_same_cell_again() {
+    let place = Place::new();
+    let first = place.run(&[
+        "run",
+        &fixture("kernels"),
+        "--backend=flex",
+        "--out=a",
+        "-a",
+        "precision=32-true,bf16-true",
+    ]);
+    assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+    let record = place.records("a").pop().unwrap();
+    let words: Vec<&str> = record["command"]
+        .as_str()
+        .unwrap()
+        .split(' ')
+        .skip(1)
+        .chain(["--out", "b"])
+        .collect();
+    let again = place.run(&words);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    let records = place.records("b");
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0]["cell"]["id"], record["cell"]["id"]);
+}
+
+#[test]
+fn records_are_lines_of_json_where_that_is_asked_for() {
+    let place = Place::new();
+    let output = place.run(&[
+        "run",
+        &fixture("kernels"),
+        "--backend=flex",
+        "--out=run",
+        "--json",
+        "--quiet",
+    ]);
+    assert_eq!(stderr(&output), "");
+    let text = stdout(&output);
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines, place.records("run"));
+}
+
+#[test]
+fn a_broken_expectation_is_told_marked_and_exits_with_3() {
+    let place = Place::new();
+    let output = place.run(&["run", &fixture("strict"), "--backend=flex", "--out=run"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        stderr(&output).contains("not as expected: matmul "),
+        "{}",
+        stderr(&output)
+    );
+    let records = place.records("run");
+    assert_eq!(records[0]["status"], "ok");
+    assert_eq!(records[0]["events"][0]["kind"], "expectation");
+}
+
+#[test]
+fn every_repeat_is_a_record() {
+    let place = Place::new();
+    place.run(&[
+        "run",
+        &fixture("kernels"),
+        "--backend=flex",
+        "--out=run",
+        "--repeats=2",
+    ]);
+    let repeats: Vec<_> = place
+        .records("run")
+        .iter()
+        .map(|record| record["repeat"].as_u64().unwrap())
+        .collect();
+    assert_eq!(repeats, [0, 0, 1, 1]);
+}
+
+#[test]
+fn a_report_is_rendered_again_from_the_folder_alone() {
+    let place = Place::new();
+    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    std::fs::rename(place.path("run"), place.path("moved")).unwrap();
+    std::fs::remove_file(place.path("moved/report.html")).unwrap();
+    let output = place.run(&["report", "moved"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output).lines().last(), Some("moved/report.html"));
+    assert!(place.path("moved/report.html").exists());
+}

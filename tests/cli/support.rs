@@ -1,0 +1,131 @@
+//! The binary in a folder of its own, away from the user's environment.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository is there")
+}
+
+/// Path of a suite under `tests/fixtures`, relative to any [`Place`].
+pub fn fixture(name: &str) -> String {
+    format!("fixtures/{name}.toml")
+}
+
+/// A folder to work in, with the fixtures and the repository's suites.
+pub struct Place(TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        copy(&root().join("tests/fixtures"), &place.path().join("fixtures"));
+        copy(&root().join("suites"), &place.path().join("suites"));
+        Self(place)
+    }
+
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.0.path().join(relative)
+    }
+
+    /// The binary, to be run here.
+    pub fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mantissa"));
+        command.args(arguments).current_dir(self.0.path());
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MANTISSA_")) {
+            command.env_remove(name);
+        }
+        command.env("COLUMNS", "100"); // how wide help is wrapped
+        command
+    }
+
+    /// Runs the binary here to its end.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        let minutes = std::time::Duration::from_secs(300);
+        Command::from_std(self.command(arguments))
+            .timeout(minutes)
+            .output()
+            .expect("the binary starts")
+    }
+
+    /// The records of a run folder.
+    pub fn records(&self, run: &str) -> Vec<Value> {
+        let text = fs::read_to_string(self.path(run).join("records.jsonl")).expect("there are records");
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("a record is JSON"))
+            .collect()
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("the folder is there") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            copy(&path, &target)
+        } else {
+            fs::copy(&path, &target).map(drop).expect("a copy")
+        }
+    }
+}
+
+/// Exit code and both streams, with cell ids masked.
+pub fn shown(output: &Output) -> String {
+    let code = output
+        .status
+        .code()
+        .map_or_else(|| "none".to_owned(), |code| code.to_string());
+    let text = |bytes: &[u8]| masked(&String::from_utf8_lossy(bytes));
+    format!(
+        "exit {code}\n--- stdout\n{}--- stderr\n{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    )
+}
+
+/// Replaces words of sixteen hex digits.
+fn masked(text: &str) -> String {
+    let is_id = |word: &str| word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    text.split_inclusive(|c: char| !c.is_ascii_alphanumeric())
+        .map(|word| {
+            let bare = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+            if is_id(bare) {
+                word.replace(bare, "[cell]")
+            } else {
+                word.to_owned()
+            }
+        })
+        .collect()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// `workload status` of every record.
+pub fn statuses(records: &[Value]) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let line = |record: &Value| {
+        format!(
+            "{} {}",
+            text(&record["cell"]["workload"]["name"]),
+            text(&record["status"])
+        )
+    };
+    records.iter().map(line).collect()
+}
