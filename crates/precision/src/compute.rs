@@ -88,7 +88,7 @@ impl Compute {
 
     /// Softmax over the last dimension.
     pub fn softmax<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
-        let input = self.to_parameters_format(input).into_primitive().tensor();
+        let input = self.in_parameters_format(input).into_primitive().tensor();
         Tensor::from_primitive(TensorPrimitive::Float(B::softmax_last(input)))
     }
 
@@ -101,7 +101,7 @@ impl Compute {
         epsilon: f64,
     ) -> Tensor<B, D> {
         let made = B::normalize_last(
-            self.to_parameters_format(input).into_primitive().tensor(),
+            self.in_parameters_format(input).into_primitive().tensor(),
             scale.into_primitive().tensor(),
             shift.into_primitive().tensor(),
             epsilon,
@@ -135,7 +135,7 @@ impl Compute {
 
     /// Sum in the wider format of both.
     pub fn add<B: PrecisionBackend, const D: usize>(&self, a: Tensor<B, D>, b: Tensor<B, D>) -> Tensor<B, D> {
-        self.to_parameters_format(a) + self.to_parameters_format(b)
+        self.in_parameters_format(a) + self.in_parameters_format(b)
     }
 
     /// Summed cross-entropy of `logits` `[n, classes]` against `targets` `[n]`, in nats.
@@ -144,7 +144,7 @@ impl Compute {
         logits: Tensor<B, 2>,
         targets: Tensor<B, 1, Int>,
     ) -> Tensor<B, 1> {
-        let logits = self.to_parameters_format(logits);
+        let logits = self.in_parameters_format(logits);
         let format = logits.dtype();
         let wide = match format {
             DType::F16 | DType::BF16 => round(logits, DType::F32),
@@ -155,7 +155,7 @@ impl Compute {
     }
 
     /// Halves that a mixed setting made are widened to the parameters' f32; under true settings nothing happens.
-    fn to_parameters_format<B: PrecisionBackend, const D: usize>(
+    fn in_parameters_format<B: PrecisionBackend, const D: usize>(
         &self,
         tensor: Tensor<B, D>,
     ) -> Tensor<B, D> {

@@ -117,7 +117,6 @@ fn launch_first<R: CubeRuntime>(
     );
 }
 
-#[expect(clippy::result_large_err, reason = "the error is cubek's")]
 fn launch<R: CubeRuntime>(
     strategy: &Strategy,
     lhs: CubeTensor<R>,

@@ -9,6 +9,12 @@ use serde_json::Value;
 use super::Trainer;
 use crate::{Inputs, data::TokenBatch};
 
+/// First row of a micro-batch, and the one behind its last.
+type Rows = (usize, usize);
+
+/// All examples in one micro-batch.
+const WHOLE: [Rows; 1] = [(0, 6)];
+
 fn golden() -> Value {
     serde_json::from_str(include_str!("../../tests/golden/distilbert-tiny.json")).unwrap()
 }
@@ -23,7 +29,8 @@ fn floats(value: &Value) -> Vec<f64> {
 }
 
 /// The examples of these rows as one micro-batch.
-fn batch(golden: &Value, rows: std::ops::Range<usize>) -> TokenBatch {
+fn batch(golden: &Value, (first, end): Rows) -> TokenBatch {
+    let rows = first..end;
     let ints = |value: &Value| {
         value
             .as_array()
@@ -51,7 +58,7 @@ fn losses(
     golden: &Value,
     axes: &[(Axis, &str)],
     rates: (f64, f64, f64),
-    parts: &[std::ops::Range<usize>],
+    parts: &[Rows],
     steps: usize,
 ) -> Vec<f64> {
     losses_on::<Flex>(golden, axes, rates, parts, steps)
@@ -61,7 +68,7 @@ fn losses_on<B: PrecisionBackend>(
     golden: &Value,
     axes: &[(Axis, &str)],
     (learning_rate, momentum, weight_decay): (f64, f64, f64),
-    parts: &[std::ops::Range<usize>],
+    parts: &[Rows],
     steps: usize,
 ) -> Vec<f64> {
     let config = &golden["config"];
@@ -108,7 +115,7 @@ fn losses_on<B: PrecisionBackend>(
     };
     let device = B::Device::default();
     let mut trainer = Trainer::<B>::new(&cell, &task, &inputs, (size("vocab_size"), 2), &device).unwrap();
-    let micro_batches: Vec<TokenBatch> = parts.iter().map(|rows| batch(golden, rows.clone())).collect();
+    let micro_batches: Vec<TokenBatch> = parts.iter().map(|rows| batch(golden, *rows)).collect();
     (0..=steps)
         .map(|_| trainer.step(&micro_batches).unwrap().loss)
         .collect()
@@ -141,7 +148,7 @@ fn every_optimizer_follows_pytorch_in_f64() {
         let name = run["optimizer"].as_str().unwrap().trim_end_matches("-momentum");
         let axes = [(Axis::Precision, "64-true"), (Axis::Optimizer, name)];
         let rates = (number("lr"), number("momentum"), number("weight_decay"));
-        let got = losses(&golden, &axes, rates, &[0..6], 6);
+        let got = losses(&golden, &axes, rates, &WHOLE, 6);
         assert_close(&got, &expected(run), F64, &run.to_string());
     }
 }
@@ -150,21 +157,21 @@ fn every_optimizer_follows_pytorch_in_f64() {
 fn unequal_micro_batches_add_up_to_the_whole_batch() {
     let golden = golden();
     let axes = [(Axis::Precision, "64-true"), (Axis::Accumulate, "2")];
-    let got = losses(&golden, &axes, (5e-3, 0.0, 0.0), &[0..4, 4..6], 4);
+    let got = losses(&golden, &axes, (5e-3, 0.0, 0.0), &[(0, 4), (4, 6)], 4);
     assert_close(
         &got,
         &expected(&golden["float64"]["accumulation"]),
         F64,
         "against PyTorch",
     );
-    let whole = losses(&golden, &axes, (5e-3, 0.0, 0.0), &[0..6], 4);
+    let whole = losses(&golden, &axes, (5e-3, 0.0, 0.0), &WHOLE, 4);
     assert_close(&got, &whole, 1e-12, "against one batch");
 }
 
 #[test]
 fn single_precision_differs_from_pytorch_by_rounding_alone() {
     let golden = golden();
-    let got = losses(&golden, &[], (5e-3, 0.0, 0.0), &[0..6], 6);
+    let got = losses(&golden, &[], (5e-3, 0.0, 0.0), &WHOLE, 6);
     assert_close(&got, &expected(&golden["float32"]), 5e-6, "f32");
 }
 
@@ -175,7 +182,7 @@ fn bf16_mixed_follows_pytorchs_autocast_and_is_not_f32() {
         &golden,
         &[(Axis::Precision, "bf16-mixed")],
         (5e-3, 0.0, 0.0),
-        &[0..6],
+        &WHOLE,
         6,
     );
     // Both round at the same places, and each rounding of a logit near 2 may fall the other way by 2⁻⁷.
@@ -193,8 +200,8 @@ fn bf16_mixed_follows_pytorchs_autocast_and_is_not_f32() {
 fn scaled_f16_gradients_give_the_steps_of_unscaled_f32_ones() {
     let golden = golden();
     let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
-    let got = losses(&golden, &axes, (0.05, 0.0, 0.0), &[0..6], 3);
-    let single = losses(&golden, &axes[1..], (0.05, 0.0, 0.0), &[0..6], 3);
+    let got = losses(&golden, &axes, (0.05, 0.0, 0.0), &WHOLE, 3);
+    let single = losses(&golden, &axes[1..], (0.05, 0.0, 0.0), &WHOLE, 3);
     assert_close(&got, &single, 5e-3, "f16");
     assert_ne!(got, single);
 }
@@ -202,7 +209,7 @@ fn scaled_f16_gradients_give_the_steps_of_unscaled_f32_ones() {
 #[test]
 fn matmul_precision_reaches_every_product_of_the_model() {
     let golden = golden();
-    let first = |axes: &[(Axis, &str)]| losses(&golden, axes, (5e-3, 0.0, 0.0), &[0..6], 1);
+    let first = |axes: &[(Axis, &str)]| losses(&golden, axes, (5e-3, 0.0, 0.0), &WHOLE, 1);
     let (highest, high, medium) = (
         first(&[]),
         first(&[(Axis::Matmul, "high")]),
@@ -245,8 +252,8 @@ fn the_code_that_cuda_runs_follows_pytorch_on_the_software_rasteriser() {
     // SGD: Adam's first step is the sign of a gradient, which magnifies rounding where a gradient is near zero.
     let (axes, rates) = ([(Axis::Optimizer, "sgd")], (0.1, 0.0, 0.0));
     let want = &expected(&golden["float64"]["training"][0])[..3];
-    let plain = losses_on::<VulkanPlain>(&golden, &axes, rates, &[0..6], 2);
-    let fused = losses_on::<VulkanFused>(&golden, &axes, rates, &[0..6], 2);
+    let plain = losses_on::<VulkanPlain>(&golden, &axes, rates, &WHOLE, 2);
+    let fused = losses_on::<VulkanFused>(&golden, &axes, rates, &WHOLE, 2);
     assert_close(&plain, want, 1e-5, "plain");
     assert_close(&fused, want, 1e-5, "fused");
 }
