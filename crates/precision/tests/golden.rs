@@ -1,0 +1,126 @@
+//! Rounding and products against PyTorch and exact arithmetic: `peers/golden/formats.py` and `matmul.py` made the
+//! numbers.
+
+use burn::tensor::{DType, Tensor, TensorData};
+use mantissa_core::{Accumulator, MatmulPrecision, Precision};
+use mantissa_precision::{Compute, PrecisionBackend, device::Flex};
+use serde_json::Value;
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn matrix(value: &Value) -> (Vec<f64>, [usize; 2]) {
+    let rows = value.as_array().unwrap();
+    let values: Vec<f64> = rows
+        .iter()
+        .flat_map(|row| row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()))
+        .collect();
+    let shape = [rows.len(), values.len() / rows.len()];
+    (values, shape)
+}
+
+fn compute(precision: Precision, matmul: MatmulPrecision) -> Compute {
+    Compute::new(precision, matmul, Accumulator::F32)
+}
+
+/// The golden product under a setting, and its relative Frobenius distance to the golden result named `want`.
+fn distance<B: PrecisionBackend>(compute: Compute, stored: DType, want: &str) -> f64 {
+    let golden = read(include_str!("golden/matmul.json"));
+    let device = B::Device::default();
+    let upload = |name: &str| {
+        let (values, shape) = matrix(&golden[name]);
+        Tensor::<B, 2>::from_data(TensorData::new(values, shape), (&device, stored))
+    };
+    let product = compute.matmul(upload("left"), upload("right"));
+    let (want, _) = matrix(&golden[want]);
+    let got = product.into_data();
+    let (mut difference, mut norm) = (0.0, 0.0);
+    for (got, want) in got.iter::<f64>().zip(&want) {
+        difference += (got - want).powi(2);
+        norm += want * want;
+    }
+    (difference / norm).sqrt()
+}
+
+#[test]
+fn every_rounding_is_pytorchs_bit_for_bit() {
+    let golden = read(include_str!("golden/rounding.json"));
+    let device = Default::default();
+    let one = Tensor::<Flex, 2>::ones([1, 1], (&device, DType::F32));
+    for row in golden["rounding"].as_array().unwrap() {
+        let bits = |name: &str| row[name].as_u64().unwrap() as u32;
+        let x = f32::from_bits(bits("f32"));
+        let input = Tensor::<Flex, 2>::from_data([[x]], (&device, DType::F32));
+        let same = |got: f32, name: &str| {
+            let want = f32::from_bits(bits(name));
+            let equal = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+            assert!(equal, "{} to {name}: {got:e} is not {want:e}", row["what"]);
+        };
+        for (name, dtype) in [("bf16", DType::BF16), ("f16", DType::F16)] {
+            let ours = Flex::round_to(input.clone().into_primitive().tensor(), dtype.into());
+            let ours = Flex::round_to(ours, DType::F32.into());
+            let ours =
+                Tensor::<Flex, 2>::from_primitive(burn::tensor::TensorPrimitive::Float(ours)).into_scalar();
+            same(ours, name);
+            assert!(
+                ours == rounded || ours.is_nan() && rounded.is_nan(),
+                "{}: burn differs",
+                row["what"]
+            );
+        }
+        // A product with one shows what the multiplier saw. Adding to +0 turns −0 into +0, as it should.
+        let seen = compute(Precision::True32, MatmulPrecision::High)
+            .matmul(input, one.clone())
+            .into_scalar();
+        if x != 0.0 {
+            same(seen, "tf32");
+        }
+    }
+}
+
+#[test]
+fn products_are_those_of_operands_rounded_as_asked() {
+    let single = |matmul| compute(Precision::True32, matmul);
+    // What f32 sums of 40 products may lose.
+    const SUMS: f64 = 5e-7;
+    assert!(
+        distance::<Flex>(
+            compute(Precision::True64, MatmulPrecision::Highest),
+            DType::F64,
+            "exact"
+        ) < 1e-15
+    );
+    assert!(distance::<Flex>(single(MatmulPrecision::Highest), DType::F32, "exact") < SUMS);
+    assert!(distance::<Flex>(single(MatmulPrecision::High), DType::F32, "tf32") < SUMS);
+    assert!(distance::<Flex>(single(MatmulPrecision::Medium), DType::F32, "bf16") < SUMS);
+    assert!(distance::<Flex>(single(MatmulPrecision::High), DType::F32, "exact") > 1e-4);
+    assert!(distance::<Flex>(single(MatmulPrecision::Medium), DType::F32, "exact") > 1e-3);
+}
+
+#[test]
+fn half_products_sum_in_f32_and_round_once() {
+    let mixed = compute(Precision::MixedBf16, MatmulPrecision::Highest);
+    // One rounding to 8 bits: at most 2⁻⁸ for each element, about 2⁻⁸/√3 in the norm.
+    let error = distance::<Flex>(mixed, DType::F32, "bf16");
+    assert!((5e-4..2.5e-3).contains(&error), "{error}");
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn highest_is_true_f32_on_the_software_rasteriser() {
+    use mantissa_precision::device::{VulkanFused, VulkanPlain, available};
+
+    if let Err(reason) = available(mantissa_core::Backend::Vulkan) {
+        let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.split(',').any(|name| name == "vulkan"),
+            "required and not there: {reason}"
+        );
+        println!("skipped: {reason}");
+        return;
+    }
+    let highest = compute(Precision::True32, MatmulPrecision::Highest);
+    assert!(distance::<VulkanPlain>(highest, DType::F32, "exact") < 5e-7);
+    assert!(distance::<VulkanFused>(highest, DType::F32, "exact") < 5e-7);
+}
