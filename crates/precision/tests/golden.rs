@@ -63,11 +63,6 @@ fn every_rounding_is_pytorchs_bit_for_bit() {
             let ours =
                 Tensor::<Flex, 2>::from_primitive(burn::tensor::TensorPrimitive::Float(ours)).into_scalar();
             same(ours, name);
-            assert!(
-                ours == rounded || ours.is_nan() && rounded.is_nan(),
-                "{}: burn differs",
-                row["what"]
-            );
         }
         // A product with one shows what the multiplier saw. Adding to +0 turns −0 into +0, as it should.
         let seen = compute(Precision::True32, MatmulPrecision::High)
