@@ -202,7 +202,7 @@ fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
     bytes(
         MetricName::HostPeakBytes,
         trace.host_peak_bytes(),
-        "high-water mark",
+        trace.host_peak_method(),
         "the system does not tell",
     );
     bytes(

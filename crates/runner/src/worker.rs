@@ -96,7 +96,10 @@ pub fn worker() -> WorkerExit {
 fn end_on_any_panic() {
     std::panic::set_hook(Box::new(|info| {
         let thread = std::thread::current();
-        let text = format!("thread `{}`: {info}", thread.name().unwrap_or("unnamed"));
+        let text = without_registry(&format!(
+            "thread `{}`: {info}",
+            thread.name().unwrap_or("unnamed")
+        ));
         // Not `eprintln!`: a panic while printing would panic again.
         let _ = writeln!(io::stderr(), "{text}");
         let exit = if is_out_of_memory(&text) {
@@ -106,6 +109,15 @@ fn end_on_any_panic() {
         };
         std::process::exit(exit as i32);
     }));
+}
+
+/// Paths of the crate registry without what they are below: a record tells nothing about the user's folders.
+fn without_registry(text: &str) -> String {
+    let shorten = |word: &str| match word.split_once("/registry/src/") {
+        Some((_, rest)) => rest.split_once('/').map_or(rest, |(_, path)| path).to_owned(),
+        None => word.to_owned(),
+    };
+    text.split(' ').map(shorten).collect::<Vec<_>>().join(" ")
 }
 
 /// Tells the parent that the worker lives and how far it is. A parent that is gone ends the worker.
@@ -254,6 +266,10 @@ impl Observer for Watch<'_> {
         if phase != Phase::Measure && self.phase == Phase::Measure {
             self.measure_end = Some(now);
         }
+        if self.phase == Phase::Prepare && phase != Phase::Prepare {
+            // Reading and tokenising the data may take more memory than the model, or none if a cache has it.
+            self.sampler.forget_host_peak();
+        }
         self.phase = phase;
         if let Some(AllocatorBytes { reserved, in_use }) = allocator {
             let peak = self.allocator.get_or_insert(AllocatorBytes { reserved, in_use });
@@ -290,6 +306,13 @@ mod tests {
             std::thread::sleep(Duration::from_millis(2));
         }
         watch.end()
+    }
+
+    #[test]
+    fn paths_of_the_registry_begin_with_the_crate() {
+        let text = "panicked at /home/me/.cargo/registry/src/index-0123/burn-0.21.0/src/lib.rs:1:2:";
+        assert_eq!(without_registry(text), "panicked at burn-0.21.0/src/lib.rs:1:2:");
+        assert_eq!(without_registry("out of memory"), "out of memory");
     }
 
     #[test]

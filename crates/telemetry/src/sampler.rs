@@ -14,9 +14,16 @@ pub const PERIOD: Duration = Duration::from_millis(20);
 
 /// A running sampler. Dropped, its thread ends by itself.
 pub struct Sampler {
-    stop: Sender<()>,
+    orders: Sender<Order>,
     thread: JoinHandle<Trace>,
     start: Instant,
+}
+
+/// What the thread is told.
+enum Order {
+    /// The high-water mark of host memory was started anew.
+    HostPeakForgotten,
+    Stop,
 }
 
 impl Sampler {
@@ -28,24 +35,32 @@ impl Sampler {
 
     /// As [`Sampler::start`], with another period.
     pub fn start_every(period: Duration, mut sources: Vec<Box<dyn Source>>) -> Self {
-        let (stop, stopped) = mpsc::channel();
+        let (orders, told) = mpsc::channel();
         let start = Instant::now();
         let mut trace = Trace::default();
         trace.push(start.elapsed().as_secs_f64(), look(&mut sources));
         let thread = std::thread::spawn(move || {
             let mut due = start + period;
             // Readings keep their grid: a late one does not shift the rest.
-            while stopped.recv_timeout(due.saturating_duration_since(Instant::now()))
-                == Err(RecvTimeoutError::Timeout)
-            {
-                trace.push(start.elapsed().as_secs_f64(), look(&mut sources));
-                due = (due + period).max(Instant::now());
+            loop {
+                match told.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                    Err(RecvTimeoutError::Timeout) => {
+                        trace.push(start.elapsed().as_secs_f64(), look(&mut sources));
+                        due = (due + period).max(Instant::now());
+                    }
+                    Ok(Order::HostPeakForgotten) => trace.forget_host_peak(),
+                    Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                }
             }
             trace.push(start.elapsed().as_secs_f64(), look(&mut sources));
             trace.missing = sources.iter().flat_map(|source| source.missing()).collect();
             trace
         });
-        Self { stop, thread, start }
+        Self {
+            orders,
+            thread,
+            start,
+        }
     }
 
     /// Seconds since the start: the `x` of the series.
@@ -53,10 +68,18 @@ impl Sampler {
         self.start.elapsed().as_secs_f64()
     }
 
+    /// Lets the high-water mark of host memory begin here, where the system can do that.
+    pub fn forget_host_peak(&self) {
+        if crate::host::forget_peak() {
+            // The receiver is gone only if the thread panicked, which `stop` finds out.
+            let _ = self.orders.send(Order::HostPeakForgotten);
+        }
+    }
+
     /// Takes a last reading and hands over the trace; an empty one if a source panicked.
     pub fn stop(self) -> Trace {
         // The receiver is gone only if the thread panicked, which `join` reports too.
-        let _ = self.stop.send(());
+        let _ = self.orders.send(Order::Stop);
         self.thread.join().unwrap_or_default()
     }
 }

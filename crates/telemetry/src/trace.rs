@@ -32,6 +32,7 @@ pub struct Trace {
     device_peak: Option<u64>,
     process_peak: Option<u64>,
     host_peak: Option<u64>,
+    host_peak_forgotten: bool,
     throttled: BTreeMap<&'static str, Throttled>,
     pub(crate) missing: Vec<String>,
 }
@@ -90,6 +91,12 @@ impl Trace {
         }
     }
 
+    /// What was the peak of host memory so far counts no longer.
+    pub(crate) fn forget_host_peak(&mut self) {
+        self.host_peak = None;
+        self.host_peak_forgotten = true;
+    }
+
     /// Sampled quantities over seconds since the start; one that was never read is left out.
     pub fn series(&self) -> Vec<Series> {
         type Get = fn(&Reading) -> Option<f64>;
@@ -126,6 +133,15 @@ impl Trace {
     /// High-water mark of this process in host memory, bytes.
     pub fn host_peak_bytes(&self) -> Option<u64> {
         self.host_peak
+    }
+
+    /// What [`Trace::host_peak_bytes`] is the peak of.
+    pub fn host_peak_method(&self) -> &'static str {
+        if self.host_peak_forgotten {
+            "high-water mark after loading"
+        } else {
+            "high-water mark"
+        }
     }
 
     /// Most device memory in use, minus what was there at the first reading, bytes.
