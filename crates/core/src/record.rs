@@ -153,6 +153,11 @@ pub struct Event {
     pub detail: String,
 }
 
+impl Event {
+    /// Kind of an event that says what the suite expected and the record does not hold.
+    pub const EXPECTATION: &str = "expectation";
+}
+
 /// Why a records file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {

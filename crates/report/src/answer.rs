@@ -15,7 +15,25 @@ pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
         sentences.push("No cell ran to its end, so there is nothing to compare.".to_owned());
     }
     sentences.extend(endings(group));
+    sentences.extend(unexpected(group));
     sentences
+}
+
+/// How many settings are not what their suite expects.
+fn unexpected(group: &Group<'_>) -> Option<String> {
+    let rows: Vec<&Row<'_>> = group
+        .rows
+        .iter()
+        .filter(|row| !row.unexpected.is_empty())
+        .collect();
+    match rows.as_slice() {
+        [] => None,
+        [row] => Some(format!("{}: {}.", group.label(row, &[]), row.remark())),
+        rows => Some(format!(
+            "{} settings are not as the suite expects; the table says why.",
+            rows.len()
+        )),
+    }
 }
 
 /// The group's main baseline: that of its first row that ran.

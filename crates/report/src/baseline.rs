@@ -7,17 +7,14 @@ use mantissa_core::{Axis, Better, MatmulPrecision, MetricName, Precision};
 
 use crate::Row;
 
-/// Finds every row's baseline and its ratios to it.
-pub(crate) fn compare(rows: &mut [Row<'_>], varying: &[Axis], speed: MetricName, memory: Option<MetricName>) {
-    let by_precision = varying
-        .iter()
-        .any(|axis| matches!(axis, Axis::Precision | Axis::Matmul));
-    let keys: Vec<String> = rows.iter().map(|row| baseline_key(row, by_precision)).collect();
+/// Finds every row's baseline and its ratios to it: of the rows that do the same work, the first under
+/// 32-true/highest, or else the first that ran.
+pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<MetricName>) {
+    let keys: Vec<String> = rows.iter().map(work).collect();
     let is_f32 = |row: &Row<'_>| {
         let setting = &row.cell.setting;
         setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest
     };
-    // First the f32 row of otherwise equal setting, else the first that ran.
     let mut baselines: HashMap<&str, usize> = HashMap::new();
     for prefer_f32 in [true, false] {
         for (index, row) in rows.iter().enumerate() {
@@ -55,15 +52,10 @@ pub(crate) fn compare(rows: &mut [Row<'_>], varying: &[Axis], speed: MetricName,
     }
 }
 
-/// Rows with equal keys share a baseline. Where the suite sweeps precision, that is every other axis; where it
-/// does not, rows are compared across what it sweeps, except that sizes of a kernel are different work.
-fn baseline_key(row: &Row<'_>, by_precision: bool) -> String {
-    let mut key = row.cell.seed.to_string();
-    for (axis, value) in row.cell.setting.iter() {
-        let precision = matches!(axis, Axis::Precision | Axis::Matmul);
-        if (by_precision && !precision) || axis == Axis::Size {
-            key += &format!(" {axis}={value}");
-        }
-    }
-    key
+/// Rows of equal work share a baseline: however a setting cuts or computes it, only a size, a sequence length or a seed
+/// makes it another.
+fn work(row: &Row<'_>) -> String {
+    [Axis::Size, Axis::Sequence, Axis::Seed]
+        .map(|axis| row.axis(axis))
+        .join(" ")
 }

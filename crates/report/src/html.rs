@@ -5,7 +5,7 @@ use minijinja::{Environment, value::Serde};
 use serde::Serialize;
 
 use crate::{
-    Banner, Figure, Group, Report, ReportError,
+    Banner, Figure, Group, Report, ReportError, Row,
     banner::this_machine,
     table::{Align, Column, Field, columns, published_baseline},
     units,
@@ -22,7 +22,7 @@ struct Heading {
 #[derive(Serialize)]
 struct Line {
     id: String,
-    class: &'static str,
+    class: String,
     fields: Vec<Field>,
     command: String,
 }
@@ -178,7 +178,7 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
     });
     let lines = group.rows.iter().map(|row| Line {
         id: row.cell.id.to_string(),
-        class: row.status.map_or("skipped", mantissa_core::Status::name),
+        class: class(row),
         fields: columns.iter().map(|column| column.field(group, row)).collect(),
         command: row.command().unwrap_or_default().to_owned(),
     });
@@ -186,7 +186,7 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
         let base = published_baseline(reference);
         let lines = reference.rows.iter().map(|row| Line {
             id: String::new(),
-            class: "published",
+            class: "published".to_owned(),
             fields: columns
                 .iter()
                 .map(|column: &Column| column.published(group, row, base))
@@ -206,6 +206,17 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
         lines: lines.collect(),
         published: published.collect(),
     }
+}
+
+/// The style classes of a row.
+fn class(row: &Row<'_>) -> String {
+    let status = row.status.map_or("skipped", mantissa_core::Status::name);
+    let unexpected = if row.unexpected.is_empty() {
+        ""
+    } else {
+        " unexpected"
+    };
+    format!("{status}{unexpected}")
 }
 
 /// `12 ok · 1 diverged · 3 skipped`.

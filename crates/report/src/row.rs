@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mantissa_analysis::{Estimate, Interval, Sample};
 use mantissa_core::{
-    Axis, AxisValue, Cell, Executed, ExecutedVerdict, Format, MetricName, Record, Requested, Status,
+    Axis, AxisValue, Cell, Event, Executed, ExecutedVerdict, Format, MetricName, Record, Requested, Status,
 };
 
 /// A cell with everything that was found out about it.
@@ -16,6 +16,8 @@ pub struct Row<'a> {
     pub status: Option<Status>,
     /// Why, unless `ok`.
     pub reason: Option<String>,
+    /// What its suite expects and does not hold.
+    pub unexpected: Vec<String>,
     /// Metrics over its repeats: the median of the repeats, and an interval that spans those of all repeats.
     pub metrics: BTreeMap<MetricName, Estimate>,
     /// Its records, a repeat each.
@@ -51,10 +53,17 @@ impl<'a> Row<'a> {
             Some(record) => (Some(record.status), record.reason.clone()),
         };
         let metrics = merge(if ok.is_empty() { &records } else { &ok });
+        let mut unexpected: Vec<String> = Vec::new();
+        for event in records.iter().flat_map(|record| &record.events) {
+            if event.kind == Event::EXPECTATION && !unexpected.contains(&event.detail) {
+                unexpected.push(event.detail.clone());
+            }
+        }
         Self {
             cell,
             status,
             reason,
+            unexpected,
             metrics,
             records,
             baseline: None,
@@ -66,6 +75,15 @@ impl<'a> Row<'a> {
     /// Whether it ran to its end.
     pub fn is_ok(&self) -> bool {
         self.status == Some(Status::Ok)
+    }
+
+    /// What is to be said about its status: what its suite does not expect, else the reason.
+    pub fn remark(&self) -> String {
+        if self.unexpected.is_empty() {
+            self.reason.clone().unwrap_or_default()
+        } else {
+            format!("not as expected: {}", self.unexpected.join("; "))
+        }
     }
 
     /// The name of its status.

@@ -174,15 +174,12 @@ impl Column {
                 ..Field::default()
             },
             Self::Repeats => Field::axis(row.records.len().to_string()),
-            Self::Status => {
-                let detail = row.reason.clone().unwrap_or_default();
-                Field {
-                    text: row.status_name().to_owned(),
-                    detail,
-                    sort: None,
-                    status: true,
-                }
-            }
+            Self::Status => Field {
+                text: row.status_name().to_owned(),
+                detail: row.remark(),
+                sort: None,
+                status: true,
+            },
         }
     }
 

@@ -151,7 +151,7 @@ impl<'a> Group<'a> {
             TaskKind::Kernel => MetricName::FlopsPerSecond,
         };
         let memory = MEMORY.iter().copied().find(has);
-        compare(&mut rows, &varying, speed, memory);
+        compare(&mut rows, speed, memory);
         let own_place = |axis: &Axis| matches!(axis, Axis::Precision | Axis::Matmul);
         let axes = varying.iter().copied().filter(|axis| !own_place(axis)).collect();
         let mut group = Self {

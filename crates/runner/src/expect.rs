@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 
 use mantissa_core::{CellId, Event, MetricName, Plan, Record, Status};
 
-/// Kind of the events that mark a record whose expectation failed.
-pub(crate) const EVENT: &str = "expectation";
-
 /// A record that is not what its suite expects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Violation {
@@ -65,7 +62,7 @@ fn because(what: &str, record: &Record) -> String {
 /// Marks a record with what does not hold for it; its status stays what it is.
 pub(crate) fn mark(plan: &Plan, record: &mut Record) {
     let event = |detail| Event {
-        kind: EVENT.into(),
+        kind: Event::EXPECTATION.into(),
         step: None,
         value: None,
         detail,
@@ -89,7 +86,10 @@ pub fn violations(records: &[Record]) -> Vec<Violation> {
     });
     in_order
         .flat_map(|record| {
-            let broken = record.events.iter().filter(|event| event.kind == EVENT);
+            let broken = record
+                .events
+                .iter()
+                .filter(|event| event.kind == Event::EXPECTATION);
             broken.map(|event| Violation {
                 cell: record.cell.id.clone(),
                 name: format!("{} {}", record.cell.workload.name, record.cell.setting),
