@@ -19,6 +19,6 @@ check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --features mantissa/vulkan -- -D warnings
 
-# Planning and rendering speed (criterion).
+# Speed of planning, of rendering and of the controlled product (criterion).
 bench-tool:
-    cargo bench -p mantissa-suite -p mantissa-report
+    cargo bench -p mantissa-suite -p mantissa-report -p mantissa-precision

@@ -1,8 +1,10 @@
 //! Drives the binary as a user does: exit code and both streams.
 
+mod cuda;
 mod devices;
 mod errors;
 mod pages;
+mod probe;
 mod records;
 mod resume;
 mod runs;

@@ -56,6 +56,8 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Ask the hardware which precision it executes under every setting; fails if one is not as asked for
+    Probe(ProbeArguments),
     /// Print the JSON Schema of a record
     Schema,
     /// Run the cell on standard input
@@ -111,6 +113,26 @@ pub(crate) struct PlanArguments {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArguments {
+    /// What executes: auto, cuda, vulkan or flex (the CPU) [default: auto]
+    #[arg(long, env = "MANTISSA_BACKEND", hide_env_values = true)]
+    backend: Option<BackendChoice>,
+    /// Values of an axis, e.g. `fusion=on,off`
+    #[arg(short = 'a', long = "axis", value_name = "AXIS=VALUE,…")]
+    pub(crate) overrides: Vec<String>,
+    /// Print the records as JSON lines instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl ProbeArguments {
+    /// The backend that was asked for by name.
+    pub(crate) fn named_backend(&self) -> Option<Backend> {
+        self.backend.and_then(BackendChoice::named)
+    }
+}
+
 /// What a plan is made from.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Selection {
@@ -151,6 +173,15 @@ pub(crate) enum BackendChoice {
     Named(Backend),
 }
 
+impl BackendChoice {
+    fn named(self) -> Option<Backend> {
+        match self {
+            Self::Named(backend) => Some(backend),
+            Self::Auto => None,
+        }
+    }
+}
+
 impl std::str::FromStr for BackendChoice {
     type Err = mantissa_core::UnknownName;
 
@@ -166,9 +197,6 @@ impl std::str::FromStr for BackendChoice {
 impl Selection {
     /// The backend that was asked for by name.
     pub(crate) fn named_backend(&self) -> Option<Backend> {
-        match self.backend {
-            Some(BackendChoice::Named(backend)) => Some(backend),
-            Some(BackendChoice::Auto) | None => None,
-        }
+        self.backend.and_then(BackendChoice::named)
     }
 }

@@ -58,6 +58,11 @@ impl Precision {
         matches!(matmul, MatmulPrecision::Highest)
             || matches!(self, Self::True32 | Self::Mixed16 | Self::MixedBf16)
     }
+
+    /// Whether products may be summed in f16: only those of 16-bit operands.
+    pub const fn allows_f16_sums(self) -> bool {
+        self.compute().bits() == 16
+    }
 }
 
 named! {

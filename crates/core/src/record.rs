@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cell, DataSource, Fingerprint, Metric, MetricName, Setting, name::named};
+use crate::{
+    Accumulator, Cell, DataSource, Fingerprint, Format, MatmulPrecision, Metric, MetricName, Precision,
+    Setting, name::named,
+};
 
 /// Version of the record format that this build writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -75,16 +78,20 @@ pub struct Requested {
 impl Requested {
     /// What a setting asks of its matmuls.
     pub fn of(setting: &Setting) -> Self {
-        let compute = setting.precision().compute();
-        let operand = if compute == crate::Format::F32 {
-            setting.matmul().operand()
-        } else {
-            compute
+        Self::new(setting.precision(), setting.matmul(), setting.accumulator())
+    }
+
+    /// What the three axes that govern arithmetic ask of matmuls.
+    pub fn new(precision: Precision, matmul: MatmulPrecision, accumulator: Accumulator) -> Self {
+        let compute = precision.compute();
+        let operand = match compute {
+            Format::F32 => matmul.operand(),
+            _ => compute,
         };
         let accumulator = match compute {
-            crate::Format::F64 => "f64",
-            crate::Format::F32 => "f32",
-            _ => setting.accumulator().name(),
+            Format::F64 => "f64",
+            Format::F32 => "f32",
+            _ => accumulator.name(),
         };
         Self {
             operand_bits: operand.significand_bits(),
@@ -103,9 +110,9 @@ pub struct Executed {
     pub exponent_bits: Option<u32>,
     /// Width of the accumulator.
     pub accumulator: Option<String>,
-    /// Rounding of operands.
+    /// Rounding of operands and of sums, and what becomes of subnormal numbers, in words.
     pub rounding: Option<String>,
-    /// The kernel that ran.
+    /// The kernels that ran.
     pub kernel: Option<String>,
     /// Whether a more precise kernel ran on rounded operands because the device has no such unit.
     pub emulated: bool,

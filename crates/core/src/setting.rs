@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Accumulator, Attention, Axis, AxisValue, Backend, Distribution, LearningRateScaling, MatmulPrecision,
-    OptimizerKind, Precision, Switch, TaskKind, ValueError,
+    Accumulator, Attention, Axis, AxisValue, Backend, Distribution, Format, LearningRateScaling,
+    MatmulPrecision, OptimizerKind, Precision, Switch, TaskKind, ValueError,
 };
 
 /// A resolved setting: every axis that applies to the task has a checked value. The seed stands beside it, in the
@@ -40,9 +40,25 @@ pub enum SkipReason {
         /// The precision it was combined with.
         precision: Precision,
     },
+    /// The design gives the combination no meaning.
+    #[error(
+        "`accumulator={accumulator}` is not defined under `{precision}`: it concerns 16-bit operands only"
+    )]
+    UndefinedAccumulator {
+        /// The accumulator asked for.
+        accumulator: Accumulator,
+        /// The precision it was combined with.
+        precision: Precision,
+    },
+    /// Matrix units sum in f16 what they multiply in f16.
+    #[error("no GPU sums products of bf16 in f16")]
+    NoF16SumsOfBf16,
     /// flex executes operations one by one.
     #[error("`fusion=on` does not exist on the flex backend")]
     NoFusionOnFlex,
+    /// burn's fused kernels know the other formats.
+    #[error("burn fuses no f64 kernels: `64-true` runs with `fusion=off`")]
+    NoFusionOfF64,
     /// The axis value is part of the design and not built yet.
     #[error("`{axis}={value}` is not built yet")]
     NotBuilt {
@@ -168,8 +184,22 @@ impl Setting {
         if !precision.allows(matmul) {
             return Some(SkipReason::Undefined { matmul, precision });
         }
+        let accumulator = self.accumulator();
+        if accumulator == Accumulator::F16 && !precision.allows_f16_sums() {
+            return Some(SkipReason::UndefinedAccumulator {
+                accumulator,
+                precision,
+            });
+        }
+        let bf16 = precision.compute() == Format::Bf16;
+        if accumulator == Accumulator::F16 && bf16 && self.backend() != Backend::Flex {
+            return Some(SkipReason::NoF16SumsOfBf16);
+        }
         if self.backend() == Backend::Flex && self.fusion() {
             return Some(SkipReason::NoFusionOnFlex);
+        }
+        if precision == Precision::True64 && self.fusion() {
+            return Some(SkipReason::NoFusionOfF64);
         }
         self.iter()
             .find(|(axis, _)| !self.is_built(*axis))
@@ -182,7 +212,11 @@ impl Setting {
     /// What this version executes; the rest of the closed lists is parsed, planned and skipped.
     fn is_built(&self, axis: Axis) -> bool {
         match axis {
-            Axis::Accumulator => self.accumulator() == Accumulator::F32,
+            // The CPU rounds after every product, which is too slow for more than a single kernel.
+            Axis::Accumulator => {
+                let kernel = self.get(Axis::Size).is_some();
+                self.accumulator() == Accumulator::F32 || kernel || self.backend() != Backend::Flex
+            }
             Axis::Attention => self.name(axis, Attention::Math) == Attention::Math,
             Axis::Optimizer => {
                 matches!(

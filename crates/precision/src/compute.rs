@@ -10,7 +10,7 @@
 //! These are the classes of `torch.amp`'s CUDA operation lists, as far as the models here use them.
 
 use burn::tensor::{DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation};
-use mantissa_core::{Accumulator, Format, MatmulPrecision, Precision, Setting};
+use mantissa_core::{Accumulator, Format, MatmulPrecision, Precision, Requested, Setting};
 
 use crate::{MatmulMode, PrecisionBackend};
 
@@ -55,6 +55,11 @@ impl Compute {
     /// From a setting.
     pub fn of(setting: &Setting) -> Self {
         Self::new(setting.precision(), setting.matmul(), setting.accumulator())
+    }
+
+    /// What is asked of its matmuls.
+    pub fn requested(&self) -> Requested {
+        Requested::new(self.precision, self.mode.precision, self.mode.accumulator)
     }
 
     /// See [`Precision`].

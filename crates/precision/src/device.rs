@@ -75,13 +75,32 @@ pub fn device_name(backend: Backend) -> Option<String> {
     }
 }
 
-/// Matmul kernels that this process launched, each as `name (lhs × rhs → accumulator)`; empty on the CPU.
-pub fn launched_kernels() -> Vec<String> {
-    #[cfg(feature = "cubecl")]
-    return crate::cube::launched_kernels();
-    #[cfg(not(feature = "cubecl"))]
-    vec![]
+/// What tells the compiled kernels of one device from those of another: its name and the CUDA version of its driver.
+/// Wakes nothing that [`keep_kernels`] would come too late for.
+pub fn kernel_identity(backend: Backend) -> String {
+    match backend {
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => cuda::identity(),
+        _ => backend.to_string(),
+    }
 }
+
+/// Keeps compiled kernels and the autotuner's choices in a folder. What is kept there names neither the device nor the
+/// build, so each pair of them needs a folder of its own. To be called before the first use of a GPU.
+#[cfg(feature = "cubecl")]
+pub fn keep_kernels(folder: &std::path::Path) {
+    use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig, cache::CacheConfig};
+
+    let cache = || CacheConfig::File(folder.to_owned());
+    let mut config = CubeClRuntimeConfig::default();
+    config.autotune.cache = cache();
+    config.compilation.cache = Some(cache());
+    CubeClRuntimeConfig::set(config.override_from_env());
+}
+
+/// Without a GPU backend there is nothing to keep.
+#[cfg(not(feature = "cubecl"))]
+pub fn keep_kernels(_folder: &std::path::Path) {}
 
 /// How the first device of a backend computes in each format. Call it only if [`available`] says so.
 pub fn format_support(backend: Backend) -> Vec<(Format, Support)> {
@@ -125,7 +144,11 @@ fn on_device<R: burn_cubecl::CubeRuntime>(format: Format) -> Support {
     } else {
         supports::<burn_cubecl::CubeBackend<R, f32, i32, u8>>(format, &Default::default())
     };
-    if native { Support::Native } else { Support::Absent }
+    match (native, format) {
+        (true, _) => Support::Native,
+        (false, Format::Tf32) => Support::Emulated,
+        (false, _) => Support::Absent,
+    }
 }
 
 #[cfg(feature = "cuda")]
@@ -164,6 +187,19 @@ mod cuda {
 
     pub(super) fn name() -> Option<String> {
         cudarc::driver::CudaContext::new(0).ok()?.name().ok()
+    }
+
+    pub(super) fn identity() -> String {
+        if available().is_err() {
+            return "none".to_owned();
+        }
+        let mut version = 0;
+        // SAFETY: the library is there, and writes one integer.
+        #[expect(unsafe_code, reason = "the driver's own interface")]
+        unsafe {
+            let _ = cudarc::driver::sys::cuDriverGetVersion(&mut version);
+        }
+        format!("{} CUDA {version}", name().unwrap_or_default())
     }
 
     /// Where the CUDA runtime of cubecl looks for headers.

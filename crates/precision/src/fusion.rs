@@ -9,7 +9,7 @@ use burn_fusion::{
     stream::{Operation, OperationStreams},
 };
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
-use mantissa_core::MatmulPrecision;
+use mantissa_core::{Accumulator, MatmulPrecision};
 
 use crate::{AllocatorUsage, MatmulMode, backend::PrecisionBackend};
 
@@ -40,10 +40,11 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
         let shape = calculate_matmul_output(&lhs.shape, &rhs.shape).expect("the caller's shapes fit");
         let out = TensorIr::uninit(client.create_empty_handle(), shape, lhs.dtype);
         // The name is part of the stream's identity: another precision must not find this one's cached plan.
-        let name = match mode.precision {
-            MatmulPrecision::Highest => "mantissa_matmul_highest",
-            MatmulPrecision::High => "mantissa_matmul_high",
-            MatmulPrecision::Medium => "mantissa_matmul_medium",
+        let name = match (mode.precision, mode.accumulator) {
+            (MatmulPrecision::Highest, Accumulator::F32) => "mantissa_matmul_highest",
+            (MatmulPrecision::High, Accumulator::F32) => "mantissa_matmul_high",
+            (MatmulPrecision::Medium, Accumulator::F32) => "mantissa_matmul_medium",
+            (_, Accumulator::F16) => "mantissa_matmul_f16_sums",
         };
         let description = CustomOpIr::new(name, &[lhs.into_ir(), rhs.into_ir()], &[out]);
         let operation = ControlledMatmul::<B> {

@@ -15,9 +15,11 @@ mod flex;
 #[cfg(feature = "cubecl")]
 mod fusion;
 mod gradient;
+mod launched;
 mod loss_scale;
 mod optimizer;
 mod parameter;
+mod probe;
 
 pub use backend::{AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
 pub use compute::{Compute, dtype};
@@ -25,3 +27,4 @@ pub use gradient::GradientSum;
 pub use loss_scale::{LossScaler, ScaleChange};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use parameter::{ParameterSet, Tracked};
+pub use probe::{Observation, Probed, Rounding, Subnormals, probe};

@@ -6,19 +6,19 @@ use crate::RunSettings;
 
 /// `mantissa run <suite> --profile … --backend … -a axis=value …`: every axis that the suite sweeps or that was
 /// overridden is pinned; the rest resolves as it did, since profile and backend are named. Where the suite has several
-/// workloads, the filter names the cell's.
+/// workloads, the filter names the cell's. A suite without a file is that of the command that has its name.
 pub(crate) fn reproduce(plan: &Plan, settings: &RunSettings, cell: &Cell) -> String {
-    let path = settings
-        .suites
-        .get(&cell.suite)
-        .map(|path| path.display().to_string());
-    let mut words = vec![
-        "mantissa".to_owned(),
-        "run".to_owned(),
-        path.unwrap_or_else(|| cell.suite.clone()),
-    ];
+    let mut words = vec!["mantissa".to_owned()];
+    match settings.suites.get(&cell.suite) {
+        Some(path) => words.extend([
+            "run".to_owned(),
+            path.display().to_string(),
+            "--profile".to_owned(),
+            plan.profile.to_string(),
+        ]),
+        None => words.push(cell.suite.clone()),
+    }
     let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    option("--profile", plan.profile.to_string());
     option("--backend", settings.backend.to_string());
     let swept = plan.suite(&cell.suite).map_or(&[][..], |suite| &suite.axes);
     for axis in swept {
@@ -107,7 +107,10 @@ mod tests {
 
     #[test]
     fn the_command_plans_the_very_cell_and_nothing_else() {
-        let settings = testing::settings();
+        let settings = RunSettings {
+            suites: [("tiny".to_owned(), "tiny.toml".into())].into(),
+            ..testing::settings()
+        };
         let original = cells(&["size=96,128".into()], None);
         assert_eq!(original.cells.len(), 24);
         for planned in &original.cells {

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use mantissa_core::{
-    Axis, AxisValue, Backend, Cell, CellId, CellMaker, DatasetKind, Model, Plan, PlannedCell, Profile,
-    Setting, SuiteInfo, Task, TaskKind, UnknownName, ValueError, Workload,
+    Axis, AxisValue, Backend, Cell, CellId, CellMaker, DatasetKind, Model, Plan, PlannedCell, Precision,
+    Profile, Setting, SuiteInfo, Switch, Task, TaskKind, UnknownName, ValueError, Workload,
 };
 
 use crate::{
@@ -270,6 +270,14 @@ impl<'a> Settings<'a> {
                     .expect("values are checked when they are read");
             }
         }
+        // burn fuses no f64 kernels; who asks for them by name gets the cell skipped, with that reason.
+        let named = chosen().any(|(axis, _)| axis == Axis::Fusion);
+        if !named && setting.precision() == Precision::True64 {
+            let off = AxisValue::Text(Switch::Off.name().to_owned());
+            setting
+                .set(Axis::Fusion, off)
+                .expect("`off` is a value of the axis");
+        }
         let AxisValue::Integer(seed) = seed else {
             unreachable!("seeds are whole numbers")
         };
@@ -435,7 +443,8 @@ mod tests {
         );
         for planned in &plan.cells {
             let setting = &planned.cell.setting;
-            assert_eq!(setting.fusion(), setting.backend() == Backend::Cuda);
+            let fuses = setting.backend() == Backend::Cuda && setting.precision() != Precision::True64;
+            assert_eq!(setting.fusion(), fuses);
         }
     }
 
@@ -445,6 +454,13 @@ mod tests {
         assert_eq!(plan.cells.len(), planned(&[]).cells.len());
         assert!(plan.cells.iter().all(|planned| planned.cell.suite == "a"));
         assert_eq!(plan.suites.len(), 2);
+    }
+
+    #[test]
+    fn fusion_of_f64_is_skipped_with_its_reason() {
+        let plan = planned(&["backend=cuda", "fusion=on", "precision=64-true", "matmul=highest"]);
+        let why = |cell: &PlannedCell| cell.skip.as_ref().is_some_and(|why| why.contains("f64"));
+        assert!(!plan.cells.is_empty() && plan.cells.iter().all(why));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! From a cell to the backend that runs it: the one place where the backend becomes a type.
 
-use mantissa_core::{Backend, Cell, Format, MatmulPrecision, Setting, Task};
-use mantissa_precision::{PrecisionBackend, device};
+use std::path::{Path, PathBuf};
+
+use mantissa_core::{Backend, Cell, Format, Setting, Task};
+use mantissa_precision::{Compute, PrecisionBackend, device, probe};
 
 use crate::{Inputs, Observer, Outcome, WorkloadError, kernel, train};
 
@@ -15,7 +17,11 @@ pub const BURN_VERSION: &str = "0.21.0";
 /// # Errors
 /// The user's files are wrong, the machine lacks what the setting asks for, or the device failed.
 pub fn run(cell: &Cell, inputs: &Inputs, observer: &mut dyn Observer) -> Result<Outcome, WorkloadError> {
-    available(cell.setting.backend()).map_err(WorkloadError::Unavailable)?;
+    let backend = cell.setting.backend();
+    if backend != Backend::Flex {
+        device::keep_kernels(&kernel_folder(backend, &inputs.cache));
+    }
+    available(backend).map_err(WorkloadError::Unavailable)?;
     match (cell.setting.backend(), cell.setting.fusion()) {
         (Backend::Flex, _) => run_on::<device::Flex>(cell, inputs, observer),
         #[cfg(feature = "cuda")]
@@ -31,6 +37,17 @@ pub fn run(cell: &Cell, inputs: &Inputs, observer: &mut dyn Observer) -> Result<
     }
 }
 
+/// Where the kernels of this device and this very program are kept: another build may compile another kernel under the
+/// same name.
+fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(device::kernel_identity(backend).as_bytes());
+    let program = std::env::current_exe().and_then(std::fs::read);
+    hasher.update(&program.unwrap_or_default());
+    let id = hasher.finalize().to_hex();
+    cache.join("kernels").join(&id[..16])
+}
+
 fn run_on<B: PrecisionBackend>(
     cell: &Cell,
     inputs: &Inputs,
@@ -41,23 +58,24 @@ fn run_on<B: PrecisionBackend>(
         if !device::supports::<B>(format, &device) {
             let backend = cell.setting.backend();
             return Err(WorkloadError::Unavailable(format!(
-                "the `{backend}` device does not compute in `{format}`"
+                "burn {BURN_VERSION} does not compute in `{format}` on this `{backend}` device"
             )));
         }
     }
-    match &cell.workload.task {
+    let compute = Compute::of(&cell.setting);
+    let probed = probe::<B>(compute, &compute.requested(), &device).map_err(WorkloadError::Device)?;
+    let mut outcome = match &cell.workload.task {
         Task::Train(task) => train::train::<B>(cell, task, inputs, &device, observer),
         Task::Kernel(task) => kernel::kernel::<B>(cell, task, &device, observer),
-    }
+    }?;
+    outcome.executed = probed.confirm();
+    Ok(outcome)
 }
 
 /// Formats in which a setting stores tensors.
 fn formats(setting: &Setting) -> Vec<Format> {
     let precision = setting.precision();
     let mut formats = vec![precision.parameters(), precision.compute()];
-    if setting.matmul() == MatmulPrecision::Medium {
-        formats.push(Format::Bf16);
-    }
     formats.dedup();
     formats
 }

@@ -2,6 +2,7 @@
 
 mod devices;
 mod plan;
+mod probe;
 mod report;
 mod run;
 
@@ -19,6 +20,7 @@ pub(crate) fn dispatch(command: Command, printer: &Printer) -> Result<Exit> {
         Command::Report { runs } => report::report(&runs, printer)?,
         Command::Explain { format } => printer.data(&explain(format).to_string()),
         Command::Devices { json } => devices::devices(json, printer)?,
+        Command::Probe(arguments) => return probe::probe(&arguments, printer),
         Command::Schema => {
             let schema = schemars::schema_for!(Record);
             printer.data(&serde_json::to_string_pretty(&schema)?);

@@ -35,7 +35,8 @@ pub(crate) fn render(folder: &Path) -> Result<Shown> {
     Ok(Shown { tables, page })
 }
 
-fn draw(table: &Table) -> String {
+/// A table as a terminal shows it.
+pub(crate) fn draw(table: &Table) -> String {
     let side = |align: Align| match align {
         Align::Left => CellAlignment::Left,
         Align::Right => CellAlignment::Right,

@@ -16,8 +16,8 @@ use crate::{
     suites::{self, Found},
 };
 
-/// Tokenised data, by content hash; ignored by git.
-const CACHE: &str = ".mantissa/cache";
+/// Tokenised data and compiled kernels, by content hash; ignored by git.
+pub(crate) const CACHE: &str = ".mantissa/cache";
 
 pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     let mut bar = Bar::new(printer, arguments.json);

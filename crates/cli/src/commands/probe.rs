@@ -1,0 +1,108 @@
+//! `mantissa probe`: the precision that the hardware executes, setting by setting, against the one asked for.
+//!
+//! A probe is a cell like any other: a tiny product in a worker of its own, of whose record only `executed` is of
+//! interest. So a device that fails, hangs or runs out of memory is a row here as it is in a run.
+
+use anyhow::Result;
+use mantissa_core::{Axis, DatasetKind, ExecutedVerdict, Profile, Status};
+use mantissa_report::{Align, Report, Row, Table, load};
+use mantissa_runner::{Inputs, RunSettings, Start, choose_backend, planned, start};
+use mantissa_suite::{PlanOptions, parse, parse_override, plan};
+
+use crate::{
+    args::ProbeArguments,
+    commands::{report::draw, run::CACHE},
+    exit::Exit,
+    printer::Printer,
+    progress::Bar,
+};
+
+pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exit> {
+    let suite = parse("probe", "probe.toml", include_str!("probe.toml"))?;
+    let backend = choose_backend(arguments.named_backend())?;
+    let options = PlanOptions {
+        profile: Profile::Smoke,
+        backend,
+        overrides: arguments
+            .overrides
+            .iter()
+            .map(|text| parse_override(text))
+            .collect::<Result<_, _>>()?,
+        dataset: DatasetKind::SyntheticReviews,
+        filter: None,
+    };
+    let folder = tempfile::Builder::new().prefix("mantissa-probe-").tempdir()?;
+    let run = Start {
+        plan: planned(plan(&[suite], &options)?),
+        settings: RunSettings {
+            backend,
+            inputs: Inputs {
+                cache: CACHE.into(),
+                ..Inputs::default()
+            },
+            repeats: 1,
+            suites: [].into(),
+        },
+        out: Some(folder.path().to_owned()),
+        name: "probe".to_owned(),
+        command: vec!["mantissa".to_owned(), "probe".to_owned()],
+    };
+    let quiet = Printer::new(true);
+    start(run, &mut Bar::new(&quiet, arguments.json))?;
+
+    let run = load(folder.path())?;
+    let report = Report::new(&run)?;
+    let rows: Vec<&Row<'_>> = report.rows().map(|(_, row)| row).collect();
+    if !arguments.json {
+        let device = mantissa_runner::backends()
+            .into_iter()
+            .find(|state| state.backend == backend)
+            .and_then(|state| state.device);
+        let title = format!(
+            "Executed precision on {} ({backend})",
+            device.as_deref().unwrap_or("this device")
+        );
+        printer.data(&draw(&table(title, &rows)));
+    }
+    let as_asked = |row: &&Row<'_>| match row.status {
+        Some(Status::Skipped) => true,
+        _ => row.verdict() == Some(ExecutedVerdict::AsRequested),
+    };
+    Ok(if rows.iter().all(as_asked) {
+        Exit::Done
+    } else {
+        Exit::Unexpected
+    })
+}
+
+fn table(title: String, rows: &[&Row<'_>]) -> Table {
+    let header = ["precision", "matmul", "sums", "asked for", "executed", "how"];
+    let line = |row: &&Row<'_>| {
+        let mut fields: Vec<String> = [Axis::Precision, Axis::Matmul, Axis::Accumulator]
+            .map(|axis| row.axis(axis))
+            .to_vec();
+        fields.push(row.requested());
+        fields.push(match row.status {
+            Some(Status::Ok) => row.executed().unwrap_or_default(),
+            _ => row.status_name().to_owned(),
+        });
+        fields.push(how(row));
+        fields
+    };
+    Table {
+        title,
+        header: header.map(|title| (title.to_owned(), Align::Left)).to_vec(),
+        rows: rows.iter().map(line).collect(),
+    }
+}
+
+/// Rounding and kernels, or why there are none.
+fn how(row: &Row<'_>) -> String {
+    if row.status != Some(Status::Ok) {
+        return row.remark();
+    }
+    let executed = row.records.first().map(|record| &record.executed);
+    let parts = executed.map(|executed| [executed.rounding.as_deref(), executed.kernel.as_deref()]);
+    let parts = parts.iter().flatten().flatten().copied();
+    parts.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,38 @@
+//! The controlled operations on GPUs.
+
+mod candidates;
+mod matmul;
+mod rounding;
+mod routine;
+
+use burn::tensor::{backend::DeviceOps, ops::FloatTensor};
+use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement};
+use cubecl::server::ComputeServer;
+
+use crate::{AllocatorUsage, MatmulMode, backend::PrecisionBackend};
+
+impl<R, F, I, BT> PrecisionBackend for CubeBackend<R, F, I, BT>
+where
+    R: CubeRuntime,
+    R::Server: ComputeServer,
+    R::Device: DeviceOps,
+    F: FloatElement,
+    I: IntElement,
+    BT: BoolElement,
+{
+    fn controlled_matmul(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        matmul::matmul(lhs, rhs, mode)
+    }
+
+    fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {
+        let usage = R::client(device).memory_usage().ok()?;
+        Some(AllocatorUsage {
+            reserved: usage.bytes_reserved,
+            in_use: usage.bytes_in_use,
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! Rounding f32 values to a narrower significand on a GPU, for devices whose matrix units do not do it themselves.
+
+use burn::tensor::{DType, TensorMetadata};
+use burn_cubecl::{CubeRuntime, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
+use cubecl::{calculate_cube_count_elemwise, prelude::*, std::tensor::layout::linear::LinearView};
+use mantissa_core::Format;
+
+use crate::launched::{Launch, note};
+
+/// Rounds f32 values to TF32 or bf16, to nearest even, as the CPU backend does; the values stay in f32 words. Nothing
+/// happens under f32.
+pub(super) fn round_operand<R: CubeRuntime>(tensor: CubeTensor<R>, format: Format) -> CubeTensor<R> {
+    let elements = tensor.shape().num_elements();
+    if elements == 0 || format == Format::F32 {
+        return tensor;
+    }
+    note(Launch {
+        kernel: "round_fraction".into(),
+        arithmetic: format!("f32 rounded to {format}").into(),
+        emulated: true,
+    });
+    let dropped = Format::F32.significand_bits() - format.significand_bits();
+    let client = tensor.client.clone();
+    let output =
+        empty_device_contiguous_dtype(client.clone(), tensor.device.clone(), tensor.shape(), DType::F32);
+    let cube_dim = CubeDim::new(&client, elements);
+    round_fraction::launch::<R>(
+        &client,
+        calculate_cube_count_elemwise(&client, elements, cube_dim),
+        cube_dim,
+        tensor.into_linear_view(),
+        output.clone().into_linear_view(),
+        dropped,
+    );
+    output
+}
+
+/// Drops the lowest bits of the fraction, to nearest even. The carry may run into the exponent, as it should. Infinities
+/// stay; a NaN is made quiet, or its payload might vanish with the dropped bits.
+#[cube(launch)]
+fn round_fraction(
+    input: &LinearView<u32>,
+    output: &mut LinearView<u32, ReadWrite>,
+    #[comptime] dropped: u32,
+) {
+    if !output.is_in_bounds(ABSOLUTE_POS) {
+        terminate!();
+    }
+    let half_less_one = comptime!((1u32 << (dropped - 1)) - 1);
+    let kept = comptime!(!((1u32 << dropped) - 1));
+    let bits = input[ABSOLUTE_POS];
+    let magnitude = bits & 0x7fff_ffffu32;
+    let rounded = (bits + half_less_one + ((bits >> dropped) & 1u32)) & kept;
+    let special = select(magnitude > 0x7f80_0000u32, (bits | 0x0040_0000u32) & kept, bits);
+    output[ABSOLUTE_POS] = select(magnitude >= 0x7f80_0000u32, special, rounded);
+}

@@ -1,0 +1,560 @@
+//! From products of chosen numbers to the arithmetic that made them. Knows nothing of backends: it is given a function
+//! that multiplies.
+
+use mantissa_core::Format;
+
+/// Edge of the probe's square matrices: whole tiles of every kernel.
+pub(super) const EDGE: usize = 128;
+
+/// How a number is rounded that lies between two representable ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// To the nearest; a tie to the one with an even last digit.
+    NearestEven,
+    /// To the nearest; a tie away from zero.
+    NearestAway,
+    /// To the nearest; ties in a way of their own.
+    Nearest,
+    /// The digits beyond are dropped.
+    TowardZero,
+    /// To the larger number.
+    Up,
+    /// To the smaller number.
+    Down,
+    /// Not always in the same way.
+    Mixed,
+}
+
+impl Rounding {
+    /// The words in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NearestEven => "to nearest even",
+            Self::NearestAway => "to nearest, ties away",
+            Self::Nearest => "to nearest",
+            Self::TowardZero => "toward zero",
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Mixed => "in mixed ways",
+        }
+    }
+}
+
+/// What becomes of numbers below the smallest normal one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subnormals {
+    /// Whether subnormal operands are multiplied as what they are, not as zero.
+    pub operands_kept: bool,
+    /// Whether a subnormal result comes out, not zero.
+    pub results_kept: bool,
+}
+
+/// The arithmetic of a matrix product.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// Significand bits of the operands, the implicit one included: the smaller of both sides.
+    pub operand_bits: u32,
+    /// Exponent bits of the operands.
+    pub exponent_bits: u32,
+    /// Significand bits that a sum keeps of a small addend that a later one lays bare again, in the worst order found.
+    pub accumulator_bits: u32,
+    /// Whether a product enters the sum with all its digits. Told apart only where the sum is wide enough to show it.
+    pub exact_products: bool,
+    /// How operands are rounded on their way to the multiplier; none if they are not.
+    pub operand_rounding: Option<Rounding>,
+    /// How sums are rounded; none if no order showed it.
+    pub sum_rounding: Option<Rounding>,
+    /// Subnormal numbers.
+    pub subnormals: Subnormals,
+}
+
+impl Observation {
+    /// The narrower of two in every respect that [`mantissa_core::Requested`] names.
+    pub(super) fn worst(&self, other: &Self) -> Self {
+        Self {
+            operand_bits: self.operand_bits.min(other.operand_bits),
+            exponent_bits: self.exponent_bits.min(other.exponent_bits),
+            accumulator_bits: self.accumulator_bits.min(other.accumulator_bits),
+            exact_products: self.exact_products && other.exact_products,
+            ..self.clone()
+        }
+    }
+
+    /// The format whose significand the accumulator has. Products that are rounded before they are summed have lost what
+    /// a wide accumulator would keep: then it is the operands'.
+    pub fn accumulator(&self) -> String {
+        let bits = if self.exact_products {
+            self.accumulator_bits
+        } else {
+            self.accumulator_bits.min(self.operand_bits)
+        };
+        [Format::F64, Format::F32, Format::F16, Format::Bf16]
+            .iter()
+            .find(|format| bits >= format.significand_bits())
+            .map_or_else(|| format!("{bits} bits"), |format| format.name().to_owned())
+    }
+
+    /// Rounding and subnormals in words.
+    pub fn rounding(&self) -> String {
+        let mut words = Vec::new();
+        if let Some(rounding) = self.operand_rounding {
+            words.push(format!("operands {}", rounding.name()));
+        }
+        if let Some(rounding) = self.sum_rounding {
+            words.push(format!("sums {}", rounding.name()));
+        }
+        if !self.exact_products {
+            words.push("products rounded before the sum".to_owned());
+        }
+        words.push(
+            match (self.subnormals.operands_kept, self.subnormals.results_kept) {
+                (true, true) => "subnormals kept",
+                (false, false) => "subnormals flushed",
+                (false, true) => "subnormal operands flushed",
+                (true, false) => "subnormal results flushed",
+            }
+            .to_owned(),
+        );
+        words.join(", ")
+    }
+}
+
+/// Terms of one inner product: position along the inner dimension, left factor, right factor.
+type Dot = Vec<(usize, f64, f64)>;
+
+/// Multiplies a left matrix, row by row, with a right one given column by column, both [`EDGE`] × [`EDGE`].
+pub(super) type Multiply<'a> = dyn FnMut(Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
+
+/// Infers the arithmetic of `multiply`, whose operands are stored in `format`.
+///
+/// # Errors
+/// Those of `multiply`.
+pub(super) fn observe(format: Format, multiply: &mut Multiply<'_>) -> Result<Observation, String> {
+    let mut dots = |dots: &[Dot]| run(dots, multiply);
+    let operand_bits = operand_bits(&mut dots)?;
+    let accumulator_bits = accumulator_bits(&mut dots)?;
+    let exponent_bits = exponent_bits(&mut dots)?;
+    Ok(Observation {
+        operand_bits,
+        exponent_bits,
+        accumulator_bits,
+        exact_products: exact_products(operand_bits, accumulator_bits, &mut dots)?,
+        operand_rounding: if operand_bits < format.significand_bits() {
+            Some(operand_rounding(operand_bits, &mut dots)?)
+        } else {
+            None
+        },
+        sum_rounding: sum_rounding(accumulator_bits, &mut dots)?,
+        subnormals: subnormals(exponent_bits, &mut dots)?,
+    })
+}
+
+/// Computes inner products on the diagonal of a matrix product: row `i` of the left matrix and column `i` of the right
+/// one hold the terms of the `i`-th. What stands beside the diagonal is ignored.
+fn run(dots: &[Dot], multiply: &mut Multiply<'_>) -> Result<Vec<f64>, String> {
+    let mut results = Vec::with_capacity(dots.len());
+    for some in dots.chunks(EDGE) {
+        let (mut lhs, mut rhs) = (vec![0.0; EDGE * EDGE], vec![0.0; EDGE * EDGE]);
+        for (row, dot) in some.iter().enumerate() {
+            for &(k, a, b) in dot {
+                lhs[row * EDGE + k] = a;
+                rhs[row * EDGE + k] = b;
+            }
+        }
+        let product = multiply(lhs, rhs)?;
+        results.extend((0..some.len()).map(|row| product[row * EDGE + row]));
+    }
+    Ok(results)
+}
+
+type Run<'a> = dyn FnMut(&[Dot]) -> Result<Vec<f64>, String> + 'a;
+
+/// `2ⁿ`, exactly.
+fn power(n: i32) -> f64 {
+    if n >= -1022 {
+        f64::from_bits(((n + 1023) as u64) << 52)
+    } else {
+        f64::from_bits(1 << (n + 1074))
+    }
+}
+
+/// The most digits looked for: those of f64 after the first.
+const DIGITS: i32 = 52;
+
+/// How many leading elements satisfy a condition, plus the implicit bit.
+fn leading(holds: impl Iterator<Item = bool>) -> u32 {
+    1 + holds.take_while(|holds| *holds).count() as u32
+}
+
+/// `(1 + 2⁻ᵖ) · 1` comes out unchanged as long as the multiplier sees `p` digits after the first.
+fn operand_bits(run: &mut Run<'_>) -> Result<u32, String> {
+    let value = |p: i32| 1.0 + power(-p);
+    let left: Vec<Dot> = (1..=DIGITS).map(|p| vec![(0, value(p), 1.0)]).collect();
+    let right: Vec<Dot> = (1..=DIGITS).map(|p| vec![(0, 1.0, value(p))]).collect();
+    let (left, right) = (run(&left)?, run(&right)?);
+    let bits = |results: Vec<f64>| leading((1..=DIGITS).zip(results).map(|(p, got)| got == value(p)));
+    Ok(bits(left).min(bits(right)))
+}
+
+/// `2ᵉ · 2⁻ᵉ` is 1 as long as both are within the exponent range.
+fn exponent_bits(run: &mut Run<'_>) -> Result<u32, String> {
+    const WITHIN: [(u32, i32); 4] = [(11, 1000), (8, 100), (5, 14), (4, 6)];
+    let dots = |e: i32| vec![vec![(0, power(e), power(-e))], vec![(0, power(-e), power(e))]];
+    for (bits, e) in WITHIN {
+        if run(&dots(e))? == [1.0, 1.0] {
+            return Ok(bits);
+        }
+    }
+    Ok(0)
+}
+
+/// Places along the inner dimension for a large number, a small one and the large one's negative: next to each other,
+/// in neighbouring vectors, blocks and tiles, and in the reverse order.
+const PLACES: [[usize; 3]; 12] = [
+    [0, 1, 2],
+    [2, 1, 0],
+    [0, 2, 4],
+    [0, 4, 8],
+    [0, 8, 16],
+    [0, 16, 32],
+    [0, 32, 64],
+    [0, 64, 96],
+    [96, 64, 0],
+    [0, 63, 127],
+    [127, 64, 0],
+    [5, 70, 71],
+];
+
+/// Exponent of the large number: a product of two factors that every format holds, and leaves room below for the small
+/// one and for its trace in the result.
+const LARGE: i32 = 14;
+
+/// A term `factor · 2ⁿ`, its magnitude shared by both factors so that narrow formats hold them.
+fn term(at: usize, factor: f64, n: i32) -> (usize, f64, f64) {
+    let half = n.div_euclid(2);
+    (at, factor * power(half), power(n - half))
+}
+
+/// `L + s − L` gives `s` back as long as the sum keeps the digits of `s` beside `L`; in the worst order.
+fn accumulator_bits(run: &mut Run<'_>) -> Result<u32, String> {
+    let mut fewest = u32::MAX;
+    for [large, small, back] in PLACES {
+        let dots: Vec<Dot> = (1..=DIGITS)
+            .map(|q| {
+                vec![
+                    term(large, 1.0, LARGE),
+                    term(small, 1.0, LARGE - q),
+                    term(back, -1.0, LARGE),
+                ]
+            })
+            .collect();
+        let results = run(&dots)?;
+        let kept = (1..=DIGITS).zip(results).map(|(q, got)| got == power(LARGE - q));
+        fewest = fewest.min(leading(kept));
+    }
+    Ok(fewest)
+}
+
+/// `(1 + u)² − (1 + 2u)` is `u²` if the product keeps the digits that its factors do not have. Where the sum itself is
+/// too narrow for that, nothing can be said and nothing is.
+fn exact_products(operand_bits: u32, accumulator_bits: u32, run: &mut Run<'_>) -> Result<bool, String> {
+    if 2 * operand_bits > accumulator_bits {
+        return Ok(true);
+    }
+    let u = power(1 - operand_bits as i32);
+    let dots = [vec![(0, 1.0 + u, 1.0 + u), (1, -1.0 - 2.0 * u, 1.0)]];
+    Ok(run(&dots)? == [u * u])
+}
+
+/// Rounds `1 + ¾u`, `1 + ½u`, `1 + 1½u` and `−1 − ¾u`, where `u` is the operand's last digit.
+fn operand_rounding(bits: u32, run: &mut Run<'_>) -> Result<Rounding, String> {
+    let u = power(1 - bits as i32);
+    let dots: Vec<Dot> = [1.0 + 0.75 * u, -1.0 - 0.75 * u, 1.0 + 0.5 * u, 1.0 + 1.5 * u]
+        .iter()
+        .map(|x| vec![(0, *x, 1.0)])
+        .collect();
+    let got = run(&dots)?;
+    let (up, down) = (got[0] == 1.0 + u, got[1] == -1.0 - u);
+    Ok(direction(up, down, || {
+        if got[2] == 1.0 && got[3] == 1.0 + 2.0 * u {
+            Rounding::NearestEven
+        } else if got[2] == 1.0 + u && got[3] == 1.0 + 2.0 * u {
+            Rounding::NearestAway
+        } else {
+            Rounding::Nearest
+        }
+    }))
+}
+
+/// The direction, from whether three quarters of a unit were rounded away from zero on either side of it.
+fn direction(positive_away: bool, negative_away: bool, nearest: impl FnOnce() -> Rounding) -> Rounding {
+    match (positive_away, negative_away) {
+        (true, true) => nearest(),
+        (false, false) => Rounding::TowardZero,
+        (true, false) => Rounding::Up,
+        (false, true) => Rounding::Down,
+    }
+}
+
+/// `L + s − L` where `s` is three quarters, or half, of the last digit of `L`: zero or one whole digit comes back. An
+/// order of summation that gives `s` itself back has not rounded and says nothing.
+fn sum_rounding(bits: u32, run: &mut Run<'_>) -> Result<Option<Rounding>, String> {
+    let digit = LARGE + 1 - bits as i32;
+    let mut found: Option<Rounding> = None;
+    for [large, small, back] in PLACES {
+        let dot = |sign: f64, factor: f64, n: i32| {
+            vec![
+                term(large, sign, LARGE),
+                term(small, sign * factor, n),
+                term(back, -sign, LARGE),
+            ]
+        };
+        let got = run(&[
+            dot(1.0, 3.0, digit - 2),
+            dot(-1.0, 3.0, digit - 2),
+            dot(1.0, 1.0, digit - 1),
+        ])?;
+        let whole = power(digit);
+        let rounded = |x: f64| x == 0.0 || x.abs() == whole;
+        if !got.iter().copied().all(rounded) {
+            continue;
+        }
+        let seen = direction(got[0] == whole, got[1] == -whole, || {
+            if got[2] == 0.0 {
+                Rounding::NearestEven
+            } else {
+                Rounding::NearestAway
+            }
+        });
+        match found {
+            None => found = Some(seen),
+            Some(before) if before != seen => return Ok(Some(Rounding::Mixed)),
+            Some(_) => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Half of the smallest normal operand, made large; and two normal operands whose product is half the smallest normal.
+fn subnormals(exponent_bits: u32, run: &mut Run<'_>) -> Result<Subnormals, String> {
+    let Some(smallest) = (exponent_bits > 1).then(|| 2 - (1i32 << (exponent_bits - 1))) else {
+        return Ok(Subnormals {
+            operands_kept: false,
+            results_kept: false,
+        });
+    };
+    let below = smallest - 1;
+    let scale = -below * 3 / 4;
+    let halves = (below.div_euclid(2), below - below.div_euclid(2));
+    let got = run(&[
+        vec![(0, power(below), power(scale))],
+        vec![(0, power(scale), power(below))],
+        vec![(0, power(halves.0), power(halves.1))],
+    ])?;
+    Ok(Subnormals {
+        operands_kept: got[..2] == [power(below + scale); 2],
+        results_kept: got[2] == power(below),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A multiplier on paper: operands rounded to a format, products summed one after the other in another.
+    struct Paper {
+        operand: fn(f64) -> f64,
+        add: fn(f64, f64) -> f64,
+        product: fn(f64) -> f64,
+        output: fn(f64) -> f64,
+    }
+
+    impl Paper {
+        fn observe(&self, stored: Format) -> Observation {
+            let mut multiply = |lhs: Vec<f64>, rhs: Vec<f64>| {
+                let store = |values: Vec<f64>| -> Vec<f64> {
+                    values
+                        .iter()
+                        .map(|x| (self.operand)(stored.round(*x).value))
+                        .collect()
+                };
+                let (lhs, rhs) = (store(lhs), store(rhs));
+                let mut out = vec![f64::NAN; EDGE * EDGE];
+                for row in 0..EDGE {
+                    let mut sum = 0.0;
+                    for k in 0..EDGE {
+                        let product = (self.product)(lhs[row * EDGE + k] * rhs[row * EDGE + k]);
+                        sum = (self.add)(sum, product);
+                    }
+                    out[row * EDGE + row] = (self.output)(sum);
+                }
+                Ok(out)
+            };
+            observe(stored, &mut multiply).unwrap()
+        }
+    }
+
+    fn f32_sum(a: f64, b: f64) -> f64 {
+        f64::from(a as f32 + b as f32)
+    }
+
+    fn as_f32(x: f64) -> f64 {
+        f64::from(x as f32)
+    }
+
+    /// f32 with every operation rounded once.
+    const HONEST: Paper = Paper {
+        operand: |x| x,
+        add: f32_sum,
+        product: as_f32,
+        output: |x| x,
+    };
+
+    /// Keeps the top bits of an f32, dropping the rest.
+    fn chop(x: f64, dropped: u32) -> f64 {
+        f64::from(f32::from_bits((x as f32).to_bits() >> dropped << dropped))
+    }
+
+    #[test]
+    fn honest_f32_is_recognised() {
+        let seen = HONEST.observe(Format::F32);
+        assert_eq!((seen.operand_bits, seen.exponent_bits), (24, 8));
+        assert_eq!(seen.accumulator(), "f32");
+        assert_eq!(seen.rounding(), "sums to nearest even, subnormals kept");
+    }
+
+    #[test]
+    fn honest_f64_is_recognised() {
+        let seen = Paper {
+            add: |a, b| a + b,
+            product: |x| x,
+            ..HONEST
+        }
+        .observe(Format::F64);
+        assert_eq!((seen.operand_bits, seen.exponent_bits), (53, 11));
+        assert_eq!(seen.accumulator(), "f64");
+    }
+
+    #[test]
+    fn f16_operands_with_f32_sums_are_recognised() {
+        let seen = Paper {
+            product: |x| x,
+            output: |x| Format::F16.round(x).value,
+            ..HONEST
+        }
+        .observe(Format::F16);
+        assert_eq!((seen.operand_bits, seen.exponent_bits), (11, 5));
+        assert_eq!((seen.accumulator().as_str(), seen.exact_products), ("f32", true));
+        assert_eq!(
+            seen.subnormals,
+            Subnormals {
+                operands_kept: true,
+                results_kept: true
+            }
+        );
+    }
+
+    #[test]
+    fn a_planted_tf32_multiplier_is_told_from_f32() {
+        let seen = Paper {
+            operand: |x| Format::Tf32.round(x).value,
+            ..HONEST
+        }
+        .observe(Format::F32);
+        assert_eq!((seen.operand_bits, seen.exponent_bits), (11, 8));
+        assert_eq!(seen.operand_rounding, Some(Rounding::NearestEven));
+        assert_eq!(seen.accumulator(), "f32");
+    }
+
+    #[test]
+    fn planted_f16_sums_are_told_from_f32_ones() {
+        let seen = Paper {
+            add: |a, b| Format::F16.round(a + b).value,
+            product: |x| x,
+            ..HONEST
+        }
+        .observe(Format::F16);
+        assert_eq!((seen.operand_bits, seen.accumulator().as_str()), (11, "f16"));
+        assert_eq!(seen.sum_rounding, Some(Rounding::NearestEven));
+    }
+
+    #[test]
+    fn products_that_are_rounded_before_the_sum_count_as_a_narrow_accumulator() {
+        let seen = Paper {
+            product: |x| Format::Bf16.round(x).value,
+            ..HONEST
+        }
+        .observe(Format::Bf16);
+        assert_eq!((seen.operand_bits, seen.accumulator_bits), (8, 24));
+        assert!(!seen.exact_products);
+        assert_eq!(seen.accumulator(), "bf16");
+    }
+
+    #[test]
+    fn rounding_is_told_from_its_neighbours() {
+        let dropped = |x: f64| chop(x, 13);
+        let away = |x: f64| {
+            let bits = (x as f32).to_bits();
+            f64::from(f32::from_bits(bits.wrapping_add(1 << 12) >> 13 << 13))
+        };
+        let operands =
+            |operand: fn(f64) -> f64| Paper { operand, ..HONEST }.observe(Format::F32).operand_rounding;
+        assert_eq!(operands(dropped), Some(Rounding::TowardZero));
+        assert_eq!(operands(away), Some(Rounding::NearestAway));
+        assert_eq!(operands(|x| x), None);
+
+        let truncating = Paper {
+            add: |a, b| {
+                let sum = a + b;
+                let near = sum as f32;
+                let too_far = f64::from(near).abs() > sum.abs();
+                f64::from(if too_far {
+                    f32::from_bits(near.to_bits() - 1)
+                } else {
+                    near
+                })
+            },
+            ..HONEST
+        };
+        let seen = truncating.observe(Format::F32);
+        assert_eq!(
+            (seen.accumulator().as_str(), seen.sum_rounding),
+            ("f32", Some(Rounding::TowardZero))
+        );
+    }
+
+    #[test]
+    fn flushed_subnormals_are_seen_on_either_side() {
+        let flush = |x: f64| {
+            if x.abs() < f64::from(f32::MIN_POSITIVE) {
+                0.0
+            } else {
+                x
+            }
+        };
+        let kept = |operand: fn(f64) -> f64, output: fn(f64) -> f64| {
+            Paper {
+                operand,
+                output,
+                ..HONEST
+            }
+            .observe(Format::F32)
+            .rounding()
+        };
+        assert!(kept(flush, |x| x).contains("subnormal operands flushed"));
+        assert!(kept(|x| x, flush).contains("subnormal results flushed"));
+        assert!(kept(flush, flush).contains("subnormals flushed"));
+    }
+
+    #[test]
+    fn forward_and_backward_are_judged_by_the_narrower() {
+        let honest = HONEST.observe(Format::F32);
+        let narrow = Paper {
+            operand: |x| chop(x, 13),
+            ..HONEST
+        }
+        .observe(Format::F32);
+        assert_eq!(honest.worst(&narrow).operand_bits, 11);
+        assert_eq!(narrow.worst(&honest).operand_bits, 11);
+    }
+}

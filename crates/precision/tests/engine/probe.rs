@@ -1,0 +1,125 @@
+//! The probe on real backends: it confirms what is right, and convicts what is not.
+
+use mantissa_core::{Accumulator, Executed, ExecutedVerdict, MatmulPrecision, Precision};
+use mantissa_precision::{Compute, PrecisionBackend, device::Flex, probe};
+
+/// Every precision that the design defines, with every matmul precision and accumulator it allows.
+fn defined() -> Vec<Compute> {
+    let mut all = vec![];
+    for &precision in Precision::ALL {
+        for &matmul in MatmulPrecision::ALL
+            .iter()
+            .filter(|matmul| precision.allows(**matmul))
+        {
+            all.push(Compute::new(precision, matmul, Accumulator::F32));
+        }
+    }
+    all
+}
+
+fn executed<B: PrecisionBackend>(compute: Compute, asked: Compute) -> Executed {
+    probe::<B>(compute, &asked.requested(), &Default::default())
+        .unwrap()
+        .confirm()
+}
+
+fn confirms<B: PrecisionBackend>(compute: Compute) -> Executed {
+    let seen = executed::<B>(compute, compute);
+    assert_eq!(
+        seen.verdict,
+        ExecutedVerdict::AsRequested,
+        "{compute:?}: {seen:?}"
+    );
+    seen
+}
+
+/// TF32 where f32 was asked for, bf16 where TF32 was, f32 where bf16 was.
+fn convicts<B: PrecisionBackend>() {
+    use MatmulPrecision::{High, Highest, Medium};
+    for (done, asked) in [(High, Highest), (Medium, High), (Highest, Medium)] {
+        let single = |matmul| Compute::new(Precision::True32, matmul, Accumulator::F32);
+        let seen = executed::<B>(single(done), single(asked));
+        assert_eq!(
+            seen.verdict,
+            ExecutedVerdict::Differs,
+            "{done} under {asked}: {seen:?}"
+        );
+    }
+}
+
+// One test: what was launched is noted for the whole process.
+#[test]
+fn the_cpu_executes_what_is_asked_for_and_says_how() {
+    for compute in defined() {
+        confirms::<Flex>(compute);
+    }
+    let kind =
+        |precision, matmul, accumulator| confirms::<Flex>(Compute::new(precision, matmul, accumulator));
+    let full = kind(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
+    assert_eq!(
+        (full.operand_bits, full.exponent_bits, full.emulated),
+        (Some(24), Some(8), false)
+    );
+    assert_eq!(full.kernel.as_deref(), Some("gemm (f32 × f32 → f32)"));
+    let tf32 = kind(Precision::True32, MatmulPrecision::High, Accumulator::F32);
+    assert_eq!((tf32.operand_bits, tf32.emulated), (Some(11), true));
+    assert!(tf32.rounding.unwrap().starts_with("operands to nearest even"));
+
+    for precision in [
+        Precision::Mixed16,
+        Precision::MixedBf16,
+        Precision::True16,
+        Precision::TrueBf16,
+    ] {
+        let narrow = kind(precision, MatmulPrecision::Highest, Accumulator::F16);
+        assert_eq!(
+            (narrow.accumulator.as_deref(), narrow.emulated),
+            (Some("f16"), true),
+            "{precision}"
+        );
+        let wide = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32);
+        let narrow = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F16);
+        assert_eq!(
+            executed::<Flex>(narrow, wide).verdict,
+            ExecutedVerdict::Differs,
+            "{precision}"
+        );
+    }
+    convicts::<Flex>();
+
+    // A kernel that was not observed takes the verdict back.
+    let full = Compute::new(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
+    let probed = probe::<Flex>(full, &full.requested(), &Default::default()).unwrap();
+    let one = burn::tensor::Tensor::<Flex, 2>::ones([4, 4], &Default::default());
+    Compute::new(Precision::True32, MatmulPrecision::High, Accumulator::F32).matmul(one.clone(), one);
+    let seen = probed.confirm();
+    assert_eq!(seen.verdict, ExecutedVerdict::Unverified);
+    assert!(seen.kernel.unwrap().contains("tf32"));
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn the_software_rasteriser_executes_what_is_asked_for() {
+    use mantissa_core::Format;
+    use mantissa_precision::device::{VulkanFused, VulkanPlain, supports};
+
+    if !crate::vulkan_is_there() {
+        return;
+    }
+    let device = Default::default();
+    for compute in defined() {
+        let (stored, computed) = (compute.precision().parameters(), compute.precision().compute());
+        if [stored, computed]
+            .iter()
+            .all(|format: &Format| supports::<VulkanPlain>(*format, &device))
+        {
+            confirms::<VulkanPlain>(compute);
+            // burn fuses no f64 kernels.
+            if stored != Format::F64 {
+                confirms::<VulkanFused>(compute);
+            }
+        }
+    }
+    convicts::<VulkanPlain>();
+    convicts::<VulkanFused>();
+}

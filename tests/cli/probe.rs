@@ -1,0 +1,55 @@
+//! `mantissa probe`.
+
+use serde_json::Value;
+
+use crate::support::{Place, stdout};
+
+#[test]
+fn the_cpu_executes_every_setting_as_asked() {
+    let output = Place::new().run(&["probe", "--backend", "flex"]);
+    let table = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{table}");
+    assert_eq!(table.matches("as requested").count(), 12, "{table}");
+    assert!(table.contains("tf32 → f32"), "{table}");
+}
+
+#[test]
+fn records_of_a_probe_hold_what_was_observed() {
+    let output = Place::new().run(&[
+        "probe",
+        "--backend",
+        "flex",
+        "--json",
+        "-a",
+        "precision=bf16-true",
+    ]);
+    let text = stdout(&output);
+    let records: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(!records.is_empty());
+    for record in &records {
+        assert_eq!(record["status"], "ok", "{record}");
+        assert_eq!(record["executed"]["operand_bits"], 8);
+        assert_eq!(
+            record["executed"]["accumulator"],
+            record["cell"]["setting"]["accumulator"]
+        );
+        assert_eq!(record["executed"]["verdict"], "as-requested");
+        let command = record["command"].as_str().unwrap();
+        assert!(command.starts_with("mantissa probe --backend flex"), "{command}");
+    }
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_one_line_and_exit_4() {
+    let place = Place::new();
+    let output = place
+        .command(&["probe", "--backend", "cuda"])
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(crate::support::stderr(&output).lines().count(), 1);
+}

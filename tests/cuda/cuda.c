@@ -1,0 +1,173 @@
+/* A CUDA driver that has no GPU, for tests: it allocates host memory, "launches" nothing, and fails on request.
+ *
+ * With it cubecl's CUDA runtime starts, generates every kernel and meets every kind of failure, on any machine.
+ * It answers as a Hopper card would. What kernels should have computed is never in the buffers: no test may look.
+ *
+ *   STANDIN_INIT    what cuInit returns           STANDIN_MODULE  what loading a compiled kernel returns
+ *   STANDIN_LAUNCH  what a launch returns         STANDIN_MIB     memory of the card (default 4096)
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int result;
+typedef unsigned long long device_pointer;
+
+enum { OUT_OF_MEMORY = 2 };
+
+static long long setting(const char *name, long long otherwise) {
+    const char *text = getenv(name);
+    return text ? atoll(text) : otherwise;
+}
+
+/* ---- the driver and its one device ---- */
+
+result cuInit(unsigned flags) { return (result)setting("STANDIN_INIT", 0); }
+result cuDriverGetVersion(int *version) { *version = 13000; return 0; }
+result cuDeviceGetCount(int *count) { *count = 1; return 0; }
+result cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
+result cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = (size_t)setting("STANDIN_MIB", 4096) << 20; return 0; }
+
+result cuDeviceGetName(char *name, int length, int device) {
+    snprintf(name, length, "stand-in without a GPU");
+    return 0;
+}
+
+result cuDeviceGetUuid_v2(char *uuid, int device) { memset(uuid, 0, 16); return 0; }
+
+result cuDeviceGetAttribute(int *value, int attribute, int device) {
+    switch (attribute) {
+    case 1: case 2: case 3: *value = 1024; break;       /* threads of a block, and along x and y */
+    case 4: *value = 64; break;                          /* along z */
+    case 5: *value = 2147483647; break;                  /* blocks along x */
+    case 6: case 7: *value = 65535; break;               /* along y and z */
+    case 10: *value = 32; break;                         /* threads of a warp */
+    case 16: *value = 132; break;                        /* multiprocessors */
+    case 75: *value = 9; break;                          /* compute capability 9.0 */
+    case 76: *value = 0; break;
+    case 97: *value = 227 * 1024; break;                 /* shared memory of a block that opts in */
+    default: *value = 0;
+    }
+    return 0;
+}
+
+result cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)16; return 0; }
+result cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
+result cuCtxSetCurrent(void *context) { return 0; }
+result cuCtxGetCurrent(void **context) { *context = (void *)16; return 0; }
+result cuCtxSynchronize(void) { return 0; }
+result cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)32; return 0; }
+result cuStreamSynchronize(void *stream) { return 0; }
+result cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
+result cuEventCreate(void **event, unsigned flags) { *event = (void *)48; return 0; }
+result cuEventRecord(void *event, void *stream) { return 0; }
+result cuEventSynchronize(void *event) { return 0; }
+result cuEventDestroy_v2(void *event) { return 0; }
+
+/* ---- memory ---- */
+
+enum { MOST = 1 << 16 };
+static struct { void *start, *raw; size_t bytes; } blocks[MOST];
+static size_t taken;
+
+static result allocate(device_pointer *pointer, size_t bytes) {
+    size_t all;
+    cuDeviceTotalMem_v2(&all, 0);
+    if (taken + bytes > all) return OUT_OF_MEMORY;
+    for (int slot = 0; slot < MOST; slot++) {
+        if (blocks[slot].start) continue;
+        /* calloc takes pages only as they are touched. */
+        void *raw = calloc(1, bytes + 512);
+        if (!raw) return OUT_OF_MEMORY;
+        blocks[slot].raw = raw;
+        blocks[slot].start = (void *)(((uintptr_t)raw + 511) & ~(uintptr_t)511);
+        blocks[slot].bytes = bytes;
+        taken += bytes;
+        *pointer = (device_pointer)(uintptr_t)blocks[slot].start;
+        return 0;
+    }
+    return OUT_OF_MEMORY;
+}
+
+static result release(device_pointer pointer) {
+    for (int slot = 0; slot < MOST; slot++) {
+        if ((device_pointer)(uintptr_t)blocks[slot].start != pointer || !pointer) continue;
+        taken -= blocks[slot].bytes;
+        free(blocks[slot].raw);
+        blocks[slot].start = NULL;
+    }
+    return 0;
+}
+
+result cuMemAlloc_v2(device_pointer *pointer, size_t bytes) { return allocate(pointer, bytes); }
+result cuMemAllocAsync(device_pointer *pointer, size_t bytes, void *stream) { return allocate(pointer, bytes); }
+result cuMemFree_v2(device_pointer pointer) { return release(pointer); }
+result cuMemFreeAsync(device_pointer pointer, void *stream) { return release(pointer); }
+
+result cuMemAllocHost_v2(void **pointer, size_t bytes) {
+    *pointer = aligned_alloc(512, (bytes + 511) & ~(size_t)511);
+    return *pointer ? 0 : OUT_OF_MEMORY;
+}
+
+result cuMemFreeHost(void *pointer) { free(pointer); return 0; }
+
+result cuMemcpyHtoDAsync_v2(device_pointer to, const void *from, size_t bytes, void *stream) {
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return 0;
+}
+
+result cuMemcpyDtoHAsync_v2(void *to, device_pointer from, size_t bytes, void *stream) {
+    memcpy(to, (void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+struct copy {
+    size_t from_x, from_y; int from_kind; const void *from_host; device_pointer from_device; void *from_array;
+    size_t from_pitch;
+    size_t to_x, to_y; int to_kind; void *to_host; device_pointer to_device; void *to_array; size_t to_pitch;
+    size_t width, height;
+};
+
+result cuMemcpy2DAsync_v2(const struct copy *copy, void *stream) {
+    enum { HOST = 1 };
+    const char *from = copy->from_kind == HOST ? copy->from_host : (const char *)(uintptr_t)copy->from_device;
+    char *to = copy->to_kind == HOST ? copy->to_host : (char *)(uintptr_t)copy->to_device;
+    for (size_t row = 0; row < copy->height; row++)
+        memcpy(to + row * copy->to_pitch, from + row * copy->from_pitch, copy->width);
+    return 0;
+}
+
+/* ---- kernels ---- */
+
+result cuModuleLoadData(void **module, const void *image) {
+    *module = (void *)64;
+    return (result)setting("STANDIN_MODULE", 0);
+}
+
+result cuModuleGetFunction(void **function, void *module, const char *name) { *function = (void *)80; return 0; }
+result cuFuncSetAttribute(void *function, int attribute, int value) { return 0; }
+
+result cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address, const void *dims, const void *strides,
+                              const void *box, const void *steps, int interleave, int swizzle, int promotion, int fill) {
+    return 0;
+}
+
+result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                      unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **arguments, void **extra) {
+    return (result)setting("STANDIN_LAUNCH", 0);
+}
+
+result cuLaunchKernelEx(const void *configuration, void *function, void **arguments, void **extra) {
+    return (result)setting("STANDIN_LAUNCH", 0);
+}
+
+result cuGetErrorName(int error, const char **name) {
+    *name = error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_STAND_IN";
+    return 0;
+}
+
+result cuGetErrorString(int error, const char **text) {
+    *text = error == OUT_OF_MEMORY ? "out of memory" : "the stand-in was told to fail";
+    return 0;
+}
