@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     Banner, Figure, Group, Report, ReportError, Row,
     banner::this_machine,
+    figures::font_faces,
     table::{Align, Column, Field, columns, published_baseline},
     units,
     view::Suite,
@@ -72,7 +73,7 @@ struct SuitePage<'a> {
 
 #[derive(Serialize)]
 struct Page<'a> {
-    css: &'static str,
+    css: String,
     js: &'static str,
     name: &'a str,
     machine: String,
@@ -95,7 +96,7 @@ struct Page<'a> {
 pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String, ReportError> {
     let run = report.run;
     let page = Page {
-        css: include_str!("../assets/page.css"),
+        css: font_faces() + include_str!("../assets/page.css"),
         js: include_str!("../assets/page.js"),
         name: &run.name,
         machine: this_machine(run),

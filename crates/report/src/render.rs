@@ -5,7 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Report, ReportError, Run, csv, figures, html, markdown};
+use crate::{
+    Report, ReportError, Run, csv,
+    figures::{figures, font_faces},
+    html, markdown,
+};
 
 /// What [`render`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +37,7 @@ pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
             format!("figures/{}.png", figure.id),
             figure.canvas.png().map_err(failed)?,
         ));
-        outputs.push((format!("figures/{}.svg", figure.id), svg.clone().into_bytes()));
+        outputs.push((format!("figures/{}.svg", figure.id), with_font(&svg).into_bytes()));
         pictures.push((figure, svg));
     }
     outputs.push(("results.csv".to_owned(), csv(&report)?));
@@ -58,4 +62,16 @@ pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
         html: folder.join("report.html"),
         files,
     })
+}
+
+/// An SVG that stands alone, with the font of its text.
+fn with_font(svg: &str) -> String {
+    let style = format!(
+        "<style>\n{}text {{ font-family: Figures, sans-serif; }}\n</style>\n",
+        font_faces()
+    );
+    match svg.split_once('\n') {
+        Some((head, body)) => format!("{head}\n{style}{body}"),
+        None => svg.to_owned(),
+    }
 }

@@ -69,7 +69,14 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .fold(30.0, f64::max)
         .min(210.0);
     let left = MARGIN + PRECISION_WIDTH + label_width + 12.0;
-    let axis = Axis::linear((0.0, longest * scale.factor), (left, ACCURACY_RIGHT - 132.0));
+    // Room for a status beside the longest bar.
+    let status = if rows.iter().all(|row| row.is_ok()) {
+        0.0
+    } else {
+        72.0
+    };
+    let right = ACCURACY_RIGHT - 132.0 - status;
+    let axis = Axis::linear((0.0, longest * scale.factor), (left, right));
     draw_axis(
         &mut canvas,
         axis,

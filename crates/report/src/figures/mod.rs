@@ -12,6 +12,7 @@ mod pixels;
 mod type_setting;
 
 pub use canvas::Canvas;
+pub(crate) use type_setting::font_faces;
 
 use crate::Report;
 

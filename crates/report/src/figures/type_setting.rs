@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use ab_glyph::{Font, FontRef, PxScale, ScaleFont, point};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 /// Weights of the embedded font.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,13 +17,24 @@ pub enum Weight {
     SemiBold,
 }
 
-static REGULAR: LazyLock<FontRef<'static>> =
-    LazyLock::new(|| embedded(include_bytes!("../../assets/fonts/Inter-Regular.otf")));
-static SEMI_BOLD: LazyLock<FontRef<'static>> =
-    LazyLock::new(|| embedded(include_bytes!("../../assets/fonts/Inter-SemiBold.otf")));
+const REGULAR_FILE: &[u8] = include_bytes!("../../assets/fonts/Inter-Regular.otf");
+const SEMI_BOLD_FILE: &[u8] = include_bytes!("../../assets/fonts/Inter-SemiBold.otf");
+static REGULAR: LazyLock<FontRef<'static>> = LazyLock::new(|| embedded(REGULAR_FILE));
+static SEMI_BOLD: LazyLock<FontRef<'static>> = LazyLock::new(|| embedded(SEMI_BOLD_FILE));
 
 fn embedded(bytes: &'static [u8]) -> FontRef<'static> {
     FontRef::try_from_slice(bytes).expect("the embedded font is an OpenType font, which a test checks")
+}
+
+/// Style rules that give SVG text the font it was measured in; another one may be wider and run over its neighbours.
+pub fn font_faces() -> String {
+    let face = |weights: &str, file: &[u8]| {
+        let data = BASE64_STANDARD.encode(file);
+        format!(
+            "@font-face {{ font-family: Figures; font-weight: {weights}; src: url(data:font/otf;base64,{data}); }}\n"
+        )
+    };
+    face("100 500", REGULAR_FILE) + &face("600 900", SEMI_BOLD_FILE)
 }
 
 fn font(weight: Weight) -> &'static FontRef<'static> {
