@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Reference results for rounding f32 to narrower formats and back, as u32 bit patterns of f32.
 
-Writes crates/precision/tests/golden/rounding.json. The bf16 and f16 columns are PyTorch's (`x.to(dtype).to(float32)`).
+Writes crates/precision/tests/engine/numbers/rounding.json. The bf16 and f16 columns are PyTorch's (`x.to(dtype).to(float32)`).
 The tf32 column, which PyTorch's CPU side lacks, is computed with exact fractions: to nearest, ties to even, on 10 stored
 fraction bits, with f32's exponents and gradual underflow. The same exact rounding is asserted to agree with PyTorch for
 bf16 and f16, so each column rests on two sources. (Tensor cores differ: `cvt.rna.tf32.f32` rounds ties away from zero.)
+
+Beside the tricky patterns, fingerprints of many: a million f32 values, spread over all bit patterns, rounded to each half,
+and all 2^16 patterns of each half widened to f32. TF32 has none: its column rests on exact fractions.
 
 A NaN's sign and payload are not part of the contract: compare NaN results as NaN, not by bits.
 """
@@ -15,7 +18,7 @@ import struct
 from fractions import Fraction
 from pathlib import Path
 
-OUT = Path(__file__).resolve().parents[2] / "crates/precision/tests/golden"
+OUT = Path(__file__).resolve().parents[2] / "crates/precision/tests/engine/numbers"
 
 # Stored fraction bits, exponent of the smallest normal number, exponent of the largest.
 FORMATS = {"bf16": (7, -126, 127), "f16": (10, -14, 15), "tf32": (10, -126, 127)}
@@ -124,6 +127,29 @@ def round_exactly(value, fraction_bits, min_exponent, max_exponent):
     return math.copysign(float(rounded), value)
 
 
+MANY = 1_000_000
+
+
+def fingerprint(words, size):
+    """FNV-1a over the little-endian bytes of words of `size` bytes."""
+    digest = 0xCBF29CE484222325
+    for byte in b"".join(word.to_bytes(size, "little") for word in words):
+        digest = (digest ^ byte) * 0x100000001B3 % 2**64
+    return f"{digest:016x}"
+
+
+def fingerprints(torch, dtype):
+    """Of `MANY` f32 values as halves, and of all halves as f32; every NaN is written as the same one."""
+    bits = torch.arange(MANY, dtype=torch.int64) * 2654435761 % 2**32
+    values = bits.to(torch.uint32).view(torch.float32)
+    narrow = values.to(dtype).view(torch.uint16).to(torch.int64)
+    narrow[values.isnan()] = 0xFFFF
+    halves = torch.arange(2**16, dtype=torch.int64).to(torch.uint16).view(dtype)
+    wide = halves.to(torch.float32).view(torch.uint32).to(torch.int64)
+    wide[halves.isnan()] = 0xFFFFFFFF
+    return {"narrowed": fingerprint(narrow.tolist(), 2), "widened": fingerprint(wide.tolist(), 4)}
+
+
 def main():
     import torch
 
@@ -157,10 +183,11 @@ def main():
 
     OUT.mkdir(parents=True, exist_ok=True)
     version = torch.__version__.split("+")[0]
+    many = {"bf16": fingerprints(torch, torch.bfloat16), "f16": fingerprints(torch, torch.float16)}
     lines = ",\n".join("    " + json.dumps(row) for row in rows)
     (OUT / "rounding.json").write_text(
         '{\n  "generated": "by peers/golden/formats.py; do not edit",\n'
-        f'  "versions": {{"torch": "{version}"}},\n  "rounding": [\n{lines}\n  ]\n}}\n'
+        f'  "versions": {{"torch": "{version}"}},\n  "fingerprints": {json.dumps(many)},\n  "rounding": [\n{lines}\n  ]\n}}\n'
     )
     print(f"{len(rows)} patterns")
 

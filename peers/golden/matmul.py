@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reference products for the matmul precisions: a seeded f32 pair, 24x40 times 40x8, multiplied in float64.
 
-Writes crates/precision/tests/golden/matmul.json:
+Writes crates/precision/tests/engine/numbers/matmul.json:
 
   left, right   the f32 operands, row by row, as the repr of their exact value (parsing as f32 or f64 loses nothing)
   exact         the product of the operands as they are ("highest")
@@ -21,7 +21,7 @@ import torch
 
 from formats import FORMATS, round_exactly
 
-OUT = Path(__file__).resolve().parents[2] / "crates/precision/tests/golden"
+OUT = Path(__file__).resolve().parents[2] / "crates/precision/tests/engine/numbers"
 SEED = 7
 ROWS, INNER, COLUMNS = 24, 40, 8
 

@@ -114,3 +114,74 @@ fn highest_is_true_f32_on_the_software_rasteriser() {
     assert!(distance::<VulkanPlain>(highest, DType::F32, "exact") < 5e-7);
     assert!(distance::<VulkanFused>(highest, DType::F32, "exact") < 5e-7);
 }
+
+/// FNV-1a, as `peers/golden/formats.py` has it.
+fn fingerprint(bytes: impl Iterator<Item = u8>) -> String {
+    let digest = bytes.fold(0xcbf2_9ce4_8422_2325u64, |digest, byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{digest:016x}")
+}
+
+#[test]
+fn a_million_values_are_narrowed_and_every_half_is_widened_as_pytorch_does() {
+    use half::{bf16, f16};
+
+    let golden = read(include_str!("numbers/rounding.json"));
+    let device = Default::default();
+    let values: Vec<f32> = (0..1_000_000u32)
+        .map(|i| f32::from_bits(i.wrapping_mul(2_654_435_761)))
+        .collect();
+    let count = values.len();
+    let rounded = |dtype: DType| {
+        let tensor =
+            Tensor::<Flex, 1>::from_data(TensorData::new(values.clone(), [count]), (&device, DType::F32));
+        let half = Flex::round_to(tensor.into_primitive().tensor(), dtype.into());
+        Tensor::<Flex, 1>::from_primitive(burn::tensor::TensorPrimitive::Float(half)).into_data()
+    };
+    let narrowed = |bits: Vec<u16>| {
+        let canonical = |(bits, value): (u16, &f32)| if value.is_nan() { 0xffff } else { bits };
+        fingerprint(
+            bits.into_iter()
+                .zip(&values)
+                .map(canonical)
+                .flat_map(u16::to_le_bytes),
+        )
+    };
+    let bf16s = rounded(DType::BF16).into_vec::<bf16>().unwrap();
+    assert_eq!(
+        golden["fingerprints"]["bf16"]["narrowed"],
+        narrowed(bf16s.iter().map(|x| x.to_bits()).collect())
+    );
+    let f16s = rounded(DType::F16).into_vec::<f16>().unwrap();
+    assert_eq!(
+        golden["fingerprints"]["f16"]["narrowed"],
+        narrowed(f16s.iter().map(|x| x.to_bits()).collect())
+    );
+
+    let widened = |data: TensorData| {
+        let dtype = data.dtype;
+        let tensor = Tensor::<Flex, 1>::from_data(data, (&device, dtype));
+        let wide = Flex::round_to(tensor.into_primitive().tensor(), DType::F32.into());
+        let wide = Tensor::<Flex, 1>::from_primitive(burn::tensor::TensorPrimitive::Float(wide)).into_data();
+        let canonical = |x: f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
+        fingerprint(
+            wide.into_vec::<f32>()
+                .unwrap()
+                .into_iter()
+                .map(canonical)
+                .flat_map(u32::to_le_bytes),
+        )
+    };
+    let all = || 0..=u16::MAX;
+    let bf16s: Vec<bf16> = all().map(bf16::from_bits).collect();
+    assert_eq!(
+        golden["fingerprints"]["bf16"]["widened"],
+        widened(TensorData::new(bf16s, [1 << 16]))
+    );
+    let f16s: Vec<f16> = all().map(f16::from_bits).collect();
+    assert_eq!(
+        golden["fingerprints"]["f16"]["widened"],
+        widened(TensorData::new(f16s, [1 << 16]))
+    );
+}
