@@ -14,6 +14,10 @@ bench SUITE *FLAGS:
 test *FLAGS:
     cargo test --workspace --features mantissa/vulkan {{FLAGS}}
 
+# What a machine with an NVIDIA GPU must show, in under eight minutes; takes the release binary as it is.
+gpu-accept *FOLDER:
+    .ci/gpu-accept {{FOLDER}}
+
 # Formatting and lints, as CI asks for them.
 check:
     cargo fmt --all --check

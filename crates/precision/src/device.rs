@@ -166,15 +166,15 @@ mod cuda {
             )
         };
         if !driver {
-            return Err("the NVIDIA driver library (libcuda) is not there".into());
+            return Err("the NVIDIA driver library (libcuda) is not there: install the driver".into());
         }
         match cudarc::driver::CudaContext::device_count() {
-            Ok(0) => return Err("the NVIDIA driver reports no device".into()),
+            Ok(0) => return Err("the NVIDIA driver reports no device: see `nvidia-smi`, and whether `CUDA_VISIBLE_DEVICES` hides it".into()),
             Ok(_) => {}
             Err(error) => return Err(format!("the NVIDIA driver does not start: {error}")),
         }
         if !compiler {
-            return Err("the CUDA run-time compiler (libnvrtc) is not on the library path".into());
+            return Err("the CUDA run-time compiler (libnvrtc) is not on the library path: add the toolkit's `lib64` folder to `LD_LIBRARY_PATH`".into());
         }
         if !headers()
             .iter()
