@@ -78,6 +78,10 @@ named! {
         Normal = "normal",
         /// Uniform on [0, 1).
         Uniform = "uniform",
+        /// Exponential of a standard normal: positive, and far apart in size.
+        Lognormal = "lognormal",
+        /// Standard normal, but that neighbouring terms of an inner product cancel up to a sixty-fourth.
+        Cancellation = "cancellation",
     }
 }
 

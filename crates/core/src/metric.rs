@@ -102,6 +102,14 @@ metrics! {
     FlopsPerSecond = "flops_per_second", FlopsPerSecond, Higher;
     /// Relative Frobenius error against float64 on the same quantised inputs.
     RelativeError = "relative_error", Ratio, Lower;
+    /// The part of it that rounding the operands makes: an exact product of what the multiplier sees.
+    QuantisationError = "quantisation_error", Ratio, Lower;
+    /// The part that the sum makes.
+    AccumulationError = "accumulation_error", Ratio, Lower;
+    /// The part that rounding an exact result into the output's format makes.
+    RoundingError = "rounding_error", Ratio, Lower;
+    /// What magnitudes are too large, over the magnitudes; negative if they are too small. Better is nearer to 0.
+    MagnitudeBias = "magnitude_bias", Ratio, Lower;
     /// Largest distance to the float64 result, in units in the last place of the output format.
     MaxUlp = "max_ulp", Ulp, Lower;
     /// Optimizer steps skipped because a scaled gradient overflowed.

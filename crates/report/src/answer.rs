@@ -250,7 +250,47 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
             label(worst)
         ));
     }
+    sentences.extend(growth(group));
     sentences
+}
+
+/// How the error grows with the inner dimension: the slope of a straight line through the logarithms of both.
+fn growth(group: &Group<'_>) -> Option<String> {
+    let mut lines: Vec<(String, Vec<(f64, f64)>)> = vec![];
+    for row in group.ok() {
+        let Some(error) = row
+            .metric(MetricName::RelativeError)
+            .filter(|error| error.value > 0.0)
+        else {
+            continue;
+        };
+        let point = (f64::from(row.cell.setting.size()).ln(), error.value.ln());
+        let label = group.label(row, &[Axis::Size]);
+        match lines.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, points)) => points.push(point),
+            None => lines.push((label, vec![point])),
+        }
+    }
+    let powers: Vec<String> = lines
+        .iter()
+        .filter_map(|(label, points)| Some(format!("{:.2} ({label})", slope(points)?)))
+        .collect();
+    (!powers.is_empty()).then(|| {
+        format!(
+            "The relative error grows with the inner dimension to the power of {}.",
+            powers.join(", ")
+        )
+    })
+}
+
+/// Least-squares slope; nothing for fewer than three places, through which any line would pass.
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let n = points.len() as f64;
+    let mean = |pick: fn(&(f64, f64)) -> f64| points.iter().map(pick).sum::<f64>() / n;
+    let (mean_x, mean_y) = (mean(|p| p.0), mean(|p| p.1));
+    let spread: f64 = points.iter().map(|p| (p.0 - mean_x).powi(2)).sum();
+    let together: f64 = points.iter().map(|p| (p.0 - mean_x) * (p.1 - mean_y)).sum();
+    (points.len() >= 3 && spread > 0.0).then(|| together / spread)
 }
 
 /// What did not run to its end, by status.

@@ -106,7 +106,7 @@ impl Column {
             Self::Metric(MetricName::TrainSeconds) => ("time", "validation included"),
             Self::Metric(MetricName::TestAccuracy) => ("test accuracy", "95 % interval"),
             Self::Metric(MetricName::FlopsPerSecond) => ("throughput", "95 % interval"),
-            Self::Metric(MetricName::RelativeError) => ("relative error", "against float64"),
+            Self::Metric(MetricName::RelativeError) => ("relative error", "against float64, by source"),
             Self::Metric(MetricName::MaxUlp) => ("largest error", "ULP"),
             Self::Metric(MetricName::EnergyCounterJoules) => ("energy", "NVML counter"),
             Self::Metric(metric) => (metric.name(), ""),
@@ -147,6 +147,10 @@ impl Column {
                 };
                 let field = Field::estimate(estimate, group.scale(metric, estimate.value));
                 match &row.memory_ratio {
+                    _ if metric == MetricName::RelativeError => Field {
+                        detail: sources(row),
+                        ..field
+                    },
                     Some(ratio) if Some(metric) == group.memory => Field {
                         detail: format!("{} baseline", units::times(ratio.value)),
                         ..field
@@ -231,6 +235,20 @@ impl Column {
             Self::Executed | Self::Repeats => Field::absent(),
         }
     }
+}
+
+/// Where an error comes from: `operands 2.9×10⁻⁴, sum 1.1×10⁻⁷, output 0`.
+fn sources(row: &Row<'_>) -> String {
+    let parts = [
+        ("operands", MetricName::QuantisationError),
+        ("sum", MetricName::AccumulationError),
+        ("output", MetricName::RoundingError),
+    ];
+    let text = |(name, metric): (&str, MetricName)| {
+        let value = row.metric(metric)?.value;
+        Some(format!("{name} {}", units::scientific(value)))
+    };
+    parts.into_iter().filter_map(text).collect::<Vec<_>>().join(", ")
 }
 
 fn published_memory(row: &Published) -> Option<(MetricName, f64)> {

@@ -64,7 +64,7 @@ impl Scale {
                 unit: "%",
                 notation: Notation::Decimals(2),
             },
-            Unit::Ratio if metric == MetricName::RelativeError => Self {
+            Unit::Ratio if is_error(metric) => Self {
                 factor: 1.0,
                 unit: "",
                 notation: Notation::Scientific,
@@ -108,6 +108,18 @@ impl Scale {
     pub fn range(self, interval: Interval) -> String {
         format!("{}–{}", self.number(interval.low), self.number(interval.high))
     }
+}
+
+/// Whether a metric is a numeric error, which spans powers of ten.
+fn is_error(metric: MetricName) -> bool {
+    matches!(
+        metric,
+        MetricName::RelativeError
+            | MetricName::QuantisationError
+            | MetricName::AccumulationError
+            | MetricName::RoundingError
+            | MetricName::MagnitudeBias
+    )
 }
 
 /// Whether a dimensionless metric is a share, shown in percent.

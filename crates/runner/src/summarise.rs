@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range};
 use mantissa_analysis::{Estimate, median_estimate, wilson};
 use mantissa_core::{Backend, Metric, MetricName, Setting};
 use mantissa_telemetry::Trace;
-use mantissa_workloads::{AllocatorBytes, Measured, Outcome, Share};
+use mantissa_workloads::{AllocatorBytes, Measured, NumericError, Outcome, Share};
 
 /// Seed of the bootstrap: fixed, so that a record can be made again from its samples.
 const BOOTSTRAP_SEED: u64 = 0;
@@ -142,12 +142,7 @@ fn final_loss(outcome: &Outcome) -> Metric {
 }
 
 fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
-    let Measured::Kernel {
-        flops,
-        relative_error,
-        max_ulp,
-    } = &outcome.measured
-    else {
+    let Measured::Kernel { flops, error } = &outcome.measured else {
         return;
     };
     let name = MetricName::FlopsPerSecond;
@@ -165,15 +160,19 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
         }
     };
     metrics.insert(name, rate);
-    let mut error = |name, value: Option<f64>| {
-        let metric = value.map_or_else(
+    let mut insert = |name, pick: fn(&NumericError) -> f64| {
+        let metric = error.as_ref().map_or_else(
             || Metric::absent(name, "the result is not finite"),
-            |value| Metric::reading(name, value, "against float64 on the same quantised inputs"),
+            |error| Metric::reading(name, pick(error), "against float64 on the same quantised inputs"),
         );
         metrics.insert(name, metric);
     };
-    error(MetricName::RelativeError, *relative_error);
-    error(MetricName::MaxUlp, *max_ulp);
+    insert(MetricName::RelativeError, |error| error.relative);
+    insert(MetricName::QuantisationError, |error| error.quantisation);
+    insert(MetricName::AccumulationError, |error| error.accumulation);
+    insert(MetricName::RoundingError, |error| error.rounding);
+    insert(MetricName::MagnitudeBias, |error| error.bias);
+    insert(MetricName::MaxUlp, |error| error.max_ulp);
 }
 
 const NO_DEVICE_MEMORY: &str = "the CPU backend has no device memory";
@@ -369,8 +368,14 @@ mod tests {
     fn throughput_comes_from_the_median_launch_and_turns_its_interval_round() {
         let measured = Measured::Kernel {
             flops: 6.0,
-            relative_error: Some(1e-3),
-            max_ulp: None,
+            error: Some(NumericError {
+                relative: 1e-3,
+                quantisation: 6e-4,
+                accumulation: 8e-4,
+                rounding: 0.0,
+                bias: -1e-5,
+                max_ulp: 3.0,
+            }),
         };
         let launches = [1.0, 2.0, 3.0, 2.0, 2.0, 1.0, 3.0];
         let metrics = metrics(
@@ -381,7 +386,21 @@ mod tests {
         assert_eq!((rate.value, rate.n), (Some(3.0), Some(7)));
         assert!(rate.low < rate.value && rate.value <= rate.high, "{rate:?}");
         assert_eq!(metrics[&MetricName::RelativeError].value, Some(1e-3));
-        assert_eq!(metrics[&MetricName::MaxUlp].value, None);
+        assert_eq!(metrics[&MetricName::MaxUlp].value, Some(3.0));
+        assert_eq!(metrics[&MetricName::MagnitudeBias].value, Some(-1e-5));
+    }
+
+    #[test]
+    fn the_error_of_a_result_that_is_not_finite_is_absent_and_says_so() {
+        let measured = Measured::Kernel {
+            flops: 6.0,
+            error: None,
+        };
+        let metric = &metrics(TaskKind::Kernel, &outcome(measured, vec![]))[&MetricName::RelativeError];
+        assert_eq!(
+            (metric.value, metric.method.as_str()),
+            (None, "the result is not finite")
+        );
     }
 
     #[test]

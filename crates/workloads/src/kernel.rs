@@ -1,5 +1,7 @@
 //! Timing one matrix product and comparing it with float64.
 
+mod error;
+
 use std::time::{Duration, Instant};
 
 use burn::tensor::{Tensor, TensorData};
@@ -8,13 +10,9 @@ use mantissa_precision::{Compute, PrecisionBackend, dtype};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
-use rayon::prelude::*;
 
-use crate::{Measured, Observer, Outcome, Phase, Progress, WorkloadError, outcome::allocator};
-
-/// Rows of the product that are compared with float64; the reference of a large product would take longer than all
-/// measurements otherwise.
-const COMPARED_ROWS: usize = 256;
+use self::error::{Factors, Formats, compare};
+use crate::{Measured, NumericError, Observer, Outcome, Phase, Progress, WorkloadError, outcome::allocator};
 
 /// Runs a kernel cell: `C = A · B`, square, operands stored in the format of the parameters. Under a mixed setting the
 /// rounding of the operands is part of what is timed, as it is in training.
@@ -40,10 +38,7 @@ pub(crate) fn kernel<B: PrecisionBackend>(
     report(Phase::Prepare, 0, 1);
     let started = Instant::now();
     let mut rng = ChaCha8Rng::seed_from_u64(cell.seed);
-    let (lhs, rhs) = (
-        operand(n, &cell.setting.distribution(), stored, &mut rng),
-        operand(n, &cell.setting.distribution(), stored, &mut rng),
-    );
+    let (lhs, rhs) = operands(n, cell.setting.distribution(), stored, &mut rng);
     let upload = |values: &[f64]| {
         Tensor::<B, 2>::from_data(TensorData::new(values.to_vec(), [n, n]), (device, dtype(stored)))
     };
@@ -76,11 +71,25 @@ pub(crate) fn kernel<B: PrecisionBackend>(
     }
 
     report(Phase::Evaluate, 0, 1);
-    let error = compare(&product, &lhs, &rhs, n, cell.setting.precision().compute());
+    let factors = Factors {
+        lhs: &lhs,
+        rhs: &rhs,
+        n,
+    };
+    let computed = cell.setting.precision().compute();
+    let formats = Formats {
+        stored,
+        operand: match computed {
+            Format::F32 => cell.setting.matmul().operand(),
+            half_or_double => half_or_double,
+        },
+        output: computed,
+    };
+    let error = compare(&product, factors, formats);
     let diverged = (!error.finite).then(|| "the product holds values that are not finite".to_owned());
     Ok(Outcome {
         samples: Samples {
-            series: vec![launches],
+            series: vec![launches, error.series()],
             test_correct: None,
         },
         events: vec![],
@@ -91,81 +100,87 @@ pub(crate) fn kernel<B: PrecisionBackend>(
         warmup_seconds,
         measured: Measured::Kernel {
             flops: 2.0 * (n as f64).powi(3),
-            relative_error: error.finite.then_some(error.relative),
-            max_ulp: error.finite.then_some(error.max_ulp),
+            error: error.finite.then_some(NumericError {
+                relative: error.relative,
+                quantisation: error.quantisation,
+                accumulation: error.accumulation,
+                rounding: error.rounding,
+                bias: error.bias,
+                max_ulp: error.max_ulp,
+            }),
         },
     })
 }
 
-/// `n × n` values of a distribution, rounded to the format they will be stored in.
-fn operand(n: usize, distribution: &Distribution, format: Format, rng: &mut ChaCha8Rng) -> Vec<f64> {
-    let mut draw = || match distribution {
-        Distribution::Normal => rng.sample(StandardNormal),
-        Distribution::Uniform => rng.random::<f64>(),
+/// Two `n × n` matrices of a distribution, rounded to the format they will be stored in.
+fn operands(
+    n: usize,
+    distribution: Distribution,
+    format: Format,
+    rng: &mut ChaCha8Rng,
+) -> (Vec<f64>, Vec<f64>) {
+    /// What is left of two cancelling products, of either.
+    const LEFT: f64 = 1.0 / 64.0;
+    let mut normal = || -> f64 { rng.sample(StandardNormal) };
+    let (mut lhs, mut rhs): (Vec<f64>, Vec<f64>) = match distribution {
+        Distribution::Normal | Distribution::Cancellation => (
+            (0..n * n).map(|_| normal()).collect(),
+            (0..n * n).map(|_| normal()).collect(),
+        ),
+        Distribution::Lognormal => (
+            (0..n * n).map(|_| normal().exp()).collect(),
+            (0..n * n).map(|_| normal().exp()).collect(),
+        ),
+        Distribution::Uniform => (
+            (0..n * n).map(|_| rng.random()).collect(),
+            (0..n * n).map(|_| rng.random()).collect(),
+        ),
     };
-    (0..n * n).map(|_| format.round(draw()).value).collect()
-}
-
-/// Difference between a product and its float64 reference.
-#[derive(Debug, Clone, Copy)]
-struct ProductError {
-    /// Frobenius norm of the difference over that of the reference.
-    relative: f64,
-    /// Largest difference in units in the last place of the reference, in the output's format.
-    max_ulp: f64,
-    finite: bool,
-}
-
-/// Compares evenly spread rows of `product` with float64 on the same stored inputs.
-fn compare(product: &[f64], lhs: &[f64], rhs: &[f64], n: usize, output: Format) -> ProductError {
-    let rows: Vec<usize> = (0..COMPARED_ROWS.min(n))
-        .map(|row| row * n / COMPARED_ROWS.min(n))
-        .collect();
-    let parts: Vec<(f64, f64, f64, bool)> = rows
-        .par_iter()
-        .map(|&row| {
-            let mut reference = vec![0.0; n];
-            for (k, &a) in lhs[row * n..(row + 1) * n].iter().enumerate() {
-                reference
-                    .iter_mut()
-                    .zip(&rhs[k * n..(k + 1) * n])
-                    .for_each(|(sum, b)| *sum += a * b);
+    if distribution == Distribution::Cancellation {
+        // Neighbouring terms of every inner product have one left factor and nearly opposite right ones.
+        for row in lhs.chunks_exact_mut(n) {
+            row.chunks_exact_mut(2).for_each(|pair| pair[1] = pair[0]);
+        }
+        for pair in rhs.chunks_exact_mut(2 * n) {
+            let (first, second) = pair.split_at_mut(n);
+            for (a, b) in first.iter().zip(second) {
+                *b = -a * (1.0 + LEFT * *b);
             }
-            let (mut difference, mut norm, mut max_ulp, mut finite) = (0.0, 0.0, 0.0f64, true);
-            for (&got, want) in product[row * n..(row + 1) * n].iter().zip(reference) {
-                let error = got - want;
-                difference += error * error;
-                norm += want * want;
-                max_ulp = max_ulp.max(error.abs() / output.ulp(want));
-                finite &= got.is_finite();
-            }
-            (difference, norm, max_ulp, finite)
-        })
-        .collect();
-    let sum = |pick: fn(&(f64, f64, f64, bool)) -> f64| parts.iter().map(pick).sum::<f64>();
-    ProductError {
-        relative: (sum(|part| part.0) / sum(|part| part.1)).sqrt(),
-        max_ulp: parts.iter().map(|part| part.2).fold(0.0, f64::max),
-        finite: parts.iter().all(|part| part.3),
+        }
     }
+    for matrix in [&mut lhs, &mut rhs] {
+        matrix.iter_mut().for_each(|x| *x = format.round(*x).value);
+    }
+    (lhs, rhs)
 }
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+
     use super::*;
 
     #[test]
-    fn the_error_of_a_perturbed_product_is_the_perturbation() {
-        let identity = [1.0, 0.0, 0.0, 1.0];
-        let values = [1.0, 2.0, 3.0, 4.0];
-        let exact = compare(&values, &identity, &values, 2, Format::F32);
-        assert_eq!((exact.relative, exact.max_ulp, exact.finite), (0.0, 0.0, true));
-
-        let mut off = values;
-        off[3] += Format::F32.ulp(4.0);
-        let error = compare(&off, &identity, &values, 2, Format::F32);
-        assert_eq!(error.max_ulp, 1.0);
-        assert!((error.relative - Format::F32.ulp(4.0) / 30f64.sqrt()).abs() < 1e-20);
-        assert!(!compare(&[f64::NAN; 4], &identity, &values, 2, Format::F32).finite);
+    fn cancelling_operands_cancel_and_none_are_zero() {
+        let n = 64;
+        let norm = |distribution| {
+            let mut rng = ChaCha8Rng::seed_from_u64(1);
+            let (lhs, rhs) = operands(n, distribution, Format::F32, &mut rng);
+            assert!(lhs.iter().chain(&rhs).all(|x| *x != 0.0), "{distribution}");
+            let (mut sums, mut sizes) = (0.0, 0.0);
+            for i in 0..n {
+                for j in 0..n {
+                    let terms = (0..n).map(|k| lhs[i * n + k] * rhs[k * n + j]);
+                    sums += terms.clone().sum::<f64>().abs();
+                    sizes += terms.map(f64::abs).sum::<f64>();
+                }
+            }
+            sums / sizes
+        };
+        assert!(norm(Distribution::Cancellation) < 0.01);
+        assert!(norm(Distribution::Normal) > 0.05);
+        // All positive: nothing cancels.
+        assert!((norm(Distribution::Lognormal) - 1.0).abs() < 1e-9);
+        assert!((norm(Distribution::Uniform) - 1.0).abs() < 1e-9);
     }
 }

@@ -12,5 +12,5 @@ mod weights;
 
 pub use backend::run;
 pub use outcome::{
-    AllocatorBytes, Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
+    AllocatorBytes, Inputs, Measured, NumericError, Observer, Outcome, Phase, Progress, Share, WorkloadError,
 };

@@ -133,11 +133,26 @@ pub enum Measured {
     Kernel {
         /// Floating-point operations of one launch.
         flops: f64,
-        /// Relative Frobenius error against float64 on the same quantised inputs; absent if not finite.
-        relative_error: Option<f64>,
-        /// Largest error in units in the last place of the output format.
-        max_ulp: Option<f64>,
+        /// Against float64 on the same quantised inputs; absent if the result is not finite.
+        error: Option<NumericError>,
     },
+}
+
+/// How wrong a kernel's result is. Errors are Frobenius norms relative to that of the reference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NumericError {
+    /// The whole of it.
+    pub relative: f64,
+    /// From rounding the operands.
+    pub quantisation: f64,
+    /// From the sum.
+    pub accumulation: f64,
+    /// From rounding the result into the format of the output.
+    pub rounding: f64,
+    /// What magnitudes are too large, over the magnitudes.
+    pub bias: f64,
+    /// Largest error in units in the last place of the output format.
+    pub max_ulp: f64,
 }
 
 /// Why a workload gave no outcome.

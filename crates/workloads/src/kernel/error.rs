@@ -1,0 +1,283 @@
+//! How wrong a product is, and where that comes from.
+//!
+//! The reference is the product of the stored inputs in f64 (for f64 inputs: in twice that), so that what storing them
+//! has cost counts for nothing. From there the error takes three steps, each measured by itself: operands are rounded to
+//! what the multiplier sees, the sum rounds on its way, and the result is rounded into its format.
+
+use mantissa_core::{Format, Series};
+use rayon::prelude::*;
+
+/// Rows of the product that are compared; the reference of a large product would take longer than all measurements
+/// otherwise.
+const COMPARED_ROWS: usize = 256;
+/// Fewer where the reference has to be summed in twice the precision of f64.
+const COMPARED_ROWS_OF_F64: usize = 32;
+
+/// Difference between a product and its reference. Errors are Frobenius norms relative to that of the reference.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ProductError {
+    /// The whole of it.
+    pub(crate) relative: f64,
+    /// From rounding the operands: an exact product of what the multiplier saw.
+    pub(crate) quantisation: f64,
+    /// From rounding an exact result into the format of the output.
+    pub(crate) rounding: f64,
+    /// The rest: from the sum.
+    pub(crate) accumulation: f64,
+    /// Sum of what magnitudes are too large, over the sum of magnitudes; negative if they are too small, as truncation
+    /// makes them.
+    pub(crate) bias: f64,
+    /// Largest distance in units in the last place of the reference, in the output's format.
+    pub(crate) max_ulp: f64,
+    /// How many results lie within 0.5, 1, 2, 4, … units in the last place, each without those before.
+    pub(crate) ulps: Vec<u64>,
+    /// Whether every compared result is a number.
+    pub(crate) finite: bool,
+}
+
+impl ProductError {
+    /// The histogram of distances, over the upper edges of its bins.
+    pub(crate) fn series(&self) -> Series {
+        let mut series = Series::new("ulp_distance", "results", "ULP, at most");
+        for (bin, count) in self.ulps.iter().enumerate() {
+            series.push(edge(bin), *count as f64);
+        }
+        series
+    }
+}
+
+/// Upper edge of a bin of the histogram, in ULP.
+fn edge(bin: usize) -> f64 {
+    0.5 * (bin as f64).exp2()
+}
+
+/// The bin of a distance.
+fn bin(ulps: f64) -> usize {
+    (ulps / 0.5).log2().ceil().max(0.0) as usize
+}
+
+/// The two factors of an `n × n` product.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Factors<'a> {
+    pub(crate) lhs: &'a [f64],
+    pub(crate) rhs: &'a [f64],
+    pub(crate) n: usize,
+}
+
+/// What a product is done in: formats of the stored inputs, of what the multiplier sees, and of the output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Formats {
+    pub(crate) stored: Format,
+    pub(crate) operand: Format,
+    pub(crate) output: Format,
+}
+
+/// What one row adds to the whole.
+#[derive(Debug, Clone, Default)]
+struct Part {
+    error: f64,
+    quantisation: f64,
+    rounding: f64,
+    accumulation: f64,
+    norm: f64,
+    excess: f64,
+    magnitude: f64,
+    max_ulp: f64,
+    ulps: Vec<u64>,
+    infinite: bool,
+}
+
+impl Part {
+    fn and(mut self, other: &Self) -> Self {
+        self.error += other.error;
+        self.quantisation += other.quantisation;
+        self.rounding += other.rounding;
+        self.accumulation += other.accumulation;
+        self.norm += other.norm;
+        self.excess += other.excess;
+        self.magnitude += other.magnitude;
+        self.max_ulp = self.max_ulp.max(other.max_ulp);
+        if self.ulps.len() < other.ulps.len() {
+            self.ulps.resize(other.ulps.len(), 0);
+        }
+        self.ulps.iter_mut().zip(&other.ulps).for_each(|(a, b)| *a += b);
+        self.infinite |= other.infinite;
+        self
+    }
+}
+
+/// Compares evenly spread rows of `product` with the reference.
+pub(crate) fn compare(product: &[f64], factors: Factors<'_>, formats: Formats) -> ProductError {
+    let n = factors.n;
+    let count = n.min(match formats.stored {
+        Format::F64 => COMPARED_ROWS_OF_F64,
+        _ => COMPARED_ROWS,
+    });
+    let rows: Vec<usize> = (0..count).map(|row| row * n / count).collect();
+    let rounds = formats.operand.significand_bits() < formats.stored.significand_bits();
+    let seen: Option<Vec<f64>> = rounds.then(|| rounded(factors.rhs, formats.operand));
+    // Rows are added up in their order, so that the result does not depend on the threads.
+    let parts: Vec<Part> = rows
+        .par_iter()
+        .map(|&row| {
+            let lhs = &factors.lhs[row * n..(row + 1) * n];
+            let reference = exact(lhs, factors.rhs, n, formats.stored == Format::F64);
+            let of_seen = match &seen {
+                Some(rhs) => exact(&rounded(lhs, formats.operand), rhs, n, false),
+                None => reference.clone(),
+            };
+            part(
+                &product[row * n..(row + 1) * n],
+                &reference,
+                &of_seen,
+                formats.output,
+            )
+        })
+        .collect();
+    let all = parts.iter().fold(Part::default(), Part::and);
+    let relative = |sum: f64| (sum / all.norm).sqrt();
+    ProductError {
+        relative: relative(all.error),
+        quantisation: relative(all.quantisation),
+        rounding: relative(all.rounding),
+        accumulation: relative(all.accumulation),
+        bias: all.excess / all.magnitude,
+        max_ulp: all.max_ulp,
+        ulps: all.ulps,
+        finite: !all.infinite,
+    }
+}
+
+fn rounded(values: &[f64], format: Format) -> Vec<f64> {
+    values.iter().map(|x| format.round(*x).value).collect()
+}
+
+fn part(got: &[f64], reference: &[f64], of_seen: &[f64], output: Format) -> Part {
+    let mut part = Part::default();
+    for ((&got, &want), &seen) in got.iter().zip(reference).zip(of_seen) {
+        if !got.is_finite() {
+            part.infinite = true;
+            continue;
+        }
+        let out = output.round(seen).value;
+        part.error += (got - want).powi(2);
+        part.quantisation += (seen - want).powi(2);
+        part.rounding += (out - seen).powi(2);
+        part.accumulation += (got - out).powi(2);
+        part.norm += want * want;
+        part.excess += got.abs() - want.abs();
+        part.magnitude += want.abs();
+        let ulps = (got - want).abs() / output.ulp(want);
+        part.max_ulp = part.max_ulp.max(ulps);
+        let bin = bin(ulps);
+        if part.ulps.len() <= bin {
+            part.ulps.resize(bin + 1, 0);
+        }
+        part.ulps[bin] += 1;
+    }
+    part
+}
+
+/// A row of a product in f64, or in about twice its precision (Ogita, Rump and Oishi's compensated inner product).
+fn exact(lhs: &[f64], rhs: &[f64], n: usize, compensated: bool) -> Vec<f64> {
+    let mut sums = vec![0.0; n];
+    if !compensated {
+        for (a, row) in lhs.iter().zip(rhs.chunks_exact(n)) {
+            sums.iter_mut().zip(row).for_each(|(sum, b)| *sum += a * b);
+        }
+        return sums;
+    }
+    let mut lost = vec![0.0; n];
+    for (a, row) in lhs.iter().zip(rhs.chunks_exact(n)) {
+        for ((sum, lost), b) in sums.iter_mut().zip(&mut lost).zip(row) {
+            let product = a * b;
+            let of_product = a.mul_add(*b, -product);
+            let next = *sum + product;
+            let moved = next - *sum;
+            *lost += (*sum - (next - moved)) + (product - moved) + of_product;
+            *sum = next;
+        }
+    }
+    sums.iter().zip(lost).map(|(sum, lost)| sum + lost).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALUES: [f64; 4] = [1.0, 2.0, 3.0, 4.0];
+    const IDENTITY: Factors<'_> = Factors {
+        lhs: &[1.0, 0.0, 0.0, 1.0],
+        rhs: &VALUES,
+        n: 2,
+    };
+
+    fn in_f32(operand: Format) -> Formats {
+        Formats {
+            stored: Format::F32,
+            operand,
+            output: Format::F32,
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_perturbed_product_is_the_perturbation() {
+        let formats = in_f32(Format::F32);
+        let exact = compare(&VALUES, IDENTITY, formats);
+        assert_eq!((exact.relative, exact.max_ulp, exact.finite), (0.0, 0.0, true));
+        assert_eq!(exact.ulps, [4]);
+
+        let mut off = VALUES;
+        off[3] += 3.0 * Format::F32.ulp(4.0);
+        let error = compare(&off, IDENTITY, formats);
+        assert_eq!((error.max_ulp, error.ulps.as_slice()), (3.0, &[3, 0, 0, 1][..]));
+        let expected = 3.0 * Format::F32.ulp(4.0) / 30f64.sqrt();
+        assert!((error.relative - expected).abs() < 1e-20);
+        assert_eq!((error.accumulation, error.quantisation), (error.relative, 0.0));
+        assert!(error.bias > 0.0);
+        assert!(!compare(&[f64::NAN; 4], IDENTITY, formats).finite);
+    }
+
+    #[test]
+    fn each_source_gets_its_own_share() {
+        // 1 + 2⁻⁹ is 1 in bf16: all that is wrong is the operand.
+        let x = 1.0 + 2f64.powi(-9);
+        let factors = Factors {
+            lhs: &[x],
+            rhs: &[1.0],
+            n: 1,
+        };
+        let error = compare(&[1.0], factors, in_f32(Format::Bf16));
+        assert_eq!((error.quantisation, error.accumulation), (2f64.powi(-9) / x, 0.0));
+        // The same product with an f16 output that was truncated: the last digit is the sum's.
+        let halves = Formats {
+            stored: Format::F32,
+            operand: Format::F32,
+            output: Format::F16,
+        };
+        let x = 1.0 + 0.75 * Format::F16.epsilon();
+        let factors = Factors {
+            lhs: &[x],
+            rhs: &[1.0],
+            n: 1,
+        };
+        let error = compare(&[1.0], factors, halves);
+        assert_eq!(error.rounding, 0.25 * Format::F16.epsilon() / x);
+        assert_eq!(error.accumulation, Format::F16.epsilon() / x);
+        assert!(error.bias < 0.0);
+    }
+
+    #[test]
+    fn the_reference_of_f64_keeps_what_f64_loses() {
+        // 1 + 2⁻⁶⁰ − 1.
+        let (lhs, rhs) = ([1.0, 1.0, 1.0, 0.0], [1.0, 2f64.powi(-60), -1.0, 0.0]);
+        let column = |values: [f64; 4]| {
+            values
+                .iter()
+                .flat_map(|x| [*x, 0.0, 0.0, 0.0])
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(exact(&lhs, &column(rhs), 4, false)[0], 0.0);
+        assert_eq!(exact(&lhs, &column(rhs), 4, true)[0], 2f64.powi(-60));
+    }
+}
