@@ -121,7 +121,7 @@ impl<'a> Row<'a> {
 
     /// The precision observed, in words: `as requested`, `unverified`, or what was executed instead.
     pub fn executed(&self) -> Option<String> {
-        let executed = &self.records.first()?.executed;
+        let executed = &self.ran()?.executed;
         let Executed {
             operand_bits,
             exponent_bits,
@@ -146,9 +146,15 @@ impl<'a> Row<'a> {
         Some(words)
     }
 
-    /// Requested against executed.
+    /// Requested against executed; none where nothing was executed.
     pub fn verdict(&self) -> Option<ExecutedVerdict> {
-        self.records.first().map(|record| record.executed.verdict)
+        self.ran().map(|record| record.executed.verdict)
+    }
+
+    /// Its first record, unless the cell was skipped.
+    fn ran(&self) -> Option<&'a Record> {
+        let first = self.records.first().copied();
+        first.filter(|record| record.status != Status::Skipped)
     }
 
     /// The command that reproduces it.
