@@ -12,7 +12,7 @@ use burn::{
 };
 
 use crate::{
-    MatmulMode, Normalized,
+    Convolution, MatmulMode, Normalized, Pass,
     backend::{LayerNormGradients, PrecisionBackend},
 };
 
@@ -39,6 +39,35 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
             |grad| {
                 let lhs = lhs.expect("kept when rhs is tracked");
                 broadcast_shape::<B>(matmul(B::float_transpose(lhs), grad), &rhs_shape)
+            },
+        );
+    }
+}
+
+/// Images and filters that the other one's gradient needs, both shapes, and what was done.
+type ConvolutionState<T> = (Option<T>, Option<T>, Shape, Shape, Convolution, MatmulMode);
+
+#[derive(Debug)]
+struct Convolve;
+
+impl<B: PrecisionBackend> Backward<B, 2> for Convolve {
+    type State = ConvolutionState<FloatTensor<B>>;
+
+    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (images, filters, images_shape, filters_shape, convolution, mode) = ops.state;
+        let edges = |shape: Shape| [shape[2], shape[3]];
+        let product = |lhs, rhs, pass| B::controlled_convolution(lhs, rhs, convolution.with(pass), mode);
+        binary::<B, _, _>(
+            ops.parents,
+            ops.node,
+            grads,
+            |grad| {
+                let filters = filters.expect("kept when the images are tracked");
+                product(grad, filters, Pass::Images(edges(images_shape)))
+            },
+            |grad| {
+                let images = images.expect("kept when the filters are tracked");
+                product(images, grad, Pass::Filters(edges(filters_shape)))
             },
         );
     }
@@ -119,6 +148,41 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
             .stateful()
         {
             OpsKind::Tracked(prep) => prep.finish((keep_lhs, keep_rhs, lhs_shape, rhs_shape, mode), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn controlled_convolution(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        convolution: Convolution,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        assert_eq!(
+            convolution.pass,
+            Pass::Forward,
+            "second derivatives are never asked for"
+        );
+        let (images_shape, filters_shape) = (lhs.shape(), rhs.shape());
+        let keep_images = rhs.is_tracked().then(|| lhs.primitive.clone());
+        let keep_filters = lhs.is_tracked().then(|| rhs.primitive.clone());
+        let output = B::controlled_convolution(lhs.primitive, rhs.primitive, convolution, mode);
+        match Convolve
+            .prepare::<C>([lhs.node, rhs.node])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => {
+                let state = (
+                    keep_images,
+                    keep_filters,
+                    images_shape,
+                    filters_shape,
+                    convolution,
+                    mode,
+                );
+                prep.finish(state, output)
+            }
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }

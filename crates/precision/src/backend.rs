@@ -5,6 +5,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use burn::tensor::{DType, FloatDType, Shape, TensorMetadata, backend::Backend, ops::FloatTensor};
 use mantissa_core::{Accumulator, MatmulPrecision};
 
+use crate::convolution::{self, Convolution};
+
 /// What a matmul does to its operands. Concerns f32 operands; narrower and wider ones are multiplied as they are.
 /// Sums are kept in f32 (f64 for f64 operands).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,16 @@ pub trait PrecisionBackend: Backend {
         rhs: FloatTensor<Self>,
         mode: MatmulMode,
     ) -> FloatTensor<Self>;
+
+    /// A product of a convolution, shapes as [`Convolution::shape`] has them, in the dtype of the operands.
+    fn controlled_convolution(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        convolution: Convolution,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        convolution::by_unfolding::<Self>(lhs, rhs, convolution, mode)
+    }
 
     /// What the allocator behind the calling thread's stream holds; absent where there is none to ask.
     fn allocator_usage(_device: &Self::Device) -> Option<AllocatorUsage> {

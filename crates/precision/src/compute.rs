@@ -2,7 +2,7 @@
 //!
 //! | class | mixed settings | true settings |
 //! |---|---|---|
-//! | linear, attention products | half in, half out, f32 sums | the parameters' format |
+//! | linear, attention products, convolution | half in, half out, f32 sums | the parameters' format |
 //! | GELU, ReLU, dropout | the format of their input | the parameters' format |
 //! | softmax, layer norm, loss | f32 | the parameters' format, f32 inside for halves |
 //! | additions | the wider of both | the parameters' format |
@@ -12,7 +12,7 @@
 use burn::tensor::{DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation};
 use mantissa_core::{Accumulator, Format, MatmulPrecision, Precision, Requested, Setting};
 
-use crate::{MatmulMode, PrecisionBackend};
+use crate::{Convolution, MatmulMode, Pass, PrecisionBackend};
 
 /// burn's name for a format. TF32 lives in f32 words.
 pub const fn dtype(format: Format) -> DType {
@@ -89,6 +89,26 @@ impl Compute {
         let product = self.matmul(input, weight.transpose());
         let bias = round(bias, product.dtype());
         product + bias.unsqueeze()
+    }
+
+    /// Convolution of images `[n, c, h, w]` with filters `[o, c, a, b]`, in the format of matmul-class operations:
+    /// `[n, o, y, x]`. The `padding` is of zeros, on every side, and less than the filters' edges.
+    pub fn convolution<B: PrecisionBackend>(
+        &self,
+        images: Tensor<B, 4>,
+        filters: Tensor<B, 4>,
+        stride: usize,
+        padding: usize,
+    ) -> Tensor<B, 4> {
+        let dtype = dtype(self.precision.compute());
+        let operand = |tensor: Tensor<B, 4>| round(tensor, dtype).into_primitive().tensor();
+        let convolution = Convolution {
+            pass: Pass::Forward,
+            stride,
+            padding,
+        };
+        let output = B::controlled_convolution(operand(images), operand(filters), convolution, self.mode);
+        Tensor::from_primitive(TensorPrimitive::Float(output))
     }
 
     /// Softmax over the last dimension.

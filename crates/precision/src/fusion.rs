@@ -1,32 +1,66 @@
-//! The controlled matmul under kernel fusion: a custom operation of the stream, so that nothing is fused into it or
-//! chosen for it.
+//! The controlled products under kernel fusion: custom operations of the stream, so that nothing is fused into them or
+//! chosen for them.
 
 use std::marker::PhantomData;
 
-use burn::tensor::{calculate_matmul_output, ops::FloatTensor};
+use burn::tensor::{Shape, calculate_matmul_output, ops::FloatTensor};
 use burn_fusion::{
     Fusion, FusionBackend,
     stream::{Operation, OperationStreams},
 };
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
-use mantissa_core::{Accumulator, MatmulPrecision};
 
-use crate::{AllocatorUsage, MatmulMode, backend::PrecisionBackend};
+use crate::{AllocatorUsage, Convolution, MatmulMode, backend::PrecisionBackend};
+
+/// What a custom operation of the stream does. Its text is the operation's name, which is part of the stream's identity:
+/// a product with another precision or stride must not find this one's cached plan.
+#[derive(Debug, Clone, Copy)]
+enum Product {
+    Matrices(MatmulMode),
+    Convolution(Convolution, MatmulMode),
+}
 
 #[derive(Debug)]
-struct ControlledMatmul<B> {
+struct Controlled<B> {
     description: CustomOpIr,
-    mode: MatmulMode,
+    product: Product,
     backend: PhantomData<B>,
 }
 
-impl<B: FusionBackend + PrecisionBackend> Operation<B::FusionRuntime> for ControlledMatmul<B> {
+impl<B: FusionBackend + PrecisionBackend> Operation<B::FusionRuntime> for Controlled<B> {
     fn execute(&self, handles: &mut HandleContainer<B::Handle>) {
         let ([lhs, rhs], [out]) = self.description.as_fixed();
         let lhs = handles.get_float_tensor::<B>(lhs);
         let rhs = handles.get_float_tensor::<B>(rhs);
-        handles.register_float_tensor::<B>(&out.id, B::controlled_matmul(lhs, rhs, self.mode));
+        let product = match self.product {
+            Product::Matrices(mode) => B::controlled_matmul(lhs, rhs, mode),
+            Product::Convolution(convolution, mode) => B::controlled_convolution(lhs, rhs, convolution, mode),
+        };
+        handles.register_float_tensor::<B>(&out.id, product);
     }
+}
+
+fn register<B: FusionBackend + PrecisionBackend>(
+    lhs: FloatTensor<Fusion<B>>,
+    rhs: FloatTensor<Fusion<B>>,
+    shape: Shape,
+    product: Product,
+) -> FloatTensor<Fusion<B>> {
+    let client = lhs.client.clone();
+    let streams = OperationStreams::with_inputs([&lhs, &rhs]);
+    let out = TensorIr::uninit(client.create_empty_handle(), shape, lhs.dtype);
+    let description = CustomOpIr {
+        id: format!("{product:?}"),
+        inputs: vec![lhs.into_ir(), rhs.into_ir()],
+        outputs: vec![out],
+    };
+    let operation = Controlled::<B> {
+        description: description.clone(),
+        product,
+        backend: PhantomData,
+    };
+    let mut outputs = client.register(streams, OperationIr::Custom(description), operation);
+    outputs.pop().expect("the operation declares one output")
 }
 
 impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
@@ -35,25 +69,18 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
         rhs: FloatTensor<Self>,
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
-        let client = lhs.client.clone();
-        let streams = OperationStreams::with_inputs([&lhs, &rhs]);
         let shape = calculate_matmul_output(&lhs.shape, &rhs.shape).expect("the caller's shapes fit");
-        let out = TensorIr::uninit(client.create_empty_handle(), shape, lhs.dtype);
-        // The name is part of the stream's identity: another precision must not find this one's cached plan.
-        let name = match (mode.precision, mode.accumulator) {
-            (MatmulPrecision::Highest, Accumulator::F32) => "mantissa_matmul_highest",
-            (MatmulPrecision::High, Accumulator::F32) => "mantissa_matmul_high",
-            (MatmulPrecision::Medium, Accumulator::F32) => "mantissa_matmul_medium",
-            (_, Accumulator::F16) => "mantissa_matmul_f16_sums",
-        };
-        let description = CustomOpIr::new(name, &[lhs.into_ir(), rhs.into_ir()], &[out]);
-        let operation = ControlledMatmul::<B> {
-            description: description.clone(),
-            mode,
-            backend: PhantomData,
-        };
-        let mut outputs = client.register(streams, OperationIr::Custom(description), operation);
-        outputs.pop().expect("the operation declares one output")
+        register::<B>(lhs, rhs, shape, Product::Matrices(mode))
+    }
+
+    fn controlled_convolution(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        convolution: Convolution,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        let shape = convolution.shape(&lhs.shape, &rhs.shape);
+        register::<B>(lhs, rhs, shape, Product::Convolution(convolution, mode))
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {

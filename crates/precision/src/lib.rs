@@ -8,6 +8,7 @@
 mod autodiff;
 mod backend;
 mod compute;
+mod convolution;
 #[cfg(feature = "cubecl")]
 mod cube;
 pub mod device;
@@ -23,6 +24,7 @@ mod probe;
 
 pub use backend::{AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
 pub use compute::{Compute, dtype};
+pub use convolution::{Convolution, Pass};
 pub use gradient::GradientSum;
 pub use loss_scale::{LossScaler, ScaleChange};
 pub use optimizer::{Optimizer, OptimizerSettings};

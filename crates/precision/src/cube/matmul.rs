@@ -16,30 +16,41 @@ pub(super) fn matmul<R: CubeRuntime>(
     rhs: CubeTensor<R>,
     mode: MatmulMode,
 ) -> CubeTensor<R> {
-    let out = lhs.dtype;
-    // Sums narrower than f32 are defined for half operands only.
-    let f32_sums = Accumulator::F32;
-    match (out, mode.precision) {
-        // The matrix units' kernels turn f32 operands into TF32 themselves.
-        (DType::F32, MatmulPrecision::High) if has_matrix_unit(&lhs, FloatKind::TF32, f32_sums) => {
-            candidates::on_matrix_units(lhs, rhs, out, f32_sums)
-        }
-        (DType::F32, MatmulPrecision::Medium) if has_matrix_unit(&lhs, FloatKind::BF16, f32_sums) => {
-            let half = |tensor| cast(tensor, DType::BF16);
-            candidates::on_matrix_units(half(lhs), half(rhs), out, f32_sums)
-        }
-        (DType::F32, precision) => {
-            let format = precision.operand();
-            candidates::on_ordinary_units(round_operand(lhs, format), round_operand(rhs, format), f32_sums)
-        }
-        (DType::F16, _) if has_matrix_unit(&lhs, FloatKind::F16, mode.accumulator) => {
-            candidates::on_matrix_units(lhs, rhs, out, mode.accumulator)
-        }
-        (DType::BF16, _) if has_matrix_unit(&lhs, FloatKind::BF16, mode.accumulator) => {
-            candidates::on_matrix_units(lhs, rhs, out, mode.accumulator)
-        }
-        (DType::F16 | DType::BF16, _) => candidates::on_ordinary_units(lhs, rhs, mode.accumulator),
-        _ => candidates::on_ordinary_units(lhs, rhs, f32_sums),
+    let (out, sums) = (lhs.dtype, sums(lhs.dtype, mode));
+    if let Some(format) = matrix_unit(&lhs, mode) {
+        return candidates::on_matrix_units(feed(lhs, format), feed(rhs, format), out, sums);
+    }
+    let operand = |tensor: CubeTensor<R>| match out {
+        DType::F32 => round_operand(tensor, mode.precision.operand()),
+        _ => tensor,
+    };
+    candidates::on_ordinary_units(operand(lhs), operand(rhs), sums)
+}
+
+/// Sums narrower than f32 are defined for half operands only.
+fn sums(operands: DType, mode: MatmulMode) -> Accumulator {
+    match operands {
+        DType::F16 | DType::BF16 => mode.accumulator,
+        _ => Accumulator::F32,
+    }
+}
+
+/// What the device's matrix units would make of the operands to do as they are told; none if it has no such units.
+pub(super) fn matrix_unit<R: CubeRuntime>(operand: &CubeTensor<R>, mode: MatmulMode) -> Option<Format> {
+    let (format, kind) = match (operand.dtype, mode.precision) {
+        (DType::F32, MatmulPrecision::High) => (Format::Tf32, FloatKind::TF32),
+        (DType::F32, MatmulPrecision::Medium) | (DType::BF16, _) => (Format::Bf16, FloatKind::BF16),
+        (DType::F16, _) => (Format::F16, FloatKind::F16),
+        _ => return None,
+    };
+    has_matrix_unit(operand, kind, sums(operand.dtype, mode)).then_some(format)
+}
+
+/// An operand as the kernels of the matrix units take it: they turn f32 into TF32 themselves.
+pub(super) fn feed<R: CubeRuntime>(operand: CubeTensor<R>, format: Format) -> CubeTensor<R> {
+    match (operand.dtype, format) {
+        (DType::F32, Format::Bf16) => cast(operand, DType::BF16),
+        _ => operand,
     }
 }
 

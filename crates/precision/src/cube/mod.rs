@@ -1,6 +1,7 @@
 //! The controlled operations on GPUs.
 
 mod candidates;
+mod convolution;
 mod matmul;
 mod rounding;
 mod routine;
@@ -9,7 +10,7 @@ use burn::tensor::{backend::DeviceOps, ops::FloatTensor};
 use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement};
 use cubecl::server::ComputeServer;
 
-use crate::{AllocatorUsage, MatmulMode, backend::PrecisionBackend};
+use crate::{AllocatorUsage, Convolution, MatmulMode, backend::PrecisionBackend};
 
 impl<R, F, I, BT> PrecisionBackend for CubeBackend<R, F, I, BT>
 where
@@ -26,6 +27,15 @@ where
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         matmul::matmul(lhs, rhs, mode)
+    }
+
+    fn controlled_convolution(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        convolution: Convolution,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        convolution::convolution(lhs, rhs, convolution, mode)
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {

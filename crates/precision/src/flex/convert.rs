@@ -46,19 +46,17 @@ pub(super) fn round_to(tensor: FloatTensor<Flex>, dtype: DType) -> FloatTensor<F
 /// # Panics
 /// On a format that f32 operands are never rounded to.
 pub(super) fn round_operand(tensor: FloatTensor<Flex>, format: Format) -> FloatTensor<Flex> {
-    let mut tensor = trimmed(tensor);
-    let round: fn(f32) -> f32 = match format {
-        Format::F32 => return tensor,
-        Format::Tf32 => round_tf32,
-        Format::Bf16 => round_bf16,
+    let tensor = trimmed(tensor);
+    match format {
+        Format::F32 => tensor,
+        Format::Tf32 => map_chunks(&tensor, DType::F32, 0f32, |from: &[f32], to| {
+            from.iter().zip(to).for_each(|(x, y)| *y = round_tf32(*x));
+        }),
+        Format::Bf16 => map_chunks(&tensor, DType::F32, 0f32, |from: &[f32], to| {
+            from.iter().zip(to).for_each(|(x, y)| *y = round_bf16(*x));
+        }),
         Format::F64 | Format::F16 => unreachable!("f32 operands are never multiplied as {format}"),
-    };
-    let each = |chunk: &mut [f32]| match format {
-        Format::Tf32 => chunk.iter_mut().for_each(|x| *x = round_tf32(*x)),
-        _ => chunk.iter_mut().for_each(|x| *x = round(*x)),
-    };
-    tensor.storage_mut::<f32>().par_chunks_mut(CHUNK).for_each(each);
-    tensor
+    }
 }
 
 /// The same tensor, made contiguous if it is a small window of a large buffer: what follows works on whole buffers.

@@ -1,5 +1,6 @@
 //! The engine against what is not ours: PyTorch's numbers, exact arithmetic, and its own results read back.
 
+mod convolutions;
 mod golden;
 mod probe;
 mod products;

@@ -1,0 +1,205 @@
+//! Convolution as a matrix product of unfolded windows, so that its arithmetic is that of the controlled product.
+//!
+//! burn's own convolution chooses TF32 by itself, and its strict variant loses its strictness in the backward pass. Here
+//! all three products of a layer, its output and both gradients, are one matrix product each: positions × window, times
+//! window × channels. Images stand channels-last in memory, as those products leave them.
+
+use burn::tensor::{DType, Shape, Tensor, TensorMetadata, TensorPrimitive, ops::FloatTensor, s};
+
+use crate::{MatmulMode, PrecisionBackend, compute::round};
+
+/// Bytes of unfolded windows that exist at a time: larger batches are taken in parts. Windows of 3 × 3 repeat each value
+/// nine times, which would be most of a network's memory.
+const UNFOLDED_BYTES: usize = 64 << 20;
+
+/// A product of a convolution, and how its filters move over the images. Filters are not dilated, and see all channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Convolution {
+    /// Which of the layer's three products.
+    pub pass: Pass,
+    /// Rows and columns from one window to the next.
+    pub stride: usize,
+    /// Rows and columns of zeros around an image; less than the filters' edges.
+    pub padding: usize,
+}
+
+/// The three products of a convolution layer with images `[n, c, h, w]`, filters `[o, c, a, b]` and output
+/// `[n, o, y, x]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Pass {
+    /// Images and filters to the output.
+    Forward,
+    /// The output's gradient and filters to the images' gradient, whose `[h, w]` this is.
+    Images([usize; 2]),
+    /// Images and the output's gradient to the filters' gradient, whose `[a, b]` this is.
+    Filters([usize; 2]),
+}
+
+impl Convolution {
+    /// Shape of what comes out.
+    pub fn shape(&self, lhs: &Shape, rhs: &Shape) -> Shape {
+        let ([n, l, h, w], [o, r, a, b]) = (lhs.dims(), rhs.dims());
+        let steps = |image: usize, filter: usize| (image + 2 * self.padding - filter) / self.stride + 1;
+        Shape::new(match self.pass {
+            Pass::Forward => [n, o, steps(h, a), steps(w, b)],
+            Pass::Images([h, w]) => [n, r, h, w],
+            Pass::Filters([a, b]) => [r, l, a, b],
+        })
+    }
+
+    /// The same layer's other product.
+    pub(crate) fn with(self, pass: Pass) -> Self {
+        Self { pass, ..self }
+    }
+}
+
+/// Computes a product of a convolution by the controlled matrix product.
+pub(crate) fn by_unfolding<B: PrecisionBackend>(
+    lhs: FloatTensor<B>,
+    rhs: FloatTensor<B>,
+    convolution: Convolution,
+    mode: MatmulMode,
+) -> FloatTensor<B> {
+    let shape = convolution.shape(&lhs.shape(), &rhs.shape());
+    if lhs.shape().num_elements() == 0 || rhs.shape().num_elements() == 0 {
+        return B::float_zeros(shape, &B::float_device(&lhs), lhs.dtype().into());
+    }
+    let multiply = |a: Tensor<B, 2>, b: Tensor<B, 2>| {
+        let operand = |tensor: Tensor<B, 2>| tensor.into_primitive().tensor();
+        tensor::<B, 2>(B::controlled_matmul(operand(a), operand(b), mode))
+    };
+    let (lhs, rhs) = (tensor::<B, 4>(lhs), tensor::<B, 4>(rhs));
+    let Convolution {
+        pass,
+        stride,
+        padding,
+    } = convolution;
+    let product = match pass {
+        Pass::Forward => {
+            let [o, c, a, b] = rhs.dims();
+            let filters = rhs.permute([2, 3, 1, 0]).reshape([a * b * c, o]);
+            let images = channels_last(lhs);
+            in_parts(images, [a, b], stride, padding, |windows| {
+                multiply(windows, filters.clone())
+            })
+        }
+        Pass::Images([h, w]) => {
+            // A convolution again: of the gradient, its rows and columns as far apart as the stride, with the filters
+            // turned by half a circle.
+            let [o, c, a, b] = rhs.dims();
+            let filters = rhs.flip([2, 3]).permute([2, 3, 0, 1]).reshape([a * b * o, c]);
+            let (top, left) = (a - 1 - padding, b - 1 - padding);
+            let grad = spread(channels_last(lhs), [h + a - 1, w + b - 1], [top, left], stride);
+            in_parts(grad, [a, b], 1, 0, |windows| multiply(windows, filters.clone()))
+        }
+        Pass::Filters([a, b]) => {
+            let [_, o, y, x] = rhs.dims();
+            let (images, grad) = (channels_last(lhs), channels_last(rhs));
+            let c = images.dims()[3];
+            let dtype = grad.dtype();
+            let part = images_at_a_time(&images, y * x * a * b);
+            let sum = images
+                .split(part, 0)
+                .into_iter()
+                .zip(grad.split(part, 0))
+                .map(|(images, grad)| {
+                    let rows = grad.dims()[0] * y * x;
+                    let windows = unfold(images, [a, b], stride, padding);
+                    multiply(windows.transpose(), grad.reshape([rows, o]))
+                })
+                .reduce(|sum, part| wide(sum) + wide(part))
+                .expect("a batch that is not empty has a part");
+            let sum = round(sum, dtype).reshape([a, b, c, o]).permute([3, 2, 0, 1]);
+            return sum.into_primitive().tensor();
+        }
+    };
+    let [n, channels, h, w] = shape.dims();
+    let product = product.reshape([n, h, w, channels]).permute([0, 3, 1, 2]);
+    product.into_primitive().tensor()
+}
+
+fn tensor<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {
+    Tensor::from_primitive(TensorPrimitive::Float(primitive))
+}
+
+/// Halves as f32, for sums of sums.
+fn wide<B: PrecisionBackend>(tensor: Tensor<B, 2>) -> Tensor<B, 2> {
+    match tensor.dtype() {
+        DType::F16 | DType::BF16 => round(tensor, DType::F32),
+        _ => tensor,
+    }
+}
+
+/// `[n, c, h, w]` as `[n, h, w, c]`.
+fn channels_last<B: PrecisionBackend>(images: Tensor<B, 4>) -> Tensor<B, 4> {
+    images.permute([0, 2, 3, 1])
+}
+
+/// How many images' windows fit into [`UNFOLDED_BYTES`], at least one.
+fn images_at_a_time<B: PrecisionBackend>(images: &Tensor<B, 4>, values: usize) -> usize {
+    let [n, _, _, c] = images.dims();
+    let bytes = values * c * images.dtype().size();
+    (UNFOLDED_BYTES / bytes.max(1)).clamp(1, n.max(1))
+}
+
+/// The windows of some images at a time, multiplied, all together.
+fn in_parts<B: PrecisionBackend>(
+    images: Tensor<B, 4>,
+    filter: [usize; 2],
+    stride: usize,
+    padding: usize,
+    multiply: impl Fn(Tensor<B, 2>) -> Tensor<B, 2>,
+) -> Tensor<B, 2> {
+    let [_, h, w, _] = images.dims();
+    let steps = |image: usize, filter: usize| (image + 2 * padding - filter) / stride + 1;
+    let values = steps(h, filter[0]) * steps(w, filter[1]) * filter[0] * filter[1];
+    let part = images_at_a_time(&images, values);
+    let mut parts: Vec<_> = images
+        .split(part, 0)
+        .into_iter()
+        .map(|images| multiply(unfold(images, filter, stride, padding)))
+        .collect();
+    if parts.len() == 1 {
+        return parts.remove(0);
+    }
+    Tensor::cat(parts, 0)
+}
+
+/// All windows of channels-last images, one a row: `[n · y · x, a · b · c]`.
+fn unfold<B: PrecisionBackend>(
+    images: Tensor<B, 4>,
+    [a, b]: [usize; 2],
+    stride: usize,
+    padding: usize,
+) -> Tensor<B, 2> {
+    let [n, h, w, c] = images.dims();
+    if (a, b, stride, padding) == (1, 1, 1, 0) {
+        return images.reshape([n * h * w, c]);
+    }
+    let images = match padding {
+        0 => images,
+        padding => spread(images, [h + 2 * padding, w + 2 * padding], [padding; 2], 1),
+    };
+    let windows: Tensor<B, 6> = images.unfold::<5, _>(1, a, stride).unfold::<6, _>(2, b, stride);
+    let [_, y, x, ..] = windows.dims();
+    windows
+        .permute([0, 1, 2, 4, 5, 3])
+        .reshape([n * y * x, a * b * c])
+}
+
+/// Channels-last images on a larger field of zeros, beginning at a row and a column, their own rows and columns `step`
+/// apart.
+fn spread<B: PrecisionBackend>(
+    images: Tensor<B, 4>,
+    [h, w]: [usize; 2],
+    [top, left]: [usize; 2],
+    step: usize,
+) -> Tensor<B, 4> {
+    let [n, rows, columns, c] = images.dims();
+    if (rows, columns) == (h, w) {
+        return images;
+    }
+    let field = Tensor::zeros([n, h, w, c], (&images.device(), images.dtype()));
+    let (bottom, right) = (top + (rows - 1) * step + 1, left + (columns - 1) * step + 1);
+    field.slice_assign(s![.., top..bottom; step, left..right; step, ..], images)
+}

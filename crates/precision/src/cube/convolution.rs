@@ -1,0 +1,195 @@
+//! Convolutions on GPUs: kernels that read the windows of an image as the rows of a matrix, on the device's matrix units.
+//! There are none for the ordinary multipliers: what needs those is unfolded and goes through the matrix product.
+
+use burn::tensor::DType;
+use burn_cubecl::{
+    CubeBackend, CubeRuntime, CubeTuneId,
+    kernel::cast,
+    ops::{
+        numeric::empty_device_dtype, permute_nchw_to_nhwc, permute_nchw_to_nhwc_shape, permute_nhwc_to_nchw,
+    },
+    tensor::CubeTensor,
+};
+use cubecl::{
+    AutotuneKey,
+    tune::{LocalTuner, Tunable, TunableSet, TuneGroup, local_tuner},
+};
+use cubek::{
+    convolution::{
+        AcceleratedTileKind, ConvAlgorithm, ConvolutionArgs, ConvolutionInputs, Strategy, launch_ref,
+    },
+    matmul::definition::{MatmulElems, MatmulGlobalElems, adjust_dtypes},
+    std::InputBinding,
+};
+use mantissa_core::Accumulator;
+use serde::{Deserialize, Serialize};
+
+use super::matmul::{feed, matrix_unit};
+use crate::{
+    Convolution, MatmulMode, Pass,
+    convolution::by_unfolding,
+    launched::{Launch, note},
+};
+
+/// What a kernel is chosen by.
+#[derive(Hash, Eq, PartialEq, Debug, Clone, Serialize, Deserialize, AutotuneKey)]
+struct ConvolutionKey {
+    product: String,
+    lhs: Vec<usize>,
+    rhs: Vec<usize>,
+    operands: DType,
+    out: DType,
+}
+
+/// A convolution and its operands as the matrix units take them.
+#[derive(Clone)]
+struct Task<R: CubeRuntime> {
+    lhs: CubeTensor<R>,
+    rhs: CubeTensor<R>,
+    out: DType,
+    convolution: Convolution,
+    mode: MatmulMode,
+    /// Whether this is a trial of the tuner, whose output nobody reads.
+    trial: bool,
+}
+
+pub(super) fn convolution<R: CubeRuntime>(
+    lhs: CubeTensor<R>,
+    rhs: CubeTensor<R>,
+    convolution: Convolution,
+    mode: MatmulMode,
+) -> CubeTensor<R> {
+    static TUNER: LocalTuner<ConvolutionKey, CubeTuneId> = local_tuner!("convolution");
+    // The kernels sum in f32, and those of the images' gradient know no stride.
+    let strided_gradient = matches!(convolution.pass, Pass::Images(_)) && convolution.stride != 1;
+    let unit = matrix_unit(&lhs, mode).filter(|_| mode.accumulator == Accumulator::F32 && !strided_gradient);
+    let Some(format) = unit else {
+        return by_unfolding::<CubeBackend<R, f32, i32, u8>>(lhs, rhs, convolution, mode);
+    };
+    let (client, id) = (lhs.client.clone(), CubeTuneId::new(&lhs.client, &lhs.device));
+    let task = Task {
+        out: lhs.dtype,
+        lhs: feed(lhs, format),
+        rhs: feed(rhs, format),
+        convolution,
+        mode,
+        trial: false,
+    };
+    TUNER.execute(&id, &client, TUNER.init(candidates::<R>), task)
+}
+
+fn candidates<R: CubeRuntime>() -> TunableSet<ConvolutionKey, Task<R>, CubeTensor<R>> {
+    use AcceleratedTileKind::{Cmma, Mma};
+    use ConvAlgorithm::{
+        SimpleAsyncCyclic, SimpleAsyncStrided, SimpleAsyncTma, SimpleSyncCyclic, SimpleSyncStrided,
+    };
+
+    // A later group is tried only if nothing in an earlier one launches; the first entry must be able to launch all.
+    let units = TuneGroup::new("matrix units", |_: &ConvolutionKey| 1);
+    let unfolded = TuneGroup::new("unfolded", |_: &ConvolutionKey| 0);
+    let trial = |_: &ConvolutionKey, task: &Task<R>| Task {
+        trial: true,
+        ..task.clone()
+    };
+    let set = TunableSet::new(key::<R>, trial);
+    let set =
+        set.with(Tunable::new("unfolded", |task| Ok::<_, String>(unfold(task))).group(&unfolded, |_| 0));
+    [
+        (SimpleSyncCyclic, Cmma),
+        (SimpleSyncStrided, Mma),
+        (SimpleAsyncCyclic, Cmma),
+        (SimpleAsyncStrided, Mma),
+        (SimpleAsyncTma, Cmma),
+        (SimpleAsyncTma, Mma),
+    ]
+    .into_iter()
+    .fold(set, |set, (algorithm, tile_kind)| {
+        let strategy = Strategy::Inferred { algorithm, tile_kind };
+        let name = format!("convolution_{strategy}");
+        let kernel = name.clone();
+        let run = move |task| launch(&kernel, &strategy, task);
+        set.with(Tunable::new(&name, run).group(&units, |_| 0))
+    })
+}
+
+fn key<R: CubeRuntime>(task: &Task<R>) -> ConvolutionKey {
+    ConvolutionKey {
+        product: format!("{:?}", task.convolution),
+        lhs: task.lhs.meta.shape().to_vec(),
+        rhs: task.rhs.meta.shape().to_vec(),
+        operands: task.lhs.dtype,
+        out: task.out,
+    }
+}
+
+/// Values that have been rounded already are rounded no further.
+fn unfold<R: CubeRuntime>(task: Task<R>) -> CubeTensor<R> {
+    let operand = |tensor: CubeTensor<R>| cast(tensor, task.out);
+    by_unfolding::<CubeBackend<R, f32, i32, u8>>(
+        operand(task.lhs),
+        operand(task.rhs),
+        task.convolution,
+        task.mode,
+    )
+}
+
+fn launch<R: CubeRuntime>(kernel: &str, strategy: &Strategy, task: Task<R>) -> Result<CubeTensor<R>, String> {
+    let Task {
+        lhs,
+        rhs,
+        convolution,
+        ..
+    } = task;
+    let client = lhs.client.clone();
+    let shape = permute_nchw_to_nhwc_shape(convolution.shape(lhs.meta.shape(), rhs.meta.shape()));
+    let out = empty_device_dtype(client.clone(), lhs.device.clone(), shape, task.out);
+    let mut elements = MatmulElems::from_globals(&MatmulGlobalElems {
+        lhs: lhs.dtype.into(),
+        rhs: rhs.dtype.into(),
+        out: task.out.into(),
+    });
+    let operand = |tensor: CubeTensor<R>| {
+        let dtype = tensor.dtype.into();
+        InputBinding::new(permute_nchw_to_nhwc(tensor).binding(), dtype)
+    };
+    let (lhs, rhs, written) = (operand(lhs), operand(rhs), out.clone().binding());
+    let inputs = match convolution.pass {
+        Pass::Forward => ConvolutionInputs::Forward {
+            input: lhs,
+            weight: rhs,
+            bias: None,
+            out: written,
+        },
+        Pass::Images(_) => ConvolutionInputs::BackwardData {
+            out_grad: lhs,
+            weights: rhs,
+            in_grad: written,
+        },
+        Pass::Filters(_) => ConvolutionInputs::BackwardWeight {
+            input: lhs,
+            out_grad: rhs,
+            weight_grad: written,
+        },
+    };
+    let arguments = ConvolutionArgs {
+        stride: [convolution.stride; 2],
+        padding: [convolution.padding; 2],
+        dilation: [1; 2],
+    };
+    launch_ref::<R, 2>(strategy, &client, inputs, arguments, elements.clone())
+        .map_err(|error| format!("{kernel}: {error:?}"))?;
+    if !task.trial {
+        // The same function, on the same types, by which the kernel settles what its registers hold.
+        adjust_dtypes(&client, &mut elements, true);
+        note(Launch {
+            kernel: kernel.to_owned().into(),
+            arithmetic: format!(
+                "{} × {} → {}",
+                elements.lhs_register, elements.rhs_register, elements.acc_register
+            )
+            .into(),
+            emulated: false,
+        });
+    }
+    Ok(permute_nhwc_to_nchw(out))
+}

@@ -1,0 +1,179 @@
+//! Convolutions and both their gradients over random shapes, against f64 written out in loops.
+
+use burn::{
+    backend::Autodiff,
+    tensor::{DType, Tensor, TensorData},
+};
+use mantissa_core::{Accumulator, MatmulPrecision, Precision};
+use mantissa_precision::{Compute, PrecisionBackend, device::Flex};
+use proptest::prelude::*;
+
+#[derive(Debug, Clone)]
+struct Problem {
+    images: [usize; 4],
+    filters: [usize; 4],
+    stride: usize,
+    padding: usize,
+    seed: u64,
+}
+
+impl Problem {
+    fn output(&self) -> [usize; 4] {
+        let steps =
+            |axis: usize| (self.images[axis] + 2 * self.padding - self.filters[axis]) / self.stride + 1;
+        [self.images[0], self.filters[0], steps(2), steps(3)]
+    }
+
+    /// Small whole numbers: every sum is exact in f32 and in f16, and so must be every result.
+    fn values(&self, shape: [usize; 4], salt: u64) -> Vec<f64> {
+        let mut state = self.seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            f64::from((state >> 61) as u32) - 4.0
+        };
+        (0..shape.iter().product()).map(|_| next()).collect()
+    }
+}
+
+prop_compose! {
+    fn problems()(
+        n in 0usize..4, channels in 1usize..6, filters in 1usize..6,
+        a in 1usize..5, b in 1usize..5, more in (0usize..7, 0usize..7),
+        stride in 1usize..4, padding in 0usize..4, seed in any::<u64>(),
+    ) -> Problem {
+        Problem {
+            images: [n, channels, a + more.0, b + more.1],
+            filters: [filters, channels, a, b],
+            stride,
+            padding: padding.min(a - 1).min(b - 1),
+            seed,
+        }
+    }
+}
+
+fn at(shape: [usize; 4], index: [usize; 4]) -> usize {
+    shape.iter().zip(index).fold(0, |at, (size, i)| at * size + i)
+}
+
+/// Output, images' gradient and filters' gradient.
+fn in_loops(problem: &Problem, x: &[f64], f: &[f64], g: &[f64]) -> [Vec<f64>; 3] {
+    let (images, filters, output) = (problem.images, problem.filters, problem.output());
+    let (mut out, mut dx, mut df) = (vec![0.0; g.len()], vec![0.0; x.len()], vec![0.0; f.len()]);
+    let [n, o, ys, xs] = output;
+    let [_, c, a, b] = filters;
+    let inside = |position: usize, axis: usize| {
+        position
+            .checked_sub(problem.padding)
+            .filter(|&i| i < images[axis])
+    };
+    for (n, o, y, z) in indices(n, o, ys, xs) {
+        for (c, i, j, _) in indices(c, a, b, 1) {
+            let (Some(row), Some(column)) = (
+                inside(y * problem.stride + i, 2),
+                inside(z * problem.stride + j, 3),
+            ) else {
+                continue;
+            };
+            let (to, of, by) = (
+                at(output, [n, o, y, z]),
+                at(images, [n, c, row, column]),
+                at(filters, [o, c, i, j]),
+            );
+            out[to] += x[of] * f[by];
+            dx[of] += g[to] * f[by];
+            df[by] += g[to] * x[of];
+        }
+    }
+    [out, dx, df]
+}
+
+fn indices(a: usize, b: usize, c: usize, d: usize) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+    (0..a).flat_map(move |a| {
+        (0..b).flat_map(move |b| (0..c).flat_map(move |c| (0..d).map(move |d| (a, b, c, d))))
+    })
+}
+
+fn agrees<B: PrecisionBackend>(
+    problem: &Problem,
+    compute: Compute,
+    dtype: DType,
+) -> Result<(), TestCaseError> {
+    let device = Default::default();
+    let (x, f, g) = (
+        problem.values(problem.images, 1),
+        problem.values(problem.filters, 2),
+        problem.values(problem.output(), 3),
+    );
+    let upload = |values: &[f64], shape: [usize; 4]| {
+        Tensor::<Autodiff<B>, 4>::from_data(TensorData::new(values.to_vec(), shape), (&device, dtype))
+    };
+    let list = |tensor: Tensor<B, 4>| -> Vec<f64> { tensor.into_data().iter::<f64>().collect() };
+
+    let images = upload(&x, problem.images).require_grad();
+    let filters = upload(&f, problem.filters).require_grad();
+    let output = compute.convolution(images.clone(), filters.clone(), problem.stride, problem.padding);
+    let grads = (output.clone() * upload(&g, problem.output())).sum().backward();
+
+    let [want, want_images, want_filters] = in_loops(problem, &x, &f, &g);
+    prop_assert_eq!(output.dims(), problem.output());
+    prop_assert_eq!(list(output.inner()), want);
+    prop_assert_eq!(list(images.grad(&grads).unwrap()), want_images);
+    prop_assert_eq!(list(filters.grad(&grads).unwrap()), want_filters);
+    Ok(())
+}
+
+fn of(precision: Precision, matmul: MatmulPrecision) -> Compute {
+    Compute::new(precision, matmul, Accumulator::F32)
+}
+
+proptest! {
+    #[test]
+    fn convolutions_and_gradients_are_exact_where_every_number_is_a_small_whole_one(problem in problems()) {
+        agrees::<Flex>(&problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
+        agrees::<Flex>(&problem, of(Precision::True16, MatmulPrecision::Highest), DType::F16)?;
+        for &matmul in MatmulPrecision::ALL {
+            agrees::<Flex>(&problem, of(Precision::True32, matmul), DType::F32)?;
+        }
+    }
+}
+
+#[test]
+fn a_batch_too_large_to_unfold_at_once_is_taken_in_parts() {
+    // 40 × 40 windows of 3 × 3 × 64 values are 3.7 MB an image: 20 images do not fit.
+    let problem = Problem {
+        images: [20, 64, 40, 40],
+        filters: [2, 64, 3, 3],
+        stride: 1,
+        padding: 1,
+        seed: 5,
+    };
+    agrees::<Flex>(
+        &problem,
+        of(Precision::True32, MatmulPrecision::Highest),
+        DType::F32,
+    )
+    .unwrap();
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn a_gpu_convolves_as_the_loops_do_plain_and_fused() {
+    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+
+    if !crate::vulkan_is_there() {
+        return;
+    }
+    // Each shape is compiled anew, forward and backward: one of them.
+    let problem = Problem {
+        images: [2, 3, 7, 6],
+        filters: [4, 3, 3, 3],
+        stride: 2,
+        padding: 1,
+        seed: 9,
+    };
+    let strict = of(Precision::True32, MatmulPrecision::Highest);
+    agrees::<VulkanPlain>(&problem, strict, DType::F32).unwrap();
+    agrees::<VulkanFused>(&problem, strict, DType::F32).unwrap();
+}
