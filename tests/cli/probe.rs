@@ -9,8 +9,17 @@ fn the_cpu_executes_every_setting_as_asked() {
     let output = Place::new().run(&["probe", "--backend", "flex"]);
     let table = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{table}");
-    assert_eq!(table.matches("as requested").count(), 12, "{table}");
+    // Matrix products and convolutions.
+    assert_eq!(table.matches("as requested").count(), 24, "{table}");
     assert!(table.contains("tf32 → f32"), "{table}");
+}
+
+#[test]
+fn attention_is_probed_if_asked_for() {
+    let output = Place::new().run(&["probe", "--backend", "flex", "-a", "attention=fused"]);
+    let table = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{table}");
+    assert_eq!(table.matches("as requested").count(), 5, "{table}");
 }
 
 #[test]

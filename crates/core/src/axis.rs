@@ -20,7 +20,7 @@ named! {
         Batch = "batch",
         /// Tokens an example is padded or truncated to.
         Sequence = "sequence",
-        /// Edge of the square matrices of a kernel workload.
+        /// Edge of the matrices or images of a kernel workload, or length of its sequences.
         Size = "size",
         /// See [`Accumulator`].
         Accumulator = "accumulator",
@@ -255,13 +255,13 @@ impl Axis {
             | Self::Matmul
             | Self::Accumulator
             | Self::Seed
+            | Self::Attention
             | Self::Fusion
             | Self::Backend => true,
             Self::Size | Self::Distribution => task == TaskKind::Kernel,
             Self::Accumulate
             | Self::Batch
             | Self::Sequence
-            | Self::Attention
             | Self::Optimizer
             | Self::AdamEps
             | Self::LearningRateScaling

@@ -35,5 +35,6 @@ pub use record::{
 pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};
 pub use workload::{
-    DatasetKind, DistilBertSize, KernelKind, KernelTask, Model, Split, Task, TaskKind, TrainTask, Workload,
+    AttentionShape, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind, KernelTask,
+    MatmulShape, Model, Split, Task, TaskKind, TrainTask, Workload,
 };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Accumulator, Attention, Axis, AxisValue, Backend, Distribution, Format, LearningRateScaling,
-    MatmulPrecision, OptimizerKind, Precision, Switch, TaskKind, ValueError,
+    MatmulPrecision, OptimizerKind, Precision, Switch, TaskKind, ValueError, Workload,
 };
 
 /// A resolved setting: every axis that applies to the task has a checked value. The seed stands beside it, in the
@@ -82,6 +82,13 @@ impl Setting {
         )
     }
 
+    /// The setting in which every axis that concerns a workload has its default.
+    pub fn of(workload: &Workload, backend: Backend) -> Self {
+        let Self(mut axes) = Self::defaults(workload.kind(), backend);
+        axes.retain(|axis, _| workload.concerns(*axis));
+        Self(axes)
+    }
+
     /// Replaces the value of one axis. An axis that the task does not know, and the seed, are left alone.
     pub fn set(&mut self, axis: Axis, value: AxisValue) -> Result<(), ValueError> {
         let value = axis.value(value)?;
@@ -128,6 +135,11 @@ impl Setting {
     /// See [`Accumulator`].
     pub fn accumulator(&self) -> Accumulator {
         self.name(Axis::Accumulator, Accumulator::F32)
+    }
+
+    /// See [`Attention`].
+    pub fn attention(&self) -> Attention {
+        self.name(Axis::Attention, Attention::Math)
     }
 
     /// See [`OptimizerKind`].
@@ -214,10 +226,9 @@ impl Setting {
         match axis {
             // The CPU rounds after every product, which is too slow for more than a single kernel.
             Axis::Accumulator => {
-                let kernel = self.get(Axis::Size).is_some();
+                let kernel = self.get(Axis::Batch).is_none();
                 self.accumulator() == Accumulator::F32 || kernel || self.backend() != Backend::Flex
             }
-            Axis::Attention => self.name(axis, Attention::Math) == Attention::Math,
             Axis::Optimizer => {
                 matches!(
                     self.optimizer(),

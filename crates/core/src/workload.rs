@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::name::named;
+use crate::{Axis, name::named};
 
 named! {
     /// Kinds of task that a suite may name.
@@ -18,8 +18,12 @@ named! {
 named! {
     /// Operations that a kernel workload may time.
     pub enum KernelKind ("kernel") {
-        /// Square matrix product.
+        /// Matrix product.
         Matmul = "matmul",
+        /// Convolution of images.
+        Convolution = "convolution",
+        /// Attention: two products and the softmax between them.
+        Attention = "attention",
     }
 }
 
@@ -49,6 +53,16 @@ impl Workload {
             Task::Train(_) => TaskKind::Train,
             Task::Kernel(_) => TaskKind::Kernel,
         }
+    }
+
+    /// Whether an axis means anything to it: to its task, and to what that runs.
+    pub fn concerns(&self, axis: Axis) -> bool {
+        axis.applies_to(self.kind())
+            && match (&self.task, axis) {
+                (Task::Kernel(task), Axis::Attention) => task.kernel.kind() == KernelKind::Attention,
+                (Task::Kernel(task), Axis::Size) => task.kernel.has_free_edge(),
+                _ => true,
+            }
     }
 }
 
@@ -156,11 +170,99 @@ impl DistilBertSize {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelTask {
     /// The operation.
-    pub kernel: KernelKind,
+    pub kernel: Kernel,
     /// Fewest timed launches.
     pub min_samples: u32,
     /// Most timed launches.
     pub max_samples: u32,
     /// Sampling stops after this many seconds once `min_samples` are there.
     pub max_seconds: f64,
+}
+
+/// An operation, with what of its shape the axis `size` does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kernel {
+    /// `[batch, m, k] × [batch, k, n]`.
+    Matmul(MatmulShape),
+    /// Images `[batch, channels, size, size]` and filters `[filters, channels, edge, edge]`.
+    Convolution(ConvolutionShape),
+    /// Queries, keys and values `[batch, heads, size, width]`.
+    Attention(AttentionShape),
+}
+
+impl Kernel {
+    /// The kind of operation.
+    pub fn kind(&self) -> KernelKind {
+        match self {
+            Self::Matmul(_) => KernelKind::Matmul,
+            Self::Convolution(_) => KernelKind::Convolution,
+            Self::Attention(_) => KernelKind::Attention,
+        }
+    }
+
+    /// Whether the axis `size` says anything about its shape.
+    pub fn has_free_edge(&self) -> bool {
+        match self {
+            Self::Matmul(shape) => [shape.m, shape.n, shape.k].contains(&None),
+            Self::Convolution(_) | Self::Attention(_) => true,
+        }
+    }
+}
+
+/// Shape of a batch of matrix products. An edge that is absent is the axis `size`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MatmulShape {
+    /// Products at a time.
+    pub batch: u32,
+    /// Rows of the result.
+    pub m: Option<u32>,
+    /// Columns of the result.
+    pub n: Option<u32>,
+    /// Terms of a sum.
+    pub k: Option<u32>,
+}
+
+impl MatmulShape {
+    /// One square product.
+    pub const SQUARE: Self = Self {
+        batch: 1,
+        m: None,
+        n: None,
+        k: None,
+    };
+
+    /// `[batch, m, n, k]`.
+    pub fn of(&self, size: u32) -> [usize; 4] {
+        let edge = |edge: Option<u32>| edge.unwrap_or(size) as usize;
+        [self.batch as usize, edge(self.m), edge(self.n), edge(self.k)]
+    }
+}
+
+/// Shape of a convolution of square images with square filters.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConvolutionShape {
+    /// Images at a time.
+    pub batch: u32,
+    /// Channels of an image.
+    pub channels: u32,
+    /// Filters, each of which gives one channel of the result.
+    pub filters: u32,
+    /// Rows and columns of a filter.
+    pub edge: u32,
+    /// Rows and columns from one window to the next.
+    pub stride: u32,
+    /// Rows and columns of zeros around an image.
+    pub padding: u32,
+}
+
+/// Shape of attention.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AttentionShape {
+    /// Sequences at a time.
+    pub batch: u32,
+    /// Heads of a sequence.
+    pub heads: u32,
+    /// Width of a head.
+    pub width: u32,
 }

@@ -8,11 +8,15 @@ use burn::{
         grads::Gradients,
         ops::{Backward, Ops, OpsKind, binary, broadcast_shape, unary},
     },
-    tensor::{FloatDType, Shape, TensorMetadata, backend::AutodiffBackend, ops::FloatTensor},
+    tensor::{
+        FloatDType, Shape, TensorMetadata,
+        backend::AutodiffBackend,
+        ops::{BoolTensor, FloatTensor},
+    },
 };
 
 use crate::{
-    Convolution, MatmulMode, Normalized, Pass,
+    Convolution, MatmulMode, Normalized, Pass, attention,
     backend::{LayerNormGradients, PrecisionBackend},
 };
 
@@ -70,6 +74,27 @@ impl<B: PrecisionBackend> Backward<B, 2> for Convolve {
                 product(images, grad, Pass::Filters(edges(filters_shape)))
             },
         );
+    }
+}
+
+/// Queries, keys, values, padding, and how the backward pass multiplies.
+type AttentionState<B> = ([FloatTensor<B>; 3], BoolTensor<B>, MatmulMode);
+
+#[derive(Debug)]
+struct Attention;
+
+impl<B: PrecisionBackend> Backward<B, 3> for Attention {
+    type State = AttentionState<B>;
+
+    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let grad = grads.consume::<B>(&ops.node);
+        let (inputs, padding, mode) = ops.state;
+        let found = attention::backward::<B>(inputs, padding, grad, mode);
+        for (parent, grad) in ops.parents.into_iter().zip(found) {
+            if let Some(node) = parent {
+                grads.register::<B>(node.id, grad);
+            }
+        }
     }
 }
 
@@ -183,6 +208,26 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
                 );
                 prep.finish(state, output)
             }
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn fused_attention(
+        query: FloatTensor<Self>,
+        key: FloatTensor<Self>,
+        value: FloatTensor<Self>,
+        padding: BoolTensor<Self>,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        let inputs = [query.primitive, key.primitive, value.primitive];
+        let [q, k, v] = inputs.clone();
+        let output = B::fused_attention(q, k, v, padding.clone(), mode);
+        match Attention
+            .prepare::<C>([query.node, key.node, value.node])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => prep.finish((inputs, padding, mode), output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }

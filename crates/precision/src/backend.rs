@@ -2,7 +2,11 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use burn::tensor::{DType, FloatDType, Shape, TensorMetadata, backend::Backend, ops::FloatTensor};
+use burn::tensor::{
+    DType, FloatDType, Shape, TensorMetadata,
+    backend::Backend,
+    ops::{AttentionModuleOptions, BoolTensor, FloatTensor},
+};
 use mantissa_core::{Accumulator, MatmulPrecision};
 
 use crate::convolution::{self, Convolution};
@@ -60,6 +64,26 @@ pub trait PrecisionBackend: Backend {
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         convolution::by_unfolding::<Self>(lhs, rhs, convolution, mode)
+    }
+
+    /// Attention in one kernel: `softmax(query · keyᵀ / √width) · value` over the positions that are no `padding`. Floats
+    /// are `[n, heads, sequence, width]` and `padding` is `[n, heads, sequence, sequence]`. The kernel's arithmetic is its
+    /// own; the `mode` is that of the backward pass.
+    fn fused_attention(
+        query: FloatTensor<Self>,
+        key: FloatTensor<Self>,
+        value: FloatTensor<Self>,
+        padding: BoolTensor<Self>,
+        _mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        Self::attention(
+            query,
+            key,
+            value,
+            Some(padding),
+            None,
+            AttentionModuleOptions::default(),
+        )
     }
 
     /// What the allocator behind the calling thread's stream holds; absent where there is none to ask.

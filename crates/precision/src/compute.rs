@@ -9,10 +9,10 @@
 //!
 //! These are the classes of `torch.amp`'s CUDA operation lists, as far as the models here use them.
 
-use burn::tensor::{DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation};
-use mantissa_core::{Accumulator, Format, MatmulPrecision, Precision, Requested, Setting};
+use burn::tensor::{Bool, DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation};
+use mantissa_core::{Accumulator, Attention, Format, MatmulPrecision, Precision, Requested, Setting};
 
-use crate::{Convolution, MatmulMode, Pass, PrecisionBackend};
+use crate::{Convolution, MatmulMode, Pass, PrecisionBackend, attention};
 
 /// burn's name for a format. TF32 lives in f32 words.
 pub const fn dtype(format: Format) -> DType {
@@ -38,10 +38,11 @@ pub(crate) fn round<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>, d
 pub struct Compute {
     precision: Precision,
     mode: MatmulMode,
+    attention: Attention,
 }
 
 impl Compute {
-    /// From the three axes that govern arithmetic.
+    /// From the three axes that govern products.
     pub fn new(precision: Precision, matmul: MatmulPrecision, accumulator: Accumulator) -> Self {
         Self {
             precision,
@@ -49,12 +50,19 @@ impl Compute {
                 precision: matmul,
                 accumulator,
             },
+            attention: Attention::Math,
         }
+    }
+
+    /// The same, with attention computed another way.
+    pub fn with_attention(self, attention: Attention) -> Self {
+        Self { attention, ..self }
     }
 
     /// From a setting.
     pub fn of(setting: &Setting) -> Self {
         Self::new(setting.precision(), setting.matmul(), setting.accumulator())
+            .with_attention(setting.attention())
     }
 
     /// What is asked of its matmuls.
@@ -89,6 +97,44 @@ impl Compute {
         let product = self.matmul(input, weight.transpose());
         let bias = round(bias, product.dtype());
         product + bias.unsqueeze()
+    }
+
+    /// Attention of `query`, `key` and `value`, each `[n, heads, sequence, width]`, over the positions that are no
+    /// `padding` `[n, sequence]`, in the format of matmul-class operations: two products and a softmax, with `dropout` of
+    /// the weights between them, or one kernel with an arithmetic of its own.
+    ///
+    /// # Panics
+    /// On a `dropout` that the one kernel would leave out.
+    pub fn attention<B: PrecisionBackend>(
+        &self,
+        [query, key, value]: [Tensor<B, 4>; 3],
+        padding: &Tensor<B, 2, Bool>,
+        dropout: f64,
+    ) -> Tensor<B, 4> {
+        let [n, heads, sequence, width] = query.dims();
+        let padding = padding
+            .clone()
+            .reshape([n, 1, 1, sequence])
+            .expand([n, heads, sequence, sequence]);
+        if self.attention == Attention::Fused {
+            assert_eq!(dropout, 0.0, "the fused kernel drops nothing");
+            let dtype = dtype(self.precision.compute());
+            let operand = |tensor: Tensor<B, 4>| round(tensor, dtype).into_primitive().tensor();
+            let mixed = B::fused_attention(
+                operand(query),
+                operand(key),
+                operand(value),
+                padding.into_primitive(),
+                self.mode,
+            );
+            return Tensor::from_primitive(TensorPrimitive::Float(mixed));
+        }
+        let scores = self
+            .matmul(query, key.swap_dims(2, 3))
+            .mul_scalar(1.0 / (width as f64).sqrt());
+        let lowest = attention::lowest(scores.dtype());
+        let weights = self.softmax(scores.mask_fill(padding, lowest));
+        self.matmul(self.dropout(weights, dropout), value)
     }
 
     /// Convolution of images `[n, c, h, w]` with filters `[o, c, a, b]`, in the format of matmul-class operations:

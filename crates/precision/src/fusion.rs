@@ -3,14 +3,17 @@
 
 use std::marker::PhantomData;
 
-use burn::tensor::{Shape, calculate_matmul_output, ops::FloatTensor};
+use burn::tensor::{
+    Shape, calculate_matmul_output,
+    ops::{BoolTensor, FloatTensor},
+};
 use burn_fusion::{
-    Fusion, FusionBackend,
+    Fusion, FusionBackend, FusionTensor,
     stream::{Operation, OperationStreams},
 };
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
 
-use crate::{AllocatorUsage, Convolution, MatmulMode, backend::PrecisionBackend};
+use crate::{AllocatorUsage, Convolution, MatmulMode, attention, backend::PrecisionBackend};
 
 /// What a custom operation of the stream does. Its text is the operation's name, which is part of the stream's identity:
 /// a product with another precision or stride must not find this one's cached plan.
@@ -18,6 +21,7 @@ use crate::{AllocatorUsage, Convolution, MatmulMode, backend::PrecisionBackend};
 enum Product {
     Matrices(MatmulMode),
     Convolution(Convolution, MatmulMode),
+    Attention(MatmulMode),
 }
 
 #[derive(Debug)]
@@ -29,29 +33,39 @@ struct Controlled<B> {
 
 impl<B: FusionBackend + PrecisionBackend> Operation<B::FusionRuntime> for Controlled<B> {
     fn execute(&self, handles: &mut HandleContainer<B::Handle>) {
-        let ([lhs, rhs], [out]) = self.description.as_fixed();
-        let lhs = handles.get_float_tensor::<B>(lhs);
-        let rhs = handles.get_float_tensor::<B>(rhs);
-        let product = match self.product {
-            Product::Matrices(mode) => B::controlled_matmul(lhs, rhs, mode),
-            Product::Convolution(convolution, mode) => B::controlled_convolution(lhs, rhs, convolution, mode),
+        let out = self.description.outputs[0].id;
+        let mut operands = self.description.inputs.iter();
+        let mut float = || {
+            let operand = operands.next().expect("registered with all its operands");
+            handles.get_float_tensor::<B>(operand)
         };
-        handles.register_float_tensor::<B>(&out.id, product);
+        let product = match self.product {
+            Product::Matrices(mode) => B::controlled_matmul(float(), float(), mode),
+            Product::Convolution(convolution, mode) => {
+                B::controlled_convolution(float(), float(), convolution, mode)
+            }
+            Product::Attention(mode) => {
+                let (query, key, value) = (float(), float(), float());
+                let padding = operands.next().expect("registered with all its operands");
+                let padding = handles.get_bool_tensor::<B>(padding);
+                B::fused_attention(query, key, value, padding, mode)
+            }
+        };
+        handles.register_float_tensor::<B>(&out, product);
     }
 }
 
-fn register<B: FusionBackend + PrecisionBackend>(
-    lhs: FloatTensor<Fusion<B>>,
-    rhs: FloatTensor<Fusion<B>>,
+fn register<B: FusionBackend + PrecisionBackend, const N: usize>(
+    operands: [FusionTensor<B::FusionRuntime>; N],
     shape: Shape,
     product: Product,
 ) -> FloatTensor<Fusion<B>> {
-    let client = lhs.client.clone();
-    let streams = OperationStreams::with_inputs([&lhs, &rhs]);
-    let out = TensorIr::uninit(client.create_empty_handle(), shape, lhs.dtype);
+    let client = operands[0].client.clone();
+    let streams = OperationStreams::with_inputs(operands.iter());
+    let out = TensorIr::uninit(client.create_empty_handle(), shape, operands[0].dtype);
     let description = CustomOpIr {
         id: format!("{product:?}"),
-        inputs: vec![lhs.into_ir(), rhs.into_ir()],
+        inputs: operands.into_iter().map(FusionTensor::into_ir).collect(),
         outputs: vec![out],
     };
     let operation = Controlled::<B> {
@@ -70,7 +84,7 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         let shape = calculate_matmul_output(&lhs.shape, &rhs.shape).expect("the caller's shapes fit");
-        register::<B>(lhs, rhs, shape, Product::Matrices(mode))
+        register::<B, 2>([lhs, rhs], shape, Product::Matrices(mode))
     }
 
     fn controlled_convolution(
@@ -80,7 +94,18 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         let shape = convolution.shape(&lhs.shape, &rhs.shape);
-        register::<B>(lhs, rhs, shape, Product::Convolution(convolution, mode))
+        register::<B, 2>([lhs, rhs], shape, Product::Convolution(convolution, mode))
+    }
+
+    fn fused_attention(
+        query: FloatTensor<Self>,
+        key: FloatTensor<Self>,
+        value: FloatTensor<Self>,
+        padding: BoolTensor<Self>,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        let shape = attention::shape(&query.shape, &value.shape);
+        register::<B, 4>([query, key, value, padding], shape, Product::Attention(mode))
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {

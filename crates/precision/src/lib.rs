@@ -5,6 +5,7 @@
 //! - [`Compute`] is autocast: one method for each class of operation, deciding the format it runs in.
 //! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] are the training step around it.
 
+mod attention;
 mod autodiff;
 mod backend;
 mod compute;
@@ -29,4 +30,4 @@ pub use gradient::GradientSum;
 pub use loss_scale::{LossScaler, ScaleChange};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use parameter::{ParameterSet, Tracked};
-pub use probe::{Observation, Probed, Rounding, Subnormals, probe};
+pub use probe::{Observation, Operation, Probed, Rounding, Subnormals, probe};

@@ -1,9 +1,9 @@
 //! The suite's question answered in words, from the rows alone.
 
 use mantissa_analysis::Estimate;
-use mantissa_core::{Axis, MetricName, Status, TaskKind};
+use mantissa_core::{Axis, KernelKind, MetricName, Status, TaskKind};
 
-use crate::{Group, Row, units};
+use crate::{Group, Row, shape, units};
 
 /// Sentences that answer what a group was run for.
 pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
@@ -205,6 +205,13 @@ fn ratio(estimate: Option<&Estimate>) -> String {
 }
 
 fn kernel(group: &Group<'_>) -> Vec<String> {
+    let Some(kernel) = group
+        .rows
+        .first()
+        .and_then(|row| shape::kernel(&row.cell.workload))
+    else {
+        return Vec::new();
+    };
     let sizes = group.ok().filter(|row| row.metrics.contains_key(&group.speed));
     let Some(size) = sizes.map(|row| row.cell.setting.size()).max() else {
         return Vec::new();
@@ -214,6 +221,7 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
         return Vec::new();
     };
     let base = fastest.baseline.map(|index| &group.rows[index]);
+    let place = shape::place(kernel, size);
     let label = |row: &Row<'_>| group.label(row, &[Axis::Size]);
     let error =
         |row: &Row<'_>| units::value(MetricName::RelativeError, row.metric(MetricName::RelativeError));
@@ -221,7 +229,7 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     match base.filter(|base| base.cell.id != fastest.cell.id) {
         Some(base) => sentences.push(format!(
-            "At {size}×{size}, {} is fastest: {}, {} the baseline's ({}, {}), at a relative error of {} instead of {}.",
+            "{place}, {} is fastest: {}, {} the baseline's ({}, {}), at a relative error of {} instead of {}.",
             label(fastest),
             speed(fastest),
             ratio(fastest.speed_up.as_ref()),
@@ -231,7 +239,7 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
             error(base),
         )),
         None => sentences.push(format!(
-            "At {size}×{size}, nothing is faster than the baseline, {} ({}, relative error {}).",
+            "{place}, nothing is faster than the baseline, {} ({}, relative error {}).",
             label(fastest),
             speed(fastest),
             error(fastest),
@@ -250,14 +258,27 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
             label(worst)
         ));
     }
-    sentences.extend(growth(group));
+    if shape::free_edge(kernel).is_some() && kernel.kind() == KernelKind::Matmul {
+        sentences.extend(growth(group));
+    }
     sentences
 }
 
-/// How the error grows with the inner dimension: the slope of a straight line through the logarithms of both.
-fn growth(group: &Group<'_>) -> Option<String> {
+/// How the error grows with the inner dimension: the slope of a straight line through the logarithms of both, a sentence
+/// for each kind of input values.
+fn growth(group: &Group<'_>) -> Vec<String> {
+    let mut kinds: Vec<String> = group.ok().map(|row| row.axis(Axis::Distribution)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds.iter().filter_map(|kind| growth_of(group, kind)).collect()
+}
+
+fn growth_of(group: &Group<'_>, distribution: &str) -> Option<String> {
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = vec![];
-    for row in group.ok() {
+    for row in group
+        .ok()
+        .filter(|row| row.axis(Axis::Distribution) == distribution)
+    {
         let Some(error) = row
             .metric(MetricName::RelativeError)
             .filter(|error| error.value > 0.0)
@@ -265,7 +286,7 @@ fn growth(group: &Group<'_>) -> Option<String> {
             continue;
         };
         let point = (f64::from(row.cell.setting.size()).ln(), error.value.ln());
-        let label = group.label(row, &[Axis::Size]);
+        let label = group.label(row, &[Axis::Size, Axis::Distribution]);
         match lines.iter_mut().find(|(known, _)| *known == label) {
             Some((_, points)) => points.push(point),
             None => lines.push((label, vec![point])),
@@ -275,9 +296,14 @@ fn growth(group: &Group<'_>) -> Option<String> {
         .iter()
         .filter_map(|(label, points)| Some(format!("{:.2} ({label})", slope(points)?)))
         .collect();
+    let of_what = if group.varies(Axis::Distribution) {
+        format!("With {distribution} values the relative error")
+    } else {
+        "The relative error".to_owned()
+    };
     (!powers.is_empty()).then(|| {
         format!(
-            "The relative error grows with the inner dimension to the power of {}.",
+            "{of_what} grows with the inner dimension to the power of {}.",
             powers.join(", ")
         )
     })

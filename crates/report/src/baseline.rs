@@ -52,10 +52,10 @@ pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<Me
     }
 }
 
-/// Rows of equal work share a baseline: however a setting cuts or computes it, only a size, a sequence length or a seed
-/// makes it another.
+/// Rows of equal work share a baseline: however a setting cuts or computes it, only a size, a sequence length, other
+/// input values or a seed make it another.
 fn work(row: &Row<'_>) -> String {
-    [Axis::Size, Axis::Sequence, Axis::Seed]
+    [Axis::Size, Axis::Sequence, Axis::Distribution, Axis::Seed]
         .map(|axis| row.axis(axis))
         .join(" ")
 }

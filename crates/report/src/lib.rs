@@ -15,6 +15,7 @@ mod markdown;
 mod reference;
 mod render;
 mod row;
+mod shape;
 mod table;
 mod terminal;
 mod units;

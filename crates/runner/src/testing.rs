@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use mantissa_core::{
-    Axis, AxisValue, Backend, Cell, Environment, Executed, KernelKind, KernelTask, Plan, PlannedCell,
-    Profile, Record, Requested, SCHEMA_VERSION, Setting, Status, SuiteInfo, Task, TaskKind, Workload,
+    Axis, AxisValue, Backend, Cell, Environment, Executed, Kernel, KernelTask, MatmulShape, Plan,
+    PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Setting, Status, SuiteInfo, Task, Workload,
 };
 
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) fn plan(cells: u64) -> Plan {
 
 pub(crate) fn cell(size: u64) -> Cell {
     let task = KernelTask {
-        kernel: KernelKind::Matmul,
+        kernel: Kernel::Matmul(MatmulShape::SQUARE),
         min_samples: 3,
         max_samples: 9,
         max_seconds: 1.0,
@@ -46,7 +46,7 @@ pub(crate) fn cell(size: u64) -> Cell {
         name: "matmul".into(),
         task: Task::Kernel(task),
     };
-    let mut setting = Setting::defaults(TaskKind::Kernel, Backend::Flex);
+    let mut setting = Setting::of(&workload, Backend::Flex);
     setting.set(Axis::Size, AxisValue::Integer(size)).unwrap();
     Cell::new("tiny", workload, setting, 123)
 }

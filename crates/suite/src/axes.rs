@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use mantissa_core::{Axis, AxisValue, TaskKind, ValueError};
+use mantissa_core::{Axis, AxisValue, TaskKind, ValueError, Workload};
 use toml::de::DeValue;
 
 use crate::section::{Node, Section, integer};
@@ -54,11 +54,11 @@ fn distinct(rows: impl Iterator<Item = Vec<AxisValue>>) -> Vec<Vec<AxisValue>> {
     kept
 }
 
-/// The sweeps that mean anything to a task.
-pub(crate) fn applicable(sweeps: &[Sweep], task: TaskKind) -> Vec<Sweep> {
+/// The sweeps that mean anything to a workload.
+pub(crate) fn applicable(sweeps: &[Sweep], workload: &Workload) -> Vec<Sweep> {
     sweeps
         .iter()
-        .filter_map(|sweep| sweep.only(|axis| axis.applies_to(task)))
+        .filter_map(|sweep| sweep.only(|axis| workload.concerns(axis)))
         .collect()
 }
 
@@ -225,6 +225,8 @@ fn axis_value(value: &DeValue<'_>) -> Option<AxisValue> {
 
 #[cfg(test)]
 mod tests {
+    use mantissa_core::{Kernel, KernelTask, MatmulShape, Task};
+
     use super::*;
 
     fn whole(values: &[u64]) -> Vec<AxisValue> {
@@ -263,8 +265,29 @@ mod tests {
     }
 
     #[test]
-    fn a_task_gets_only_the_axes_that_apply_to_it() {
-        assert_eq!(applicable(&[pairs()], TaskKind::Kernel), []);
-        assert_eq!(applicable(&[pairs()], TaskKind::Train), [pairs()]);
+    fn a_workload_gets_only_the_axes_that_concern_it() {
+        let kernel = |kernel| Workload {
+            name: "w".into(),
+            task: Task::Kernel(KernelTask {
+                kernel,
+                min_samples: 1,
+                max_samples: 1,
+                max_seconds: 1.0,
+            }),
+        };
+        let square = kernel(Kernel::Matmul(MatmulShape::SQUARE));
+        let fixed = MatmulShape {
+            m: Some(1),
+            n: Some(1),
+            k: Some(1),
+            ..MatmulShape::SQUARE
+        };
+        assert_eq!(applicable(&[pairs()], &square), []);
+        let sizes = Sweep::of(Axis::Size, whole(&[64, 128]));
+        assert_eq!(
+            applicable(std::slice::from_ref(&sizes), &square),
+            std::slice::from_ref(&sizes)
+        );
+        assert_eq!(applicable(&[sizes], &kernel(Kernel::Matmul(fixed))), []);
     }
 }

@@ -159,9 +159,32 @@ tables! {
     /// `[[workload]]` with `task = "kernel"`.
     kernel = "workload, task = \"kernel\"" {
         KERNEL: "kernel", Takes::Name(names!(KernelKind)), Absent::Error, "the operation";
+        SHAPE: "shape", Takes::Table, Absent::Means("the defaults of the operation's `shape`"), "what of the operation's shape the axis `size` does not say (see `shape`)";
         MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("10"), "fewest timed launches";
         MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("100"), "most timed launches; not fewer than `min_samples`";
         MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("5"), "sampling stops after this long once `min_samples` are there";
+    }
+    /// `[workload.shape]` of `kernel = "matmul"`.
+    matmul = "shape, kernel = \"matmul\"" {
+        BATCH: "batch", Takes::Whole(1), Absent::Value("1"), "products at a time";
+        M: "m", Takes::Whole(1), Absent::Means("the axis `size`"), "rows of the left matrices and of the result";
+        N: "n", Takes::Whole(1), Absent::Means("the axis `size`"), "columns of the right matrices and of the result";
+        K: "k", Takes::Whole(1), Absent::Means("the axis `size`"), "columns of the left and rows of the right matrices: terms of a sum";
+    }
+    /// `[workload.shape]` of `kernel = "convolution"`.
+    convolution = "shape, kernel = \"convolution\"" {
+        BATCH: "batch", Takes::Whole(1), Absent::Value("32"), "images at a time; each has `size` rows and columns";
+        CHANNELS: "channels", Takes::Whole(1), Absent::Value("64"), "channels of an image";
+        FILTERS: "filters", Takes::Whole(1), Absent::Value("64"), "filters, each of which gives one channel of the result";
+        EDGE: "edge", Takes::Whole(1), Absent::Value("3"), "rows and columns of a filter";
+        STRIDE: "stride", Takes::Whole(1), Absent::Value("1"), "rows and columns from one window to the next";
+        PADDING: "padding", Takes::Whole(0), Absent::Value("1"), "rows and columns of zeros around an image; less than `edge`";
+    }
+    /// `[workload.shape]` of `kernel = "attention"`.
+    attention = "shape, kernel = \"attention\"" {
+        BATCH: "batch", Takes::Whole(1), Absent::Value("8"), "sequences at a time; each has `size` positions";
+        HEADS: "heads", Takes::Whole(1), Absent::Value("12"), "heads of a sequence";
+        WIDTH: "width", Takes::Whole(1), Absent::Value("64"), "width of a head";
     }
     /// `[[expect]]`.
     expect = "expect" {
@@ -207,6 +230,9 @@ mod tests {
             "suite" => &[],
             "profile" => &["profile", "smoke"],
             "workload, task = \"kernel\"" => &["workload", "1"],
+            "shape, kernel = \"matmul\"" => &["workload", "1", "shape"],
+            "shape, kernel = \"convolution\"" => &["workload", "2", "shape"],
+            "shape, kernel = \"attention\"" => &["workload", "3", "shape"],
             "model_size" => &["workload", "0", "model_size"],
             "split" => &["workload", "0", "split"],
             "expect" => &["expect", "1"],

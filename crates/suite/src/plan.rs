@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use mantissa_core::{
-    Axis, AxisValue, Backend, Cell, CellId, CellMaker, DatasetKind, Model, Plan, PlannedCell, Precision,
-    Profile, Setting, SuiteInfo, Switch, Task, TaskKind, UnknownName, ValueError, Workload,
+    Attention, Axis, AxisValue, Backend, Cell, CellId, CellMaker, DatasetKind, Distribution, KernelKind,
+    Model, Plan, PlannedCell, Precision, Profile, Setting, SuiteInfo, Switch, Task, TaskKind, UnknownName,
+    ValueError, Workload,
 };
 
 use crate::{
@@ -94,7 +95,7 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
         } = suite.resolved(options.profile);
         let mut swept: Vec<Axis> = vec![];
         for workload in workloads {
-            let sweeps = overridden(sweeps, workload.kind(), options);
+            let sweeps = overridden(sweeps, workload, options);
             for axis in sweeps.iter().flat_map(|sweep| &sweep.axes) {
                 if !swept.contains(axis) {
                     swept.push(*axis);
@@ -139,7 +140,7 @@ fn plan_workload(plan: &mut Plan, suite: &str, workload: Workload, sweeps: &[Swe
         None => true,
     };
     let mut maker = CellMaker::new(suite, workload.clone());
-    for (setting, seed) in Settings::new(sweeps, workload.kind(), options.backend) {
+    for (setting, seed) in Settings::new(sweeps, &workload, options.backend) {
         if kept(&setting) {
             let cell = maker.cell(setting, seed);
             if !earlier.contains(&cell.id) {
@@ -185,9 +186,13 @@ fn check(suites: &[Suite], options: &PlanOptions) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn overridden(sweeps: &[Sweep], task: TaskKind, options: &PlanOptions) -> Vec<Sweep> {
-    let mut sweeps = axes::applicable(sweeps, task);
-    for (axis, values) in options.overrides.iter().filter(|(axis, _)| axis.applies_to(task)) {
+fn overridden(sweeps: &[Sweep], workload: &Workload, options: &PlanOptions) -> Vec<Sweep> {
+    let mut sweeps = axes::applicable(sweeps, workload);
+    for (axis, values) in options
+        .overrides
+        .iter()
+        .filter(|(axis, _)| workload.concerns(*axis))
+    {
         let values = values
             .iter()
             .filter_map(|value| axis.value(value.clone()).ok())
@@ -211,14 +216,28 @@ fn skip_reason(cell: &Cell) -> Option<String> {
     if let Some(reason) = cell.setting.skip_reason() {
         return Some(reason.to_string());
     }
-    let Task::Train(task) = &cell.workload.task else {
-        return None;
-    };
-    let Model::Distilbert(size) = &task.model;
-    let (sequence, longest) = (cell.setting.sequence(), size.max_position_embeddings);
-    (sequence > longest).then(|| {
-        format!("`sequence={sequence}` is longer than the model's `max_position_embeddings` of {longest}")
-    })
+    match &cell.workload.task {
+        Task::Train(task) => model_skips(&task.model, &cell.setting),
+        Task::Kernel(task) => kernel_skips(task.kernel.kind(), &cell.setting),
+    }
+}
+
+fn model_skips(model: &Model, setting: &Setting) -> Option<String> {
+    let Model::Distilbert(size) = model;
+    let (sequence, longest) = (setting.sequence(), size.max_position_embeddings);
+    if sequence > longest {
+        return Some(format!(
+            "`sequence={sequence}` is longer than the model's `max_position_embeddings` of {longest}"
+        ));
+    }
+    let drops = size.attention_dropout > 0.0 && setting.attention() == Attention::Fused;
+    drops.then(|| "burn's fused attention has no dropout: it needs `attention_dropout = 0`".to_owned())
+}
+
+fn kernel_skips(kernel: KernelKind, setting: &Setting) -> Option<String> {
+    let distribution = setting.distribution();
+    let made_for_products = distribution == Distribution::Cancellation && kernel != KernelKind::Matmul;
+    made_for_products.then(|| format!("`distribution={distribution}` is made for matrix products"))
 }
 
 /// Every combination of the rows of some sweeps, the last sweep fastest, as resolved settings and seeds.
@@ -232,10 +251,10 @@ struct Settings<'a> {
 }
 
 impl<'a> Settings<'a> {
-    fn new(sweeps: &'a [Sweep], task: TaskKind, backend: Backend) -> Self {
+    fn new(sweeps: &'a [Sweep], workload: &Workload, backend: Backend) -> Self {
         let defaults = Backend::ALL
             .iter()
-            .map(|backend| Setting::defaults(task, *backend))
+            .map(|backend| Setting::of(workload, *backend))
             .collect();
         Self {
             sweeps,

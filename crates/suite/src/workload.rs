@@ -1,11 +1,12 @@
 //! `[[workload]]`: what is run, with the sizes of one profile.
 
 use mantissa_core::{
-    DatasetKind, DistilBertSize, KernelTask, Model, Profile, Split, Task, TaskKind, TrainTask, Workload,
+    AttentionShape, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind, KernelTask,
+    MatmulShape, Model, Profile, Split, Task, TaskKind, TrainTask, Workload,
 };
 
 use crate::{
-    keys::{self, distilbert, kernel, split, train, workload},
+    keys::{self, attention, convolution, distilbert, kernel, matmul, split, train, workload},
     section::Section,
 };
 
@@ -126,8 +127,62 @@ fn split_of(section: &Section<'_>) -> Option<Split> {
     })
 }
 
+/// `[workload.shape]`.
+fn shape(section: &Section<'_>, kind: KernelKind) -> Option<Kernel> {
+    let shape = section.table(&kernel::SHAPE, "`[workload.shape]`")?;
+    match kind {
+        KernelKind::Matmul => {
+            shape.only(&[matmul::KEYS]);
+            let batch = shape.whole(&matmul::BATCH);
+            let [m, n, k] = [&matmul::M, &matmul::N, &matmul::K].map(|edge| shape.optional_whole(edge));
+            Some(Kernel::Matmul(MatmulShape {
+                batch: batch?,
+                m: m?,
+                n: n?,
+                k: k?,
+            }))
+        }
+        KernelKind::Convolution => {
+            shape.only(&[convolution::KEYS]);
+            let [batch, channels, filters] =
+                [&convolution::BATCH, &convolution::CHANNELS, &convolution::FILTERS]
+                    .map(|key| shape.whole(key));
+            let [edge, stride, padding] =
+                [&convolution::EDGE, &convolution::STRIDE, &convolution::PADDING].map(|key| shape.whole(key));
+            let (edge, padding) = (edge?, padding?);
+            if padding >= edge {
+                shape.complain(
+                    &convolution::PADDING,
+                    format_args!(
+                        "`padding` {padding} is not less than `edge` {edge}: some windows would see no image"
+                    ),
+                );
+                return None;
+            }
+            Some(Kernel::Convolution(ConvolutionShape {
+                batch: batch?,
+                channels: channels?,
+                filters: filters?,
+                edge,
+                stride: stride?,
+                padding,
+            }))
+        }
+        KernelKind::Attention => {
+            shape.only(&[attention::KEYS]);
+            let [batch, heads, width] =
+                [&attention::BATCH, &attention::HEADS, &attention::WIDTH].map(|key| shape.whole(key));
+            Some(Kernel::Attention(AttentionShape {
+                batch: batch?,
+                heads: heads?,
+                width: width?,
+            }))
+        }
+    }
+}
+
 fn kernel_task(section: &Section<'_>) -> Option<KernelTask> {
-    let kernel = section.name(&kernel::KERNEL);
+    let kernel = section.name(&kernel::KERNEL).map(|kind| shape(section, kind));
     let min_samples = section.whole(&kernel::MIN_SAMPLES);
     let max_samples = section.whole(&kernel::MAX_SAMPLES);
     let max_seconds = section.number(&kernel::MAX_SECONDS);
@@ -139,7 +194,7 @@ fn kernel_task(section: &Section<'_>) -> Option<KernelTask> {
         );
     }
     Some(KernelTask {
-        kernel: kernel?,
+        kernel: kernel??,
         min_samples,
         max_samples,
         max_seconds: max_seconds?,

@@ -6,8 +6,8 @@ use std::{
 };
 
 use mantissa_core::{
-    Axis, Backend, Cell, DatasetKind, DistilBertSize, Model, OptimizerKind, Plan, Profile, Split, Status,
-    Task,
+    Axis, Backend, Cell, DatasetKind, DistilBertSize, Kernel, Model, OptimizerKind, Plan, Profile, Split,
+    Status, Task,
 };
 use mantissa_suite::{PlanOptions, Suite, load, plan};
 
@@ -187,7 +187,15 @@ fn the_matmul_suite_bounds_the_error_of_every_cell() {
 fn a_smoke_cell_is_small_enough_for_a_laptop() {
     for cell in planned(&shipped(), Profile::Smoke, Backend::Flex).runnable() {
         match &cell.workload.task {
-            Task::Kernel(task) => assert!(task.max_seconds <= 1.0 && cell.setting.size() <= 512),
+            Task::Kernel(task) => {
+                let size = cell.setting.size();
+                let small = match task.kernel {
+                    Kernel::Matmul(shape) => shape.of(size).iter().product::<usize>() <= 512 * 512 * 512,
+                    Kernel::Convolution(shape) => shape.batch <= 2 && shape.channels <= 32 && size <= 28,
+                    Kernel::Attention(shape) => shape.batch * shape.heads <= 8 && size <= 128,
+                };
+                assert!(task.max_seconds <= 1.0 && small, "{}", cell.setting);
+            }
             Task::Train(task) => {
                 let Model::Distilbert(size) = &task.model;
                 let tokens = task.split.train.unwrap() * task.epochs * cell.setting.sequence();

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use mantissa_core::{Backend, Cell, Format, Setting, Task};
-use mantissa_precision::{Compute, PrecisionBackend, device, probe};
+use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Setting, Task};
+use mantissa_precision::{Compute, Operation, PrecisionBackend, device, probe};
 
 use crate::{Inputs, Observer, Outcome, WorkloadError, kernel, train};
 
@@ -63,13 +63,28 @@ fn run_on<B: PrecisionBackend>(
         }
     }
     let compute = Compute::of(&cell.setting);
-    let probed = probe::<B>(compute, &compute.requested(), &device).map_err(WorkloadError::Device)?;
+    let probed = probe::<B>(&operations(cell), compute, &compute.requested(), &device)
+        .map_err(WorkloadError::Device)?;
     let mut outcome = match &cell.workload.task {
         Task::Train(task) => train::train::<B>(cell, task, inputs, &device, observer),
         Task::Kernel(task) => kernel::kernel::<B>(cell, task, &device, observer),
     }?;
     outcome.executed = probed.confirm();
     Ok(outcome)
+}
+
+/// The operations of a cell that sum products.
+fn operations(cell: &Cell) -> Vec<Operation> {
+    let fused = cell.setting.attention() == Attention::Fused;
+    match &cell.workload.task {
+        Task::Kernel(task) => match task.kernel.kind() {
+            KernelKind::Convolution => vec![Operation::Convolution],
+            KernelKind::Attention if fused => vec![Operation::FusedAttention],
+            KernelKind::Attention | KernelKind::Matmul => vec![Operation::Matmul],
+        },
+        Task::Train(_) if fused => vec![Operation::Matmul, Operation::FusedAttention],
+        Task::Train(_) => vec![Operation::Matmul],
+    }
 }
 
 /// Formats in which a setting stores tensors.

@@ -18,16 +18,24 @@ use crate::{
 };
 
 pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exit> {
-    let suite = parse("probe", "probe.toml", include_str!("probe.toml"))?;
+    let overrides = arguments
+        .overrides
+        .iter()
+        .map(|text| parse_override(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    // The arithmetic of the one kernel of attention is its own, so it is not held against a setting unless asked for.
+    let of_attention = overrides.iter().any(|(axis, _)| *axis == Axis::Attention);
+    let (file, text) = if of_attention {
+        ("probe_attention.toml", include_str!("probe_attention.toml"))
+    } else {
+        ("probe.toml", include_str!("probe.toml"))
+    };
+    let suite = parse("probe", file, text)?;
     let backend = choose_backend(arguments.named_backend())?;
     let options = PlanOptions {
         profile: Profile::Smoke,
         backend,
-        overrides: arguments
-            .overrides
-            .iter()
-            .map(|text| parse_override(text))
-            .collect::<Result<_, _>>()?,
+        overrides,
         dataset: DatasetKind::SyntheticReviews,
         filter: None,
     };
@@ -76,11 +84,18 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
 }
 
 fn table(title: String, rows: &[&Row<'_>]) -> Table {
-    let header = ["precision", "matmul", "sums", "asked for", "executed", "how"];
+    let header = [
+        "operation",
+        "precision",
+        "matmul",
+        "sums",
+        "asked for",
+        "executed",
+        "how",
+    ];
     let line = |row: &&Row<'_>| {
-        let mut fields: Vec<String> = [Axis::Precision, Axis::Matmul, Axis::Accumulator]
-            .map(|axis| row.axis(axis))
-            .to_vec();
+        let mut fields = vec![row.cell.workload.name.clone()];
+        fields.extend([Axis::Precision, Axis::Matmul, Axis::Accumulator].map(|axis| row.axis(axis)));
         fields.push(row.requested());
         fields.push(match row.status {
             Some(Status::Ok) => row.executed().unwrap_or_default(),

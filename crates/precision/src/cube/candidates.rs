@@ -237,7 +237,7 @@ fn on_rounded_operands<R: CubeRuntime>(
 /// A routine that reads its operands through strides.
 fn strided<R: CubeRuntime, A>(name: &str, args: A::Strategy, sums: Accumulator) -> Candidate<R>
 where
-    A: Routine<()> + 'static,
+    A: Routine<(), Blueprint = TilingBlueprint> + 'static,
     A::Strategy: Send + Sync + 'static,
 {
     let controls = Controls { routine: args, sums };
@@ -316,5 +316,84 @@ fn candidate<R: CubeRuntime>(
     Candidate {
         name,
         launch: Arc::new(launch),
+    }
+}
+
+#[cfg(all(test, feature = "vulkan"))]
+mod tests {
+    use burn::tensor::{Tensor, TensorData, TensorPrimitive};
+
+    use super::*;
+    use crate::device::{VulkanPlain, available};
+
+    type Runtime = cubecl::wgpu::WgpuRuntime;
+
+    fn vulkan_is_there() -> bool {
+        let Err(reason) = available(mantissa_core::Backend::Vulkan) else {
+            return true;
+        };
+        let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
+        assert!(!required.contains("vulkan"), "required and not there: {reason}");
+        println!("skipped: {reason}");
+        false
+    }
+
+    /// `[n, heads, rows, columns]` as it lies in memory, transposed, as a view that splits a projection into heads, and
+    /// as that view transposed.
+    fn layouts(shape: [usize; 4], seed: u64) -> (Vec<f32>, [CubeTensor<Runtime>; 4]) {
+        let mut state = seed;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 60) as f32 - 8.0
+        };
+        let values: Vec<f32> = (0..shape.iter().product()).map(|_| next()).collect();
+        let device = Default::default();
+        let whole = Tensor::<VulkanPlain, 4>::from_data(TensorData::new(values.clone(), shape), &device);
+        let kept =
+            |tensor: Tensor<VulkanPlain, 4>| Tensor::<VulkanPlain, 4>::from_data(tensor.into_data(), &device);
+        let views = [
+            whole.clone(),
+            kept(whole.clone().swap_dims(2, 3)).swap_dims(2, 3),
+            kept(whole.clone().swap_dims(1, 2)).swap_dims(1, 2),
+            kept(whole.permute([0, 3, 1, 2])).permute([0, 2, 3, 1]),
+        ];
+        (values, views.map(|view| view.into_primitive().tensor()))
+    }
+
+    #[test]
+    fn every_kernel_multiplies_alike_whatever_the_length_of_its_sums_and_the_layout_of_its_operands() {
+        if !vulkan_is_there() {
+            return;
+        }
+        let mut wrong = vec![];
+        // An odd number of stages, an even one, none that is whole, and fewer than one.
+        for [m, k, n] in [[24, 24, 16], [24, 32, 16], [24, 20, 16], [7, 5, 3]] {
+            let (a, lefts) = layouts([2, 2, m, k], 1);
+            let (b, rights) = layouts([2, 2, k, n], 2);
+            let mut wanted = vec![];
+            for z in 0..4 {
+                for i in 0..m {
+                    for j in 0..n {
+                        let terms = (0..k).map(|l| a[(z * m + i) * k + l] * b[(z * k + l) * n + j]);
+                        wanted.push(terms.sum::<f32>());
+                    }
+                }
+            }
+            // A layout of each operand beside the plain one of the other, and both as attention has them.
+            for candidate in ordinary::<Runtime>(Accumulator::F32) {
+                for (i, j) in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 3), (2, 3)] {
+                    let (lhs, rhs) = (&lefts[i], &rights[j]);
+                    let out = init_matmul_output(lhs, rhs, DType::F32);
+                    (candidate.launch)((lhs.clone(), rhs.clone(), out.clone(), true)).unwrap();
+                    let out = Tensor::<VulkanPlain, 4>::from_primitive(TensorPrimitive::Float(out));
+                    if out.into_data().to_vec::<f32>().unwrap() != wanted {
+                        wrong.push(format!("{} {m} × {k} × {n}, layouts {i} and {j}", candidate.name));
+                    }
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 }

@@ -1,12 +1,16 @@
 //! The controlled operations on GPUs.
 
+mod attention;
 mod candidates;
 mod convolution;
 mod matmul;
 mod rounding;
 mod routine;
 
-use burn::tensor::{backend::DeviceOps, ops::FloatTensor};
+use burn::tensor::{
+    backend::DeviceOps,
+    ops::{BoolTensor, FloatTensor},
+};
 use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement};
 use cubecl::server::ComputeServer;
 
@@ -36,6 +40,16 @@ where
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         convolution::convolution(lhs, rhs, convolution, mode)
+    }
+
+    fn fused_attention(
+        query: FloatTensor<Self>,
+        key: FloatTensor<Self>,
+        value: FloatTensor<Self>,
+        padding: BoolTensor<Self>,
+        _mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        attention::attention(query, key, value, padding)
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {

@@ -2,7 +2,8 @@
 //!
 //! A routine decides by itself what the registers of its kernel hold: one on matrix units turns f32 operands into TF32,
 //! whatever element types its caller passes, and writes nothing back. So each routine is wrapped: what its blueprint
-//! says is read where it is made, and the width of the sum is set there, for the same reason.
+//! says is read where it is made, and the width of the sum is set there, for the same reason. And some of them read
+//! beyond the end of a sum, which is set right there too.
 
 use std::{cell::RefCell, fmt, marker::PhantomData};
 
@@ -10,7 +11,7 @@ use burn::tensor::DType;
 use cubecl::{client::ComputeClient, prelude::Runtime};
 use cubek::matmul::{
     components::stage::NumStages,
-    definition::{MatmulElems, MatmulProblem, MatmulSetupError, MatmulVectorSizes},
+    definition::{MatmulElems, MatmulProblem, MatmulSetupError, MatmulVectorSizes, TilingBlueprint},
     routines::{BlueprintStrategy, DeviceSettings, ExpandInfo, LaunchInfo, Routine},
 };
 use mantissa_core::Accumulator;
@@ -55,7 +56,7 @@ impl<S: fmt::Display> fmt::Display for Controls<S> {
     }
 }
 
-impl<A: Routine<()>> Routine<()> for Controlled<A> {
+impl<A: Routine<(), Blueprint = TilingBlueprint>> Routine<()> for Controlled<A> {
     type Strategy = Controls<A::Strategy>;
     type Blueprint = A::Blueprint;
     type Config = A::Config;
@@ -80,6 +81,12 @@ impl<A: Routine<()>> Routine<()> for Controlled<A> {
             expanded.dtypes.acc_register = DType::F16.into();
             expanded.dtypes.acc_stage = DType::F16.into();
         }
+        // A kernel that works on several stages in turn always runs all of them. cubek has it look for the end of the
+        // sum only if that lies within a stage: an odd number of whole stages would be summed with what lies behind.
+        let stages = A::num_stages();
+        let stage = expanded.blueprint.tiling_scheme.elements_per_stage_along_k();
+        let all = stage * stages.lhs.max(stages.rhs);
+        expanded.blueprint.check_k_bounds |= !(problem.k as u32).is_multiple_of(all);
         EXPANDED.set(Some(expanded.dtypes.clone()));
         Ok(expanded)
     }

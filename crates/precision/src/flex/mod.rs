@@ -1,10 +1,14 @@
 //! The controlled operations on the CPU.
 
+mod attention;
 mod convert;
 mod elementwise;
 mod matmul;
 
-use burn::tensor::{DType, FloatDType, ops::FloatTensor};
+use burn::tensor::{
+    DType, FloatDType,
+    ops::{BoolTensor, FloatTensor},
+};
 use burn_flex::Flex;
 
 use crate::{
@@ -19,6 +23,16 @@ impl PrecisionBackend for Flex {
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         matmul::matmul(lhs, rhs, mode)
+    }
+
+    fn fused_attention(
+        query: FloatTensor<Self>,
+        key: FloatTensor<Self>,
+        value: FloatTensor<Self>,
+        padding: BoolTensor<Self>,
+        _mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        attention::attention(query, key, value, padding)
     }
 
     fn round_to(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {

@@ -5,22 +5,20 @@
 //! the very code that models use, forward and backward, and the arithmetic is inferred from what comes out, as in
 //! Fasi, Higham, Mikaitis and Pranesh, *Numerical behavior of NVIDIA tensor cores*, PeerJ Computer Science 7:e330 (2021).
 
+mod attention;
 mod observe;
+mod products;
 
 use std::collections::BTreeSet;
 
-use burn::{
-    backend::Autodiff,
-    tensor::{Tensor, TensorData},
-};
-use mantissa_core::{Executed, ExecutedVerdict, Requested};
+use burn::tensor::{Bool, Tensor, TensorData};
+use mantissa_core::{Attention, Executed, ExecutedVerdict, Requested};
 
 pub use observe::{Observation, Rounding, Subnormals};
 
+use self::attention::Head;
 use crate::{
-    Compute, PrecisionBackend,
-    compute::round,
-    dtype,
+    Compute, PrecisionBackend, dtype,
     launched::{self, Launch},
 };
 
@@ -50,22 +48,45 @@ impl Probed {
     }
 }
 
+/// An operation that sums products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Matrix product, forward and backward.
+    Matmul,
+    /// Convolution: its output and both its gradients.
+    Convolution,
+    /// Attention in one kernel, forward: backward it is made of matrix products.
+    FusedAttention,
+}
+
 /// Multiplies on a device and compares what was executed with what was `requested`.
 ///
 /// Operands go in as parameters do (f32 under a mixed setting), so that the cast to 16 bits is part of what is observed.
-/// Forward and backward passes are observed apart; the narrower of both counts.
+/// All `operations`, forward and backward, are observed apart; the narrowest counts.
 ///
 /// # Errors
 /// What the device reports.
 pub fn probe<B: PrecisionBackend>(
+    operations: &[Operation],
     compute: Compute,
     requested: &Requested,
     device: &B::Device,
 ) -> Result<Probed, String> {
     launched::take();
-    let (forward, backward) = observe_both::<B>(compute, device)?;
+    let mut seen: Vec<(&str, Observation)> = vec![];
+    for operation in operations {
+        seen.extend(match operation {
+            Operation::Matmul => products::matmul::<B>(compute, device)?,
+            Operation::Convolution => products::convolution::<B>(compute, device)?,
+            Operation::FusedAttention => vec![("attention", attend::<B>(compute, device)?)],
+        });
+    }
     let launches = launched::take();
-    let worst = forward.worst(&backward);
+    let worst = seen
+        .iter()
+        .map(|(_, seen)| seen.clone())
+        .reduce(|a, b| a.worst(&b));
+    let worst = worst.ok_or("there is nothing to probe")?;
     let accumulator = worst.accumulator();
     let same = worst.operand_bits == requested.operand_bits
         && worst.exponent_bits == requested.exponent_bits
@@ -74,15 +95,7 @@ pub fn probe<B: PrecisionBackend>(
         operand_bits: Some(worst.operand_bits),
         exponent_bits: Some(worst.exponent_bits),
         accumulator: Some(accumulator),
-        rounding: Some(if forward.rounding() == backward.rounding() {
-            forward.rounding()
-        } else {
-            format!(
-                "forward: {}; backward: {}",
-                forward.rounding(),
-                backward.rounding()
-            )
-        }),
+        rounding: Some(rounding(&seen)),
         kernel: launched::names(&launches),
         emulated: launches.iter().any(|launch| launch.emulated),
         verdict: if same {
@@ -94,35 +107,45 @@ pub fn probe<B: PrecisionBackend>(
     Ok(Probed { executed, launches })
 }
 
-fn observe_both<B: PrecisionBackend>(
-    compute: Compute,
-    device: &B::Device,
-) -> Result<(Observation, Observation), String> {
+/// How things were rounded: once if that was the same everywhere, else for each of them.
+fn rounding(seen: &[(&str, Observation)]) -> String {
+    let first = seen[0].1.rounding();
+    if seen.iter().all(|(_, seen)| seen.rounding() == first) {
+        return first;
+    }
+    let each = seen
+        .iter()
+        .map(|(what, seen)| format!("{what}: {}", seen.rounding()));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+fn attend<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<Observation, String> {
+    const SHAPE: [usize; 2] = [attention::SEQUENCE, attention::WIDTH];
     let format = compute.precision().parameters();
-    let upload = |values: Vec<f64>| {
-        let data = TensorData::new(values, [observe::EDGE; 2]);
-        Tensor::<B, 2>::from_data(data, (device, dtype(format)))
+    let compute = compute.with_attention(Attention::Fused);
+    let mut attend = |heads: &[Head]| {
+        let upload = |part: fn(&Head) -> Vec<f64>| {
+            let values: Vec<f64> = heads.iter().flat_map(part).collect();
+            let data = TensorData::new(values, [heads.len(), 1, SHAPE[0], SHAPE[1]]);
+            Tensor::<B, 4>::from_data(data, (device, dtype(format)))
+        };
+        let queries = upload(|head| head.query.repeat(SHAPE[0]));
+        let parts = [
+            queries,
+            upload(|head| head.keys.clone()),
+            upload(|head| head.values.clone()),
+        ];
+        let padding = Tensor::<B, 2, Bool>::full([heads.len(), SHAPE[0]], false, device);
+        let mixed = download(compute.attention(parts, &padding, 0.0))?;
+        let firsts = mixed
+            .chunks_exact(SHAPE[0] * SHAPE[1])
+            .flat_map(|head| &head[..SHAPE[1]]);
+        Ok(firsts.copied().collect())
     };
-    let download = |product: Tensor<B, 2>| {
-        let data = product.try_into_data().map_err(|error| format!("{error:?}"))?;
-        Ok(data.iter::<f64>().collect())
-    };
-    // Both operands reach the kernel as a linear layer's do: the right one is a transposed view.
-    let mut forward = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
-        download(compute.matmul(upload(lhs), upload(rhs_transposed).transpose()))
-    };
-    // The gradient of `x · wᵀ` with respect to `x` is `grad · w`: a product of what is put into `grad` and `w`.
-    let mut backward = |grad: Vec<f64>, rhs_transposed: Vec<f64>| {
-        let zeros = vec![0.0; grad.len()];
-        let x = Tensor::<Autodiff<B>, 2>::from_inner(upload(zeros)).require_grad();
-        let w = Tensor::from_inner(upload(rhs_transposed).transpose());
-        let product = compute.matmul(x.clone(), w.transpose());
-        let grad = round(Tensor::from_inner(upload(grad)), product.dtype());
-        let grads = (product * grad).sum().backward();
-        download(x.grad(&grads).ok_or("no gradient came back")?)
-    };
-    Ok((
-        observe::observe(format, &mut forward)?,
-        observe::observe(format, &mut backward)?,
-    ))
+    attention::observe(format, &mut attend)
+}
+
+fn download<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> Result<Vec<f64>, String> {
+    let data = tensor.try_into_data().map_err(|error| format!("{error:?}"))?;
+    Ok(data.iter::<f64>().collect())
 }

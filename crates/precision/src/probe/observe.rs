@@ -120,7 +120,7 @@ impl Observation {
 }
 
 /// Terms of one inner product: position along the inner dimension, left factor, right factor.
-type Dot = Vec<(usize, f64, f64)>;
+pub(super) type Dot = Vec<(usize, f64, f64)>;
 
 /// Multiplies a left matrix, row by row, with a right one given column by column, both [`EDGE`] × [`EDGE`].
 pub(super) type Multiply<'a> = dyn FnMut(Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
@@ -167,10 +167,10 @@ fn run(dots: &[Dot], multiply: &mut Multiply<'_>) -> Result<Vec<f64>, String> {
     Ok(results)
 }
 
-type Run<'a> = dyn FnMut(&[Dot]) -> Result<Vec<f64>, String> + 'a;
+pub(super) type Run<'a> = dyn FnMut(&[Dot]) -> Result<Vec<f64>, String> + 'a;
 
 /// `2ⁿ`, exactly.
-fn power(n: i32) -> f64 {
+pub(super) fn power(n: i32) -> f64 {
     if n >= -1022 {
         f64::from_bits(((n + 1023) as u64) << 52)
     } else {
@@ -182,7 +182,7 @@ fn power(n: i32) -> f64 {
 const DIGITS: i32 = 52;
 
 /// How many leading elements satisfy a condition, plus the implicit bit.
-fn leading(holds: impl Iterator<Item = bool>) -> u32 {
+pub(super) fn leading(holds: impl Iterator<Item = bool>) -> u32 {
     1 + holds.take_while(|holds| *holds).count() as u32
 }
 
@@ -267,7 +267,7 @@ fn exact_products(operand_bits: u32, accumulator_bits: u32, run: &mut Run<'_>) -
 }
 
 /// Rounds `1 + ¾u`, `1 + ½u`, `1 + 1½u` and `−1 − ¾u`, where `u` is the operand's last digit.
-fn operand_rounding(bits: u32, run: &mut Run<'_>) -> Result<Rounding, String> {
+pub(super) fn operand_rounding(bits: u32, run: &mut Run<'_>) -> Result<Rounding, String> {
     let u = power(1 - bits as i32);
     let dots: Vec<Dot> = [1.0 + 0.75 * u, -1.0 - 0.75 * u, 1.0 + 0.5 * u, 1.0 + 1.5 * u]
         .iter()

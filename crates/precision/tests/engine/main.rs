@@ -1,5 +1,6 @@
 //! The engine against what is not ours: PyTorch's numbers, exact arithmetic, and its own results read back.
 
+mod attention;
 mod convolutions;
 mod golden;
 mod probe;

@@ -1,7 +1,7 @@
 //! The probe on real backends: it confirms what is right, and convicts what is not.
 
 use mantissa_core::{Accumulator, Executed, ExecutedVerdict, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, PrecisionBackend, device::Flex, probe};
+use mantissa_precision::{Compute, Operation, PrecisionBackend, device::Flex, probe};
 
 /// Every precision that the design defines, with every matmul precision and accumulator it allows.
 fn defined() -> Vec<Compute> {
@@ -18,7 +18,11 @@ fn defined() -> Vec<Compute> {
 }
 
 fn executed<B: PrecisionBackend>(compute: Compute, asked: Compute) -> Executed {
-    probe::<B>(compute, &asked.requested(), &Default::default())
+    of::<B>(Operation::Matmul, compute, asked)
+}
+
+fn of<B: PrecisionBackend>(operation: Operation, compute: Compute, asked: Compute) -> Executed {
+    probe::<B>(&[operation], compute, &asked.requested(), &Default::default())
         .unwrap()
         .confirm()
 }
@@ -87,9 +91,25 @@ fn the_cpu_executes_what_is_asked_for_and_says_how() {
     }
     convicts::<Flex>();
 
+    for compute in defined() {
+        let seen = of::<Flex>(Operation::Convolution, compute, compute);
+        assert_eq!(
+            seen.verdict,
+            ExecutedVerdict::AsRequested,
+            "{compute:?}: {seen:?}"
+        );
+    }
+    let single = |matmul| Compute::new(Precision::True32, matmul, Accumulator::F32);
+    let (full, tf32) = (single(MatmulPrecision::Highest), single(MatmulPrecision::High));
+    let planted = of::<Flex>(Operation::Convolution, tf32, full);
+    assert_eq!(
+        (planted.verdict, planted.operand_bits),
+        (ExecutedVerdict::Differs, Some(11))
+    );
+
     // A kernel that was not observed takes the verdict back.
     let full = Compute::new(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
-    let probed = probe::<Flex>(full, &full.requested(), &Default::default()).unwrap();
+    let probed = probe::<Flex>(&[Operation::Matmul], full, &full.requested(), &Default::default()).unwrap();
     let one = burn::tensor::Tensor::<Flex, 2>::ones([4, 4], &Default::default());
     Compute::new(Precision::True32, MatmulPrecision::High, Accumulator::F32).matmul(one.clone(), one);
     let seen = probed.confirm();
@@ -122,4 +142,20 @@ fn the_software_rasteriser_executes_what_is_asked_for() {
     }
     convicts::<VulkanPlain>();
     convicts::<VulkanFused>();
+
+    let halves = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
+    let (wide, narrow) = (halves(Accumulator::F32), halves(Accumulator::F16));
+    if supports::<VulkanPlain>(Format::F16, &device) {
+        assert_eq!(
+            confirms::<VulkanPlain>(narrow).accumulator.as_deref(),
+            Some("f16")
+        );
+        let planted = executed::<VulkanPlain>(narrow, wide);
+        assert_eq!(planted.verdict, ExecutedVerdict::Differs, "{planted:?}");
+    }
+    for matmul in [MatmulPrecision::Highest, MatmulPrecision::High] {
+        let compute = Compute::new(Precision::True32, matmul, Accumulator::F32);
+        let seen = of::<VulkanFused>(Operation::Convolution, compute, compute);
+        assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
+    }
 }

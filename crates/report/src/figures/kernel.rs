@@ -1,6 +1,6 @@
 //! Error and throughput of a kernel by size.
 
-use mantissa_core::{Axis as SettingAxis, MetricName, TaskKind};
+use mantissa_core::{Axis as SettingAxis, MetricName};
 
 use super::{
     axis::{Axis, decades, rounded, tick_decimals, ticks},
@@ -9,12 +9,14 @@ use super::{
     shown_of,
     type_setting::{Weight, fit},
 };
-use crate::{Group, Row, Suite, units};
+use crate::{Group, Row, Suite, shape, units};
 
 const MAX_LINES: usize = 16;
 const KEY_ROW: f64 = 20.0;
 const KEY_COLUMNS: usize = 4;
 const PLOT_HEIGHT: f64 = 300.0;
+/// A plot with its title above and its axis below.
+const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 100.0;
 const GAP: f64 = 76.0;
 
 struct Line<'r, 'a> {
@@ -23,14 +25,17 @@ struct Line<'r, 'a> {
     rows: Vec<&'r Row<'a>>,
 }
 
-/// Draws both panels; nothing for training and where no cell has an error or a throughput.
+/// Draws error and throughput, or the error alone for each kind of input values where those differ; nothing for training,
+/// for a shape that no axis changes, and where no cell has an error or a throughput.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
-    if group.kind != TaskKind::Kernel || !(group.has(MetricName::RelativeError) || group.has(group.speed)) {
+    let kernel = shape::kernel(&group.rows.first()?.cell.workload)?;
+    let edge = shape::free_edge(kernel)?;
+    if !(group.has(MetricName::RelativeError) || group.has(group.speed)) {
         return None;
     }
     let mut lines: Vec<Line<'_, '_>> = Vec::new();
     for row in group.ok() {
-        let label = group.label(row, &[SettingAxis::Size]);
+        let label = group.label(row, &[SettingAxis::Size, SettingAxis::Distribution]);
         match lines.iter_mut().find(|line| line.label == label) {
             Some(line) => line.rows.push(row),
             None => {
@@ -57,34 +62,57 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         "{} · against float64 on the same quantised inputs{exact}{capped}",
         group.workload
     );
+    let panels = panels(group);
+    let shown = if group.varies(SettingAxis::Distribution) {
+        "error by size and input values"
+    } else {
+        "error and throughput by size"
+    };
+    let title = format!("{}: {shown}", suite.info.title);
     let top = Canvas::CONTENT_TOP + key + 40.0;
-    let title = format!("{}: error and throughput by size", suite.info.title);
-    let mut canvas = Canvas::titled(top + PLOT_HEIGHT + 56.0, &title, &subtitle);
+    let height = panels.len().div_ceil(2) as f64 * PANEL_HEIGHT;
+    let mut canvas = Canvas::titled(top + height - 44.0, &title, &subtitle);
     draw_key(&mut canvas, &lines);
     let width = (WIDTH - 2.0 * MARGIN - GAP - 46.0) / 2.0;
-    let left = MARGIN + 46.0;
-    panel(
-        &mut canvas,
-        &lines,
-        MetricName::RelativeError,
-        "Relative error (lower is better)",
-        (left, top, width),
-    );
-    let right = left + width + GAP;
-    panel(
-        &mut canvas,
-        &lines,
-        group.speed,
-        "Throughput (higher is better)",
-        (right, top, width),
-    );
-    Some((
-        canvas,
-        format!(
-            "Relative error and throughput of {} by matrix size.",
-            group.workload
-        ),
-    ))
+    for (index, panel) in panels.iter().enumerate() {
+        let left = MARGIN + 46.0 + (index % 2) as f64 * (width + GAP);
+        let top = top + (index / 2) as f64 * PANEL_HEIGHT;
+        panel.draw(&mut canvas, &lines, &edge, (left, top, width));
+    }
+    Some((canvas, format!("{}, {shown}.", group.workload)))
+}
+
+/// A metric over the size, of the cells with one kind of input values.
+struct Panel {
+    metric: MetricName,
+    title: String,
+    distribution: Option<String>,
+}
+
+fn panels(group: &Group<'_>) -> Vec<Panel> {
+    if group.varies(SettingAxis::Distribution) {
+        let mut kinds: Vec<String> = vec![];
+        for kind in group.ok().map(|row| row.axis(SettingAxis::Distribution)) {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        let panel = |kind: String| Panel {
+            metric: MetricName::RelativeError,
+            title: format!("Relative error, {kind} values"),
+            distribution: Some(kind),
+        };
+        return kinds.into_iter().map(panel).collect();
+    }
+    let panel = |metric, title: &str| Panel {
+        metric,
+        title: title.to_owned(),
+        distribution: None,
+    };
+    vec![
+        panel(MetricName::RelativeError, "Relative error (lower is better)"),
+        panel(group.speed, "Throughput (higher is better)"),
+    ]
 }
 
 /// Names the settings whose error is zero, which has no place on a logarithmic axis.
@@ -128,105 +156,118 @@ fn marker(canvas: &mut Canvas, (x, y): (f64, f64), index: usize, colour: Colour)
     }
 }
 
-fn panel(
-    canvas: &mut Canvas,
-    lines: &[Line<'_, '_>],
-    metric: MetricName,
-    title: &str,
-    (left, top, width): (f64, f64, f64),
-) {
-    let log = metric == MetricName::RelativeError;
-    let value = |row: &Row<'_>| {
-        row.metric(metric)
-            .map(|e| e.value)
-            .filter(|value| !log || *value > 0.0)
-    };
-    let values: Vec<f64> = lines
-        .iter()
-        .flat_map(|line| &line.rows)
-        .filter_map(|row| value(row))
-        .collect();
-    canvas.text((left - 46.0, top - 14.0), title, TextStyle::new(12.5).bold());
-    let note = TextStyle::new(11.0).colour(MUTED);
-    if values.is_empty() {
-        canvas.text((left, top + 24.0), "no values", note);
-        return;
+impl Panel {
+    fn shows(&self, row: &Row<'_>) -> bool {
+        self.distribution
+            .as_ref()
+            .is_none_or(|kind| row.axis(SettingAxis::Distribution) == *kind)
     }
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(0.0, f64::max);
-    let bottom = top + PLOT_HEIGHT;
-    let y = if log {
-        let (first, last) = decades((low, high));
-        let axis = Axis::log((10f64.powi(first), 10f64.powi(last)), (bottom, top));
-        let step = (last - first).div_euclid(8) + 1;
-        for power in (first..=last).step_by(step as usize) {
-            grid(
-                canvas,
-                axis.at(10f64.powi(power)),
-                (left, width),
-                &units::power_of_ten(power),
-            );
+
+    fn draw(
+        &self,
+        canvas: &mut Canvas,
+        lines: &[Line<'_, '_>],
+        edge: &str,
+        (left, top, width): (f64, f64, f64),
+    ) {
+        let metric = self.metric;
+        let log = metric == MetricName::RelativeError;
+        let value = |row: &Row<'_>| {
+            row.metric(metric)
+                .map(|e| e.value)
+                .filter(|value| self.shows(row) && (!log || *value > 0.0))
+        };
+        let values: Vec<f64> = lines
+            .iter()
+            .flat_map(|line| &line.rows)
+            .filter_map(|row| value(row))
+            .collect();
+        canvas.text(
+            (left - 46.0, top - 14.0),
+            &self.title,
+            TextStyle::new(12.5).bold(),
+        );
+        let note = TextStyle::new(11.0).colour(MUTED);
+        if values.is_empty() {
+            canvas.text((left, top + 24.0), "no values", note);
+            return;
         }
-        axis
-    } else {
-        let scale = units::Scale::of(metric, high);
-        let range = rounded((0.0, high * scale.factor), 5);
-        let axis = Axis::linear((0.0, range.1 / scale.factor), (bottom, top));
-        let marks = ticks(range, 5);
-        let decimals = tick_decimals(&marks);
-        for mark in marks {
-            grid(
-                canvas,
-                axis.at(mark / scale.factor),
-                (left, width),
-                &format!("{mark:.decimals$}"),
-            );
-        }
-        canvas.text((left + width, top - 14.0), scale.unit, note.anchor(Anchor::End));
-        axis
-    };
-    let mut sizes: Vec<u32> = lines
-        .iter()
-        .flat_map(|line| &line.rows)
-        .map(|row| row.cell.setting.size())
-        .collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let range = (f64::from(sizes[0]), f64::from(sizes[sizes.len() - 1]));
-    let x = Axis::log(range, (left + 16.0, left + width - 16.0));
-    let mut free = f64::NEG_INFINITY;
-    for size in &sizes {
-        let (at, text) = (x.at(f64::from(*size)), units::count(u64::from(*size)));
-        let half = note.width(&text) / 2.0;
-        if at - half > free {
-            canvas.text((at, bottom + 20.0), &text, note.anchor(Anchor::Middle));
-            free = at + half + 8.0;
-        }
-    }
-    canvas.text(
-        (left + width / 2.0, bottom + 40.0),
-        "matrix size N (N × N × N)",
-        note.anchor(Anchor::Middle),
-    );
-    for (index, line) in lines.iter().enumerate() {
-        let place = |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(value(row)?)));
-        let points: Vec<(f64, f64)> = line.rows.iter().filter_map(place).collect();
-        canvas.line(points.clone(), 2.0, line.colour);
-        for row in &line.rows {
-            let interval = row
-                .metric(metric)
-                .and_then(|e| e.interval)
-                .filter(|i| !log || i.low > 0.0);
-            if let (Some(interval), Some(point)) = (interval, place(row)) {
-                canvas.line(
-                    vec![(point.0, y.at(interval.low)), (point.0, y.at(interval.high))],
-                    1.5,
-                    line.colour,
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(0.0, f64::max);
+        let bottom = top + PLOT_HEIGHT;
+        let y = if log {
+            let (first, last) = decades((low, high));
+            let axis = Axis::log((10f64.powi(first), 10f64.powi(last)), (bottom, top));
+            let step = (last - first).div_euclid(8) + 1;
+            for power in (first..=last).step_by(step as usize) {
+                grid(
+                    canvas,
+                    axis.at(10f64.powi(power)),
+                    (left, width),
+                    &units::power_of_ten(power),
                 );
             }
+            axis
+        } else {
+            let scale = units::Scale::of(metric, high);
+            let range = rounded((0.0, high * scale.factor), 5);
+            let axis = Axis::linear((0.0, range.1 / scale.factor), (bottom, top));
+            let marks = ticks(range, 5);
+            let decimals = tick_decimals(&marks);
+            for mark in marks {
+                grid(
+                    canvas,
+                    axis.at(mark / scale.factor),
+                    (left, width),
+                    &format!("{mark:.decimals$}"),
+                );
+            }
+            canvas.text((left + width, top - 14.0), scale.unit, note.anchor(Anchor::End));
+            axis
+        };
+        let mut sizes: Vec<u32> = lines
+            .iter()
+            .flat_map(|line| &line.rows)
+            .map(|row| row.cell.setting.size())
+            .collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let range = (f64::from(sizes[0]), f64::from(sizes[sizes.len() - 1]));
+        let x = Axis::log(range, (left + 16.0, left + width - 16.0));
+        let mut free = f64::NEG_INFINITY;
+        for size in &sizes {
+            let (at, text) = (x.at(f64::from(*size)), units::count(u64::from(*size)));
+            let half = note.width(&text) / 2.0;
+            if at - half > free {
+                canvas.text((at, bottom + 20.0), &text, note.anchor(Anchor::Middle));
+                free = at + half + 8.0;
+            }
         }
-        for point in points {
-            marker(canvas, point, index, line.colour);
+        canvas.text(
+            (left + width / 2.0, bottom + 40.0),
+            edge,
+            note.anchor(Anchor::Middle),
+        );
+        for (index, line) in lines.iter().enumerate() {
+            let place = |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(value(row)?)));
+            let points: Vec<(f64, f64)> = line.rows.iter().filter_map(place).collect();
+            canvas.line(points.clone(), 2.0, line.colour);
+            for row in line.rows.iter().filter(|row| self.shows(row)) {
+                let interval = row
+                    .metric(metric)
+                    .and_then(|e| e.interval)
+                    .filter(|i| !log || i.low > 0.0);
+                if let (Some(interval), Some(point)) = (interval, place(row)) {
+                    canvas.line(
+                        vec![(point.0, y.at(interval.low)), (point.0, y.at(interval.high))],
+                        1.5,
+                        line.colour,
+                    );
+                }
+            }
+            for point in points {
+                marker(canvas, point, index, line.colour);
+            }
         }
     }
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use mantissa_core::{
     Axis, Backend, Cell, DataSource, DatasetKind, DistilBertSize, Environment, Event, Executed,
-    ExecutedVerdict, Fingerprint, KernelKind, KernelTask, Metric, MetricName, Model, Plan, PlannedCell,
-    Profile, Record, Requested, SCHEMA_VERSION, Samples, Series, Setting, Split, Status, SuiteInfo, Task,
-    TrainTask, Workload,
+    ExecutedVerdict, Fingerprint, Kernel, KernelTask, MatmulShape, Metric, MetricName, Model, Plan,
+    PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Samples, Series, Setting, Split, Status,
+    SuiteInfo, Task, TrainTask, Workload,
 };
 use mantissa_report::Run;
 
@@ -55,7 +55,7 @@ pub fn workload(name: &str) -> Workload {
 
 pub fn matmul() -> Workload {
     let task = KernelTask {
-        kernel: KernelKind::Matmul,
+        kernel: Kernel::Matmul(MatmulShape::SQUARE),
         min_samples: 5,
         max_samples: 50,
         max_seconds: 2.0,
@@ -67,7 +67,7 @@ pub fn matmul() -> Workload {
 }
 
 pub fn cell(suite: &str, workload: &Workload, axes: &[(Axis, &str)]) -> Cell {
-    let mut setting = Setting::defaults(workload.kind(), Backend::Flex);
+    let mut setting = Setting::of(workload, Backend::Flex);
     for (axis, value) in axes {
         setting.set(*axis, axis.parse(value).unwrap()).unwrap();
     }

@@ -1,21 +1,21 @@
-//! How wrong a product is, and where that comes from.
+//! How wrong a result is, and where that comes from.
 //!
-//! The reference is the product of the stored inputs in f64 (for f64 inputs: in twice that), so that what storing them
+//! The reference is the result from the stored inputs in f64 (for f64 inputs: in twice that), so that what storing them
 //! has cost counts for nothing. From there the error takes three steps, each measured by itself: operands are rounded to
 //! what the multiplier sees, the sum rounds on its way, and the result is rounded into its format.
 
-use mantissa_core::{Format, Series};
+use mantissa_core::{Format, Series, Setting};
 use rayon::prelude::*;
 
-/// Rows of the product that are compared; the reference of a large product would take longer than all measurements
+/// Rows of a result that are compared; the reference of a large one would take longer than all measurements
 /// otherwise.
 const COMPARED_ROWS: usize = 256;
 /// Fewer where the reference has to be summed in twice the precision of f64.
 const COMPARED_ROWS_OF_F64: usize = 32;
 
-/// Difference between a product and its reference. Errors are Frobenius norms relative to that of the reference.
+/// Difference between a result and its reference. Errors are Frobenius norms relative to that of the reference.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ProductError {
+pub(crate) struct ResultError {
     /// The whole of it.
     pub(crate) relative: f64,
     /// From rounding the operands: an exact product of what the multiplier saw.
@@ -35,7 +35,7 @@ pub(crate) struct ProductError {
     pub(crate) finite: bool,
 }
 
-impl ProductError {
+impl ResultError {
     /// The histogram of distances, over the upper edges of its bins.
     pub(crate) fn series(&self) -> Series {
         let mut series = Series::new("ulp_distance", "results", "ULP, at most");
@@ -56,20 +56,37 @@ fn bin(ulps: f64) -> usize {
     (ulps / 0.5).log2().ceil().max(0.0) as usize
 }
 
-/// The two factors of an `n × n` product.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Factors<'a> {
-    pub(crate) lhs: &'a [f64],
-    pub(crate) rhs: &'a [f64],
-    pub(crate) n: usize,
-}
-
-/// What a product is done in: formats of the stored inputs, of what the multiplier sees, and of the output.
+/// What an operation is done in: formats of the stored inputs, of what the multiplier sees, and of the output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Formats {
     pub(crate) stored: Format,
     pub(crate) operand: Format,
     pub(crate) output: Format,
+}
+
+impl Formats {
+    /// As a setting asks for them.
+    pub(crate) fn of(setting: &Setting) -> Self {
+        let computed = setting.precision().compute();
+        Self {
+            stored: setting.precision().parameters(),
+            operand: match computed {
+                Format::F32 => setting.matmul().operand(),
+                half_or_double => half_or_double,
+            },
+            output: computed,
+        }
+    }
+
+    /// Whether operands lose digits on their way to the multiplier.
+    pub(crate) fn round_operands(&self) -> bool {
+        self.operand.significand_bits() < self.stored.significand_bits()
+    }
+
+    /// Whether f64 is no reference, because it is what is measured.
+    pub(crate) fn needs_more_than_f64(&self) -> bool {
+        self.stored == Format::F64
+    }
 }
 
 /// What one row adds to the whole.
@@ -106,37 +123,31 @@ impl Part {
     }
 }
 
-/// Compares evenly spread rows of `product` with the reference.
-pub(crate) fn compare(product: &[f64], factors: Factors<'_>, formats: Formats) -> ProductError {
-    let n = factors.n;
-    let count = n.min(match formats.stored {
-        Format::F64 => COMPARED_ROWS_OF_F64,
-        _ => COMPARED_ROWS,
+/// Compares evenly spread rows of a result of `[rows, columns]` with what they should be: given a row, `wanted` returns
+/// it as it follows from the stored inputs, and as it follows from what the multiplier saw of them.
+pub(crate) fn compare(
+    result: &[f64],
+    [rows, columns]: [usize; 2],
+    formats: Formats,
+    wanted: impl Fn(usize) -> (Vec<f64>, Vec<f64>) + Sync,
+) -> ResultError {
+    let count = rows.min(match formats.needs_more_than_f64() {
+        true => COMPARED_ROWS_OF_F64,
+        false => COMPARED_ROWS,
     });
-    let rows: Vec<usize> = (0..count).map(|row| row * n / count).collect();
-    let rounds = formats.operand.significand_bits() < formats.stored.significand_bits();
-    let seen: Option<Vec<f64>> = rounds.then(|| rounded(factors.rhs, formats.operand));
+    let rows: Vec<usize> = (0..count).map(|row| row * rows / count).collect();
     // Rows are added up in their order, so that the result does not depend on the threads.
     let parts: Vec<Part> = rows
         .par_iter()
         .map(|&row| {
-            let lhs = &factors.lhs[row * n..(row + 1) * n];
-            let reference = exact(lhs, factors.rhs, n, formats.stored == Format::F64);
-            let of_seen = match &seen {
-                Some(rhs) => exact(&rounded(lhs, formats.operand), rhs, n, false),
-                None => reference.clone(),
-            };
-            part(
-                &product[row * n..(row + 1) * n],
-                &reference,
-                &of_seen,
-                formats.output,
-            )
+            let (reference, of_seen) = wanted(row);
+            let got = &result[row * columns..][..columns];
+            part(got, &reference, &of_seen, formats.output)
         })
         .collect();
     let all = parts.iter().fold(Part::default(), Part::and);
     let relative = |sum: f64| (sum / all.norm).sqrt();
-    ProductError {
+    ResultError {
         relative: relative(all.error),
         quantisation: relative(all.quantisation),
         rounding: relative(all.rounding),
@@ -148,7 +159,8 @@ pub(crate) fn compare(product: &[f64], factors: Factors<'_>, formats: Formats) -
     }
 }
 
-fn rounded(values: &[f64], format: Format) -> Vec<f64> {
+/// Values rounded to a format.
+pub(crate) fn rounded(values: &[f64], format: Format) -> Vec<f64> {
     values.iter().map(|x| format.round(*x).value).collect()
 }
 
@@ -178,8 +190,9 @@ fn part(got: &[f64], reference: &[f64], of_seen: &[f64], output: Format) -> Part
     part
 }
 
-/// A row of a product in f64, or in about twice its precision (Ogita, Rump and Oishi's compensated inner product).
-fn exact(lhs: &[f64], rhs: &[f64], n: usize, compensated: bool) -> Vec<f64> {
+/// A row of a product with a matrix `[lhs.len(), n]`, in f64 or in about twice its precision (Ogita, Rump and Oishi's
+/// compensated inner product).
+pub(crate) fn exact(lhs: &[f64], rhs: &[f64], n: usize, compensated: bool) -> Vec<f64> {
     let mut sums = vec![0.0; n];
     if !compensated {
         for (a, row) in lhs.iter().zip(rhs.chunks_exact(n)) {
@@ -206,11 +219,12 @@ mod tests {
     use super::*;
 
     const VALUES: [f64; 4] = [1.0, 2.0, 3.0, 4.0];
-    const IDENTITY: Factors<'_> = Factors {
-        lhs: &[1.0, 0.0, 0.0, 1.0],
-        rhs: &VALUES,
-        n: 2,
-    };
+    /// Compares one row of results with what they should be.
+    fn of_row(got: &[f64], reference: &[f64], seen: &[f64], formats: Formats) -> ResultError {
+        compare(got, [1, got.len()], formats, |_| {
+            (reference.to_vec(), seen.to_vec())
+        })
+    }
 
     fn in_f32(operand: Format) -> Formats {
         Formats {
@@ -223,31 +237,26 @@ mod tests {
     #[test]
     fn the_error_of_a_perturbed_product_is_the_perturbation() {
         let formats = in_f32(Format::F32);
-        let exact = compare(&VALUES, IDENTITY, formats);
+        let exact = of_row(&VALUES, &VALUES, &VALUES, formats);
         assert_eq!((exact.relative, exact.max_ulp, exact.finite), (0.0, 0.0, true));
         assert_eq!(exact.ulps, [4]);
 
         let mut off = VALUES;
         off[3] += 3.0 * Format::F32.ulp(4.0);
-        let error = compare(&off, IDENTITY, formats);
+        let error = of_row(&off, &VALUES, &VALUES, formats);
         assert_eq!((error.max_ulp, error.ulps.as_slice()), (3.0, &[3, 0, 0, 1][..]));
         let expected = 3.0 * Format::F32.ulp(4.0) / 30f64.sqrt();
         assert!((error.relative - expected).abs() < 1e-20);
         assert_eq!((error.accumulation, error.quantisation), (error.relative, 0.0));
         assert!(error.bias > 0.0);
-        assert!(!compare(&[f64::NAN; 4], IDENTITY, formats).finite);
+        assert!(!of_row(&[f64::NAN; 4], &VALUES, &VALUES, formats).finite);
     }
 
     #[test]
     fn each_source_gets_its_own_share() {
         // 1 + 2⁻⁹ is 1 in bf16: all that is wrong is the operand.
         let x = 1.0 + 2f64.powi(-9);
-        let factors = Factors {
-            lhs: &[x],
-            rhs: &[1.0],
-            n: 1,
-        };
-        let error = compare(&[1.0], factors, in_f32(Format::Bf16));
+        let error = of_row(&[1.0], &[x], &[1.0], in_f32(Format::Bf16));
         assert_eq!((error.quantisation, error.accumulation), (2f64.powi(-9) / x, 0.0));
         // The same product with an f16 output that was truncated: the last digit is the sum's.
         let halves = Formats {
@@ -256,12 +265,7 @@ mod tests {
             output: Format::F16,
         };
         let x = 1.0 + 0.75 * Format::F16.epsilon();
-        let factors = Factors {
-            lhs: &[x],
-            rhs: &[1.0],
-            n: 1,
-        };
-        let error = compare(&[1.0], factors, halves);
+        let error = of_row(&[1.0], &[x], &[x], halves);
         assert_eq!(error.rounding, 0.25 * Format::F16.epsilon() / x);
         assert_eq!(error.accumulation, Format::F16.epsilon() / x);
         assert!(error.bias < 0.0);

@@ -173,21 +173,13 @@ impl<B: PrecisionBackend> Pass<'_, B> {
             let projected = self.linear(hidden.clone(), &format!("{layer}.attention.{part}"));
             projected.reshape([n, sequence, heads, width]).swap_dims(1, 2)
         };
-        let (query, key, value) = (split("q_lin"), split("k_lin"), split("v_lin"));
-        let scores = self
-            .compute
-            .matmul(query, key.swap_dims(2, 3))
-            .mul_scalar(1.0 / (width as f64).sqrt());
-        // The most negative finite value, not infinity: its exponential is zero all the same and its gradient no NaN.
-        let lowest = scores.dtype().finfo().expect("scores are floats").min;
-        let mask = padding
-            .clone()
-            .reshape([n, 1, 1, sequence])
-            .expand([n, heads, sequence, sequence]);
-        let weights = self.compute.softmax(scores.mask_fill(mask, lowest));
-        let mixed = self
-            .compute
-            .matmul(self.dropout(weights, self.size.attention_dropout), value);
+        let parts = [split("q_lin"), split("k_lin"), split("v_lin")];
+        let dropout = if self.training {
+            self.size.attention_dropout
+        } else {
+            0.0
+        };
+        let mixed = self.compute.attention(parts, padding, dropout);
         let joined = mixed.swap_dims(1, 2).reshape([n * sequence, heads * width]);
         self.linear(joined, &format!("{layer}.attention.out_lin"))
     }

@@ -1,0 +1,276 @@
+//! From the results of attention over chosen numbers to the arithmetic that made them. Knows nothing of backends: it is
+//! given a function that attends.
+//!
+//! The softmax stands between what goes in and what comes out, so each question is put in a form that it lets through: a
+//! key that takes all the weight hands its value on as the kernel sees it; two camps of keys share the weight
+//! by a score that is 4 if a digit survives and 0 if not; and equal weights add values up.
+
+use mantissa_core::Format;
+
+use super::observe::{Observation, Subnormals, leading, operand_rounding, power};
+
+/// Positions of a sequence, and the width of a head: whole tiles of every kernel.
+pub(super) const SEQUENCE: usize = 64;
+pub(super) const WIDTH: usize = 64;
+
+/// Factor of the scores: one over the root of [`WIDTH`].
+const SCALE: f64 = 0.125;
+
+/// One head over one sequence; all its queries are alike.
+#[derive(Clone)]
+pub(super) struct Head {
+    pub(super) query: Vec<f64>,
+    /// `[SEQUENCE, WIDTH]`.
+    pub(super) keys: Vec<f64>,
+    /// `[SEQUENCE, WIDTH]`.
+    pub(super) values: Vec<f64>,
+}
+
+/// What each head's queries take of the values, `WIDTH` numbers a head.
+pub(super) type Attend<'a> = dyn FnMut(&[Head]) -> Result<Vec<f64>, String> + 'a;
+
+impl Head {
+    /// All keys alike, and no values.
+    fn blank() -> Self {
+        Self {
+            query: vec![0.0; WIDTH],
+            keys: vec![0.0; SEQUENCE * WIDTH],
+            values: vec![0.0; SEQUENCE * WIDTH],
+        }
+    }
+
+    /// The first key takes all the weight: the others' scores lie lower by 320, and no format has `e⁻³²⁰` beside 1.
+    fn of_one_key(values: impl Fn(usize) -> f64) -> Self {
+        let mut head = Self::blank();
+        head.query[WIDTH - 1] = 16.0;
+        for (position, key) in head.keys.chunks_exact_mut(WIDTH).enumerate() {
+            key[WIDTH - 1] = if position == 0 { 80.0 } else { -80.0 };
+        }
+        (0..WIDTH).for_each(|column| head.values[column] = values(column));
+        head
+    }
+
+    /// Half of the keys score the sum of some products, the others 0; what comes out is the share of the first half.
+    fn of_two_camps(products: &[(usize, f64, f64)]) -> Self {
+        let mut head = Self::blank();
+        for &(column, query, key) in products {
+            head.query[column] = query;
+            for position in 0..SEQUENCE / 2 {
+                head.keys[position * WIDTH + column] = key;
+            }
+        }
+        head.values[..SEQUENCE / 2 * WIDTH].fill(1.0);
+        head
+    }
+
+    /// Three values of equal weight: what comes out is a sixty-fourth of their sum.
+    fn of_a_sum(positions: [usize; 3], values: impl Fn(usize) -> [f64; 3]) -> Self {
+        let mut head = Self::blank();
+        for column in 0..WIDTH {
+            for (position, value) in positions.iter().zip(values(column)) {
+                head.values[position * WIDTH + column] = value;
+            }
+        }
+        head
+    }
+}
+
+/// Places for a large number, a small one and the large one's negative along a sum of 64 terms.
+const PLACES: [[usize; 3]; 8] = [
+    [0, 1, 2],
+    [2, 1, 0],
+    [0, 4, 8],
+    [0, 8, 16],
+    [0, 16, 32],
+    [48, 32, 0],
+    [0, 31, 63],
+    [63, 32, 0],
+];
+
+/// Exponent of the large number of a sum of values.
+const LARGE: i32 = 14;
+
+/// The factors of `2ⁿ`, its magnitude shared by both.
+fn factors(n: i32) -> (f64, f64) {
+    (power(n.div_euclid(2)), power(n - n.div_euclid(2)))
+}
+
+/// The score that tells a digit that survived: 4 after scaling.
+const TELLING: i32 = 5;
+
+/// Infers the arithmetic of `attend`, whose inputs are stored in `format`.
+///
+/// # Errors
+/// Those of `attend`.
+pub(super) fn observe(format: Format, attend: &mut Attend<'_>) -> Result<Observation, String> {
+    debug_assert_eq!(power(TELLING) * SCALE, 4.0);
+    let digits = format.significand_bits() as i32 - 1;
+    let operand_bits = value_bits(digits, attend)?.min(score_bits(digits, attend)?);
+    // A small number needs one digit only, but it must lie within the range of the inputs.
+    let of_sums = if format == Format::F16 { 25 } else { 52 };
+    let accumulator_bits = value_sum_bits(of_sums, attend)?.min(score_sum_bits(of_sums, attend)?);
+    let exponent_bits = exponent_bits(attend)?;
+    // The first key hands on what a single product with 1 would give.
+    let mut run = |dots: &[Vec<(usize, f64, f64)>]| -> Result<Vec<f64>, String> {
+        let got = attend(&[Head::of_one_key(|column| {
+            dots.get(column).map_or(0.0, |dot| dot[0].1 * dot[0].2)
+        })])?;
+        Ok(got[..dots.len()].to_vec())
+    };
+    let operand_rounding = if operand_bits < format.significand_bits() {
+        Some(operand_rounding(operand_bits, &mut run)?)
+    } else {
+        None
+    };
+    let below = power(1 - (1i32 << (exponent_bits.max(2) - 1)));
+    let kept = run(&[vec![(0, below, 1.0)]])? == [below];
+    Ok(Observation {
+        operand_bits,
+        exponent_bits,
+        accumulator_bits,
+        exact_products: true,
+        operand_rounding,
+        sum_rounding: None,
+        subnormals: Subnormals {
+            operands_kept: kept,
+            results_kept: kept,
+        },
+    })
+}
+
+/// `1 + 2⁻ᵖ` is handed on as long as the kernel sees `p` digits of a value.
+fn value_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
+    let value = |column: usize| 1.0 + power(-(column as i32 + 1));
+    let got = attend(&[Head::of_one_key(value)])?;
+    Ok(leading(
+        (0..digits as usize).map(|column| got[column] == value(column)),
+    ))
+}
+
+/// `(1 + 2⁻ᵖ) · L − L` is the telling score as long as the kernel sees `p` digits of a query, or of a key.
+fn score_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
+    let camps = |p: i32, of_key: bool| {
+        let (a, b) = factors(p + TELLING);
+        let more = 1.0 + power(-p);
+        let (query, key) = if of_key { (a, b * more) } else { (a * more, b) };
+        Head::of_two_camps(&[(0, query, key), (1, a, -b)])
+    };
+    let mut fewest = u32::MAX;
+    for of_key in [false, true] {
+        let heads: Vec<Head> = (1..=digits).map(|p| camps(p, of_key)).collect();
+        fewest = fewest.min(told(&attend(&heads)?));
+    }
+    Ok(fewest)
+}
+
+/// `L + s − L` is the telling score as long as a sum of products keeps the digits of `s` beside `L`; in the worst order.
+fn score_sum_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
+    let mut fewest = u32::MAX;
+    for [large, small, back] in PLACES {
+        let camps = |q: i32| {
+            let ((a, b), (c, d)) = (factors(q + TELLING), factors(TELLING));
+            Head::of_two_camps(&[(large, a, b), (small, c, d), (back, a, -b)])
+        };
+        let heads: Vec<Head> = (1..=digits).map(camps).collect();
+        fewest = fewest.min(told(&attend(&heads)?));
+    }
+    Ok(fewest)
+}
+
+/// How many leading heads were told their digit: nearly all the weight went to the camp with the score.
+fn told(shares: &[f64]) -> u32 {
+    leading(shares.chunks_exact(WIDTH).map(|head| head[0] > 0.9))
+}
+
+/// As [`score_sum_bits`], for the sum of weighted values.
+fn value_sum_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
+    let small = |column: usize| power(LARGE - 1 - column as i32);
+    let heads =
+        PLACES.map(|places| Head::of_a_sum(places, |column| [power(LARGE), small(column), -power(LARGE)]));
+    let got = attend(&heads)?;
+    let of_head = |head: &[f64]| {
+        leading((0..digits as usize).map(|column| head[column] == small(column) / SEQUENCE as f64))
+    };
+    Ok(got.chunks_exact(WIDTH).map(of_head).min().unwrap_or(0))
+}
+
+/// `2ᵉ` and `2⁻ᵉ` are handed on as long as both are within the exponent range.
+fn exponent_bits(attend: &mut Attend<'_>) -> Result<u32, String> {
+    const WITHIN: [(u32, i32); 4] = [(11, 1000), (8, 100), (5, 14), (4, 6)];
+    for (bits, e) in WITHIN {
+        let got = attend(&[Head::of_one_key(
+            |column| if column == 0 { power(e) } else { power(-e) },
+        )])?;
+        if got[..2] == [power(e), power(-e)] {
+            return Ok(bits);
+        }
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rounding;
+
+    /// Attention on paper: inputs rounded to a format, sums in another, the softmax between them exact.
+    fn on_paper(operand: Format, sums: Format) -> impl FnMut(&[Head]) -> Result<Vec<f64>, String> {
+        move |heads| {
+            let see = |x: f64| operand.round(x).value;
+            let add = |sum: f64, term: f64| sums.round(sum + term).value;
+            let mut out = vec![];
+            for head in heads {
+                let score = |key: &[f64]| {
+                    let terms = head.query.iter().zip(key).map(|(q, k)| see(*q) * see(*k));
+                    terms.fold(0.0, add) * SCALE
+                };
+                let scores: Vec<f64> = head.keys.chunks_exact(WIDTH).map(score).collect();
+                let most = scores.iter().copied().fold(f64::MIN, f64::max);
+                let weights: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
+                let sum: f64 = weights.iter().sum();
+                for column in 0..WIDTH {
+                    let values = head.values.iter().skip(column).step_by(WIDTH);
+                    let terms = weights
+                        .iter()
+                        .zip(values)
+                        .map(|(weight, value)| see(*weight) * see(*value));
+                    out.push(terms.fold(0.0, add) / sum);
+                }
+            }
+            Ok(out)
+        }
+    }
+
+    fn seen(stored: Format, operand: Format, sums: Format) -> Observation {
+        observe(stored, &mut on_paper(operand, sums)).unwrap()
+    }
+
+    #[test]
+    fn f16_tiles_under_f32_inputs_are_seen() {
+        let seen = seen(Format::F32, Format::F16, Format::F32);
+        assert_eq!((seen.operand_bits, seen.exponent_bits), (11, 5));
+        assert_eq!(seen.accumulator(), "f32");
+        assert_eq!(seen.operand_rounding, Some(Rounding::NearestEven));
+        assert!(seen.subnormals.operands_kept);
+    }
+
+    #[test]
+    fn honest_formats_are_recognised() {
+        for format in [Format::F64, Format::F32] {
+            let seen = seen(format, format, format);
+            assert_eq!(seen.operand_bits, format.significand_bits(), "{format}");
+            assert_eq!(seen.accumulator(), format.name());
+            assert_eq!(seen.operand_rounding, None);
+        }
+        let halves = seen(Format::Bf16, Format::Bf16, Format::F32);
+        assert_eq!((halves.operand_bits, halves.exponent_bits), (8, 8));
+    }
+
+    #[test]
+    fn sums_in_f16_are_told_from_sums_in_f32() {
+        assert_eq!(seen(Format::F16, Format::F16, Format::F16).accumulator(), "f16");
+        assert_eq!(seen(Format::F16, Format::F16, Format::F32).accumulator(), "f32");
+        assert_eq!(seen(Format::Bf16, Format::Bf16, Format::F32).accumulator(), "f32");
+        assert_ne!(seen(Format::F32, Format::F32, Format::F16).accumulator(), "f32");
+    }
+}

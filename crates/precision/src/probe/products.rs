@@ -1,0 +1,95 @@
+//! The products of matrices and of convolutions as the functions that are observed.
+
+use burn::{
+    backend::Autodiff,
+    tensor::{Tensor, TensorData},
+};
+
+use super::{
+    download,
+    observe::{EDGE, Observation, observe},
+};
+use crate::{Compute, PrecisionBackend, compute::round, dtype};
+
+/// The passes of an operation with what was seen of each.
+type Passes = Vec<(&'static str, Observation)>;
+
+/// `x · wᵀ` and its gradient with respect to `x`.
+pub(super) fn matmul<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<Passes, String> {
+    let format = compute.precision().parameters();
+    let upload = |values: Vec<f64>| {
+        let data = TensorData::new(values, [EDGE; 2]);
+        Tensor::<B, 2>::from_data(data, (device, dtype(format)))
+    };
+    // Both operands reach the kernel as a linear layer's do: the right one is a transposed view.
+    let mut forward = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
+        download(compute.matmul(upload(lhs), upload(rhs_transposed).transpose()))
+    };
+    // The gradient of `x · wᵀ` with respect to `x` is `grad · w`: a product of what is put into `grad` and `w`.
+    let mut backward = |grad: Vec<f64>, rhs_transposed: Vec<f64>| {
+        let zeros = vec![0.0; grad.len()];
+        let x = Tensor::<Autodiff<B>, 2>::from_inner(upload(zeros)).require_grad();
+        let w = Tensor::from_inner(upload(rhs_transposed).transpose());
+        let product = compute.matmul(x.clone(), w.transpose());
+        let grad = round(Tensor::from_inner(upload(grad)), product.dtype());
+        let grads = (product * grad).sum().backward();
+        download(x.grad(&grads).ok_or("no gradient came back")?)
+    };
+    Ok(vec![
+        ("forward", observe(format, &mut forward)?),
+        ("backward", observe(format, &mut backward)?),
+    ])
+}
+
+/// Channels of the images whose windows of 2 × 2 have [`EDGE`] values.
+const CHANNELS: usize = EDGE / 4;
+
+/// A convolution that is a product of matrices, for each image is one window, and its gradients.
+pub(super) fn convolution<B: PrecisionBackend>(
+    compute: Compute,
+    device: &B::Device,
+) -> Result<Passes, String> {
+    let format = compute.precision().parameters();
+    let upload = |values: Vec<f64>, shape: [usize; 4]| {
+        Tensor::<B, 4>::from_data(TensorData::new(values, shape), (device, dtype(format)))
+    };
+    let windows = |values| upload(values, [EDGE, CHANNELS, 2, 2]);
+    let results = |values| upload(values, [EDGE, EDGE, 1, 1]);
+    let mut forward =
+        |lhs, rhs_transposed| download(compute.convolution(windows(lhs), windows(rhs_transposed), 1, 0));
+    // `grad · filters`, where a row of `filters` is a filter.
+    let mut images = |grad: Vec<f64>, rhs_transposed: Vec<f64>| {
+        let zeros = vec![0.0; grad.len()];
+        let images = Tensor::<Autodiff<B>, 4>::from_inner(windows(zeros)).require_grad();
+        let filters = Tensor::from_inner(windows(turned(&rhs_transposed)));
+        let output = compute.convolution(images.clone(), filters, 1, 0);
+        let grad = round(Tensor::from_inner(results(grad)), output.dtype());
+        let grads = (output * grad).sum().backward();
+        download(images.grad(&grads).ok_or("no gradient came back")?)
+    };
+    // `gradᵀ · images`, where a row of `images` is an image.
+    let mut filters = |grad_transposed: Vec<f64>, rhs_transposed: Vec<f64>| {
+        let zeros = vec![0.0; rhs_transposed.len()];
+        let filters = Tensor::<Autodiff<B>, 4>::from_inner(windows(zeros)).require_grad();
+        let images = Tensor::from_inner(windows(turned(&rhs_transposed)));
+        let output = compute.convolution(images, filters.clone(), 1, 0);
+        let grad = round(
+            Tensor::from_inner(results(turned(&grad_transposed))),
+            output.dtype(),
+        );
+        let grads = (output * grad).sum().backward();
+        download(filters.grad(&grads).ok_or("no gradient came back")?)
+    };
+    Ok(vec![
+        ("convolution", observe(format, &mut forward)?),
+        ("images' gradient", observe(format, &mut images)?),
+        ("filters' gradient", observe(format, &mut filters)?),
+    ])
+}
+
+/// A matrix of [`EDGE`] × [`EDGE`], transposed.
+fn turned(matrix: &[f64]) -> Vec<f64> {
+    (0..EDGE * EDGE)
+        .map(|at| matrix[at % EDGE * EDGE + at / EDGE])
+        .collect()
+}

@@ -1,0 +1,92 @@
+//! The shape of a kernel in words.
+
+use mantissa_core::{Kernel, MatmulShape, Task, Workload};
+
+/// The kernel of a workload that times one.
+pub(crate) fn kernel(workload: &Workload) -> Option<&Kernel> {
+    match &workload.task {
+        Task::Kernel(task) => Some(&task.kernel),
+        Task::Train(_) => None,
+    }
+}
+
+/// What the axis `size` is, where it says anything about the shape.
+pub(crate) fn free_edge(kernel: &Kernel) -> Option<String> {
+    if !kernel.has_free_edge() {
+        return None;
+    }
+    Some(match kernel {
+        Kernel::Matmul(MatmulShape::SQUARE) => "matrix size N (N × N × N)".to_owned(),
+        Kernel::Matmul(shape) => {
+            let name = if (shape.m.is_some(), shape.n.is_some(), shape.k) == (true, true, None) {
+                "K"
+            } else {
+                "N"
+            };
+            let edge = |edge: Option<u32>| edge.map_or_else(|| name.to_owned(), |n| n.to_string());
+            let (m, n, k) = (edge(shape.m), edge(shape.n), edge(shape.k));
+            let what = if name == "K" { "terms of a sum" } else { "size" };
+            format!("{what} {name} ({}{m} × {n} × {k})", several(shape.batch))
+        }
+        Kernel::Convolution(shape) => format!(
+            "image size N ({} × {} × N × N, {} filters of {edge} × {edge})",
+            shape.batch,
+            shape.channels,
+            shape.filters,
+            edge = shape.edge
+        ),
+        Kernel::Attention(shape) => format!(
+            "sequence length N ({} × {} × N × {})",
+            shape.batch, shape.heads, shape.width
+        ),
+    })
+}
+
+/// Where a sentence speaks of: `At 512×512×64`.
+pub(crate) fn place(kernel: &Kernel, size: u32) -> String {
+    match kernel {
+        Kernel::Matmul(MatmulShape::SQUARE) => format!("At {size}×{size}"),
+        Kernel::Matmul(shape) => {
+            let [_, m, n, k] = shape.of(size);
+            format!("At {}{m}×{n}×{k}", several(shape.batch))
+        }
+        Kernel::Convolution(_) => format!("On images of {size}×{size}"),
+        Kernel::Attention(_) => format!("At {size} positions"),
+    }
+}
+
+fn several(batch: u32) -> String {
+    if batch == 1 {
+        String::new()
+    } else {
+        format!("{batch} of ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_read_well() {
+        let fixed = MatmulShape {
+            batch: 96,
+            m: Some(512),
+            n: Some(512),
+            k: Some(64),
+        };
+        assert_eq!(free_edge(&Kernel::Matmul(fixed)), None);
+        assert_eq!(place(&Kernel::Matmul(fixed), 1024), "At 96 of 512×512×64");
+        let sums = Kernel::Matmul(MatmulShape {
+            batch: 1,
+            k: None,
+            ..fixed
+        });
+        assert_eq!(free_edge(&sums).unwrap(), "terms of a sum K (512 × 512 × K)");
+        let square = Kernel::Matmul(MatmulShape::SQUARE);
+        assert_eq!(
+            (free_edge(&square).unwrap().as_str(), place(&square, 64).as_str()),
+            ("matrix size N (N × N × N)", "At 64×64")
+        );
+    }
+}

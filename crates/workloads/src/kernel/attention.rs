@@ -1,0 +1,98 @@
+//! Attention of a batch of sequences, without padding.
+
+use burn::tensor::{Bool, Tensor};
+use mantissa_core::AttentionShape;
+use mantissa_precision::{Compute, PrecisionBackend};
+
+use super::{
+    Inputs, Operation,
+    error::{Formats, ResultError, compare, rounded},
+};
+
+/// Queries, keys and values, each `[batch, heads, sequence, width]`.
+pub(super) struct Attention<B: PrecisionBackend> {
+    parts: [Vec<f64>; 3],
+    shape: [usize; 4],
+    on_device: [Tensor<B, 4>; 3],
+    padding: Tensor<B, 2, Bool>,
+}
+
+impl<B: PrecisionBackend> Attention<B> {
+    pub(super) fn new(shape: AttentionShape, sequence: usize, inputs: &mut Inputs<'_, B>) -> Self {
+        let [batch, heads, width] = [shape.batch, shape.heads, shape.width].map(|n| n as usize);
+        let shape = [batch, heads, sequence, width];
+        let parts = [(); 3].map(|()| inputs.draw(shape.iter().product()));
+        Self {
+            on_device: [0, 1, 2].map(|part: usize| inputs.upload(&parts[part], shape)),
+            padding: Tensor::<B, 2, Bool>::full([batch, sequence], false, inputs.device),
+            parts,
+            shape,
+        }
+    }
+}
+
+/// One row of attention in f64: what a query takes of the values, `[width]`.
+fn attend(query: &[f64], keys: &[f64], values: &[f64]) -> Vec<f64> {
+    let width = query.len();
+    let dot = |key: &[f64]| query.iter().zip(key).map(|(a, b)| a * b).sum::<f64>();
+    let scores: Vec<f64> = keys
+        .chunks_exact(width)
+        .map(|key| dot(key) / (width as f64).sqrt())
+        .collect();
+    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    let mut mixed = vec![0.0; width];
+    for (weight, value) in weights.iter().zip(values.chunks_exact(width)) {
+        mixed
+            .iter_mut()
+            .zip(value)
+            .for_each(|(mixed, x)| *mixed += weight / sum * x);
+    }
+    mixed
+}
+
+impl<B: PrecisionBackend> Operation<B, 4> for Attention<B> {
+    fn flops(&self) -> f64 {
+        let [batch, heads, sequence, width] = self.shape.map(|edge| edge as f64);
+        4.0 * batch * heads * sequence * sequence * width
+    }
+
+    fn launch(&self, compute: &Compute) -> Tensor<B, 4> {
+        compute.attention(self.on_device.clone(), &self.padding, 0.0)
+    }
+
+    fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
+        let [batch, heads, sequence, width] = self.shape;
+        compare(result, [batch * heads * sequence, width], formats, |row| {
+            let of_head = row / sequence * sequence * width..(row / sequence + 1) * sequence * width;
+            let query = &self.parts[0][row * width..][..width];
+            let [keys, values] = [1, 2].map(|part: usize| &self.parts[part][of_head.clone()]);
+            let reference = attend(query, keys, values);
+            let of_seen = if formats.round_operands() {
+                let operand = |values: &[f64]| rounded(values, formats.operand);
+                attend(&operand(query), &operand(keys), &operand(values))
+            } else {
+                reference.clone()
+            };
+            (reference, of_seen)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_takes_of_the_values_as_its_scores_say() {
+        // Scores ln 3 and 0 once the root of the width is divided out: three quarters and one quarter.
+        let query = [3f64.ln() * 2f64.sqrt(), 0.0];
+        let mixed = attend(&query, &[1.0, 0.0, 0.0, 1.0], &[4.0, 8.0, 0.0, 4.0]);
+        let wanted = [3.0, 7.0];
+        assert!(
+            mixed.iter().zip(wanted).all(|(x, y)| (x - y).abs() < 1e-14),
+            "{mixed:?}"
+        );
+    }
+}
