@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -41,15 +42,23 @@ fn toolkit() -> &'static Path {
 
 /// `mantissa run` of one small product on the stand-in.
 fn product(place: &Place, axes: &[&str]) -> Command {
+    let mut all = vec!["size=256"];
+    all.extend(axes);
+    cells(place, "suites/kernels/matmul.toml", &all)
+}
+
+/// `mantissa run` of a suite on the stand-in.
+fn cells(place: &Place, suite: &str, axes: &[&str]) -> Command {
     let mut arguments = vec![
         "run",
-        "suites/kernels/matmul.toml",
+        suite,
         "--backend",
         "cuda",
         "--profile",
         "smoke",
+        "--out",
+        "run",
     ];
-    arguments.extend(["--out", "run", "-a", "size=256"]);
     for axis in axes {
         arguments.extend(["-a", axis]);
     }
@@ -66,33 +75,137 @@ fn only_record(place: &Place) -> Value {
     records.remove(0)
 }
 
-/// Sources of the matrix-product kernels that a run compiled.
-fn kernels(axes: &[&str]) -> Vec<String> {
+/// Sources of the kernels that a run compiled.
+fn sources(suite: &str, axes: &[&str]) -> Vec<String> {
     let place = Place::new();
     let sources: PathBuf = place.path("sources");
     fs::create_dir(&sources).unwrap();
-    let output = product(&place, axes)
+    let output = cells(&place, suite, axes)
         .env("STANDIN_SOURCES", &sources)
         .output()
         .unwrap();
-    let texts = fs::read_dir(&sources)
-        .unwrap()
-        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
-    let kernels: Vec<String> = texts.filter(|text| text.contains("matmul")).collect();
-    assert!(!kernels.is_empty(), "{axes:?}: {}", stderr(&output));
-    kernels
+    let entries = fs::read_dir(&sources).unwrap();
+    let texts: Vec<String> = entries
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    assert!(!texts.is_empty(), "{axes:?}: {}", stderr(&output));
+    texts
+}
+
+/// What the fragments of matrix units hold: operands, and sums.
+fn fragments(sources: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut operands, mut sums) = (BTreeSet::new(), BTreeSet::new());
+    for declared in sources.iter().flat_map(|text| text.split("fragment<").skip(1)) {
+        // `nvcuda::wmma::matrix_a, 16, 16, 16, __half, nvcuda::wmma::row_major>`
+        let mut parts = declared.split(['>', ',']).map(str::trim);
+        let role = parts.next().unwrap();
+        let element = parts
+            .nth(3)
+            .unwrap()
+            .trim_start_matches("nvcuda::wmma::")
+            .to_owned();
+        if role.ends_with("accumulator") {
+            sums.insert(element);
+        } else {
+            operands.insert(element);
+        }
+    }
+    (operands, sums)
+}
+
+/// The settings with a class of kernels of their own, with the operands and sums of their matrix units, forward and
+/// backward: the probe of each cell multiplies both ways.
+const CLASSES: [(&[&str], &str, &str); 6] = [
+    (&["precision=32-true", "matmul=high"], "precision::tf32", "float"),
+    (&["precision=32-true", "matmul=medium"], "__nv_bfloat16", "float"),
+    (&["precision=16-mixed", "matmul=highest"], "__half", "float"),
+    (&["precision=16-true", "matmul=highest"], "__half", "float"),
+    (
+        &["precision=bf16-mixed", "matmul=highest"],
+        "__nv_bfloat16",
+        "float",
+    ),
+    (
+        &["precision=bf16-true", "matmul=highest"],
+        "__nv_bfloat16",
+        "float",
+    ),
+];
+
+fn assert_class(suite: &str, axes: &[&str], wanted: (&str, &str)) {
+    let sources = sources(suite, axes);
+    let (operands, sums) = fragments(&sources);
+    let only = |element: &str| BTreeSet::from([element.to_owned()]);
+    assert_eq!(
+        (operands, sums),
+        (only(wanted.0), only(wanted.1)),
+        "{suite} {axes:?}"
+    );
+    let tf32 = sources.iter().any(|text| text.contains("tf32"));
+    assert_eq!(tf32, wanted.0.contains("tf32"), "{suite} {axes:?}");
 }
 
 #[test]
-fn f32_products_use_tf32_under_high_alone() {
-    let with = |matmul| kernels(&["precision=32-true", matmul, "fusion=off"]);
-    let any = |kernels: &[String], word: &str| kernels.iter().any(|text| text.contains(word));
-    let highest = with("matmul=highest");
-    assert!(!any(&highest, "tf32") && !any(&highest, "wmma") && !any(&highest, "bfloat16"));
-    let high = with("matmul=high");
-    assert!(any(&high, "tf32") && !any(&high, "bfloat16"));
-    let medium = with("matmul=medium");
-    assert!(any(&medium, "bfloat16") && !any(&medium, "tf32"));
+fn matrix_products_have_the_types_of_their_class_and_no_others() {
+    let suite = "suites/kernels/matmul.toml";
+    for (axes, operands, sums) in CLASSES {
+        let axes = [axes, &["fusion=off", "size=256"][..]].concat();
+        assert_class(suite, &axes, (operands, sums));
+    }
+    let axes = [
+        "precision=16-mixed",
+        "matmul=highest",
+        "accumulator=f16",
+        "fusion=off",
+        "size=256",
+    ];
+    assert_class(suite, &axes, ("__half", "__half"));
+    // Under fusion the same kernels serve.
+    let axes = ["precision=32-true", "matmul=high", "fusion=on", "size=256"];
+    assert_class(suite, &axes, ("precision::tf32", "float"));
+}
+
+#[test]
+fn convolutions_have_the_types_of_their_class_and_no_others() {
+    for (axes, operands, sums) in CLASSES {
+        // Attention written out is made of matrix products, which have the same class.
+        let axes = [axes, &["fusion=off", "attention=math"][..]].concat();
+        assert_class("fixtures/operations.toml", &axes, (operands, sums));
+    }
+}
+
+#[test]
+fn strict_products_and_convolutions_touch_no_matrix_unit() {
+    for suite in ["suites/kernels/matmul.toml", "fixtures/operations.toml"] {
+        for fusion in ["fusion=on", "fusion=off"] {
+            let sources = sources(suite, &["precision=32-true", "matmul=highest", fusion, "size=64"]);
+            let any = |word: &str| sources.iter().any(|text| text.contains(word));
+            assert!(
+                !any("tf32") && !any("wmma") && !any("mma.sync") && !any("bfloat16"),
+                "{suite} {fusion}"
+            );
+        }
+    }
+}
+
+#[test]
+fn fused_attention_multiplies_f16_whatever_its_inputs() {
+    for precision in ["precision=32-true", "precision=bf16-mixed"] {
+        let axes = [precision, "matmul=highest", "attention=fused", "fusion=off"];
+        let (operands, _) = fragments(&attention_alone(&axes));
+        assert_eq!(operands, BTreeSet::from(["__half".to_owned()]), "{precision}");
+    }
+}
+
+/// Sources of the attention kernels of a run.
+fn attention_alone(axes: &[&str]) -> Vec<String> {
+    let all = sources("fixtures/operations.toml", axes);
+    let attention: Vec<String> = all
+        .into_iter()
+        .filter(|text| text.contains("attention"))
+        .collect();
+    assert!(!attention.is_empty(), "{axes:?}");
+    attention
 }
 
 /// What a failing driver or compiler makes of the one cell.
