@@ -87,7 +87,7 @@ mod tests {
             value: 2.0,
             interval,
             n: 5,
-            method: "median, bootstrap",
+            method: "median, order statistics",
         };
         let metric = estimate.metric(MetricName::StepSeconds);
         assert_eq!(metric.unit, MetricName::StepSeconds.unit());

@@ -1,0 +1,52 @@
+//! Counts of heads in tosses of a fair coin: the null distribution of signs and of medians.
+
+use statrs::function::factorial::ln_binomial;
+
+/// P(B ≤ k) for B the heads among `n` tosses of a fair coin. Sums the terms downwards from `k` until they no longer
+/// count, some √n of them, so that a million tosses are no trouble.
+pub(crate) fn at_most(k: u64, n: u64) -> f64 {
+    if k >= n {
+        return 1.0;
+    }
+    if 2 * k >= n {
+        return 1.0 - at_most(n - k - 1, n);
+    }
+    let largest = (ln_binomial(n, k) - n as f64 * std::f64::consts::LN_2).exp();
+    let (mut term, mut sum) = (1.0, 1.0);
+    for j in (1..=k).rev() {
+        term *= j as f64 / (n - j + 1) as f64;
+        sum += term;
+        if term < sum * 1e-17 {
+            break;
+        }
+    }
+    largest * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_close(actual: f64, expected: f64) {
+        assert!((actual - expected).abs() < 1e-12, "{actual} {expected}");
+    }
+
+    #[test]
+    fn few_tosses_agree_with_counting() {
+        assert_close(at_most(0, 1), 0.5);
+        assert_close(at_most(0, 5), 1.0 / 32.0);
+        assert_close(at_most(1, 5), 6.0 / 32.0);
+        assert_close(at_most(2, 5), 0.5);
+        assert_close(at_most(3, 5), 26.0 / 32.0);
+        assert_eq!(at_most(5, 5), 1.0);
+        assert_eq!(at_most(0, 0), 1.0);
+    }
+
+    #[test]
+    fn many_tosses_agree_with_the_normal_distribution() {
+        // Standard deviation 500; with the continuity correction the normal law is good to 1e-6 here.
+        let z = (499_020.0_f64 + 0.5 - 500_000.0) / 500.0;
+        let normal = 0.5 * libm::erfc(-z / std::f64::consts::SQRT_2);
+        assert!((at_most(499_020, 1_000_000) - normal).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,164 @@
+//! The median and how far it can be trusted.
+
+use crate::{CONFIDENCE, Estimate, Interval, Sample, fair_coin};
+
+/// The fewest values whose median has an interval at [`CONFIDENCE`]: the range of five covers it with probability
+/// 1 − 2/2⁵ = 93.75 % only.
+pub const MEDIAN_INTERVAL_FROM: usize = 6;
+
+/// The median with its interval from order statistics, see [`median_interval`]. Absent if there is no value or one is
+/// not finite.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
+    let sample = Sample::new(values)?;
+    Some(Estimate {
+        value: sample.median(),
+        interval: median_interval(&sample),
+        n: sample.sorted().len() as u64,
+        method: "median, order statistics",
+    })
+}
+
+/// [`median`], which draws nothing: the seed is not used. It is here for callers from when the interval was
+/// resampled (`docs/decisions/0006-median-interval.md`).
+pub fn median_estimate(values: impl IntoIterator<Item = f64>, _seed: u64) -> Option<Estimate> {
+    median(values)
+}
+
+/// The interval of the median at [`CONFIDENCE`] that order statistics give, whatever the distribution.
+///
+/// How many of n values lie below the median is a matter of n tosses of a coin, so the d-th smallest and the d-th largest
+/// value enclose it with a probability that can be counted. That probability moves in steps as d does; between the
+/// two steps around [`CONFIDENCE`] the ends are interpolated (Hettmansperger and Sheather 1986,
+/// doi:10.1016/0167-7152(86)90021-0; Nyblom 1992, doi:10.1016/0167-7152(92)90076-G). Where values between the ends are tied, as
+/// those of a coarse clock are, the wider step is taken: between grid points interpolation falls short.
+///
+/// Absent for fewer than [`MEDIAN_INTERVAL_FROM`] values.
+pub fn median_interval(sample: &Sample) -> Option<Interval> {
+    let values = sample.sorted();
+    let ranks = Ranks::of(values.len())?;
+    Some(ranks.interval(&values[ranks.outer..values.len() - ranks.outer]))
+}
+
+/// Which order statistics bound the interval for a number of values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ranks {
+    /// How many values lie beyond each end of the wider interval.
+    pub(crate) outer: usize,
+    /// How far to go from the wider interval's ends to the narrower one's.
+    inward: f64,
+}
+
+impl Ranks {
+    pub(crate) fn of(n: usize) -> Option<Self> {
+        let tail = (1.0 - CONFIDENCE) / 2.0;
+        if n < MEDIAN_INTERVAL_FROM {
+            return None;
+        }
+        let beyond = |outer: usize| fair_coin::at_most(outer as u64, n as u64);
+        // Bisection for the last count whose tail is small enough; the normal law would be a guess that needs checking.
+        let (mut outer, mut too_many) = (0, n / 2);
+        while too_many - outer > 1 {
+            let middle = outer + (too_many - outer) / 2;
+            if beyond(middle) <= tail {
+                outer = middle;
+            } else {
+                too_many = middle;
+            }
+        }
+        let (wide, narrow) = (1.0 - 2.0 * beyond(outer), 1.0 - 2.0 * beyond(outer + 1));
+        let part = (wide - CONFIDENCE) / (wide - narrow);
+        let (rank, n) = ((outer + 1) as f64, n as f64);
+        Some(Self {
+            outer,
+            inward: (n - rank) * part / (rank + (n - 2.0 * rank) * part),
+        })
+    }
+
+    /// The interval, given the values from the wider interval's one end to its other, sorted.
+    pub(crate) fn interval(self, band: &[f64]) -> Interval {
+        let last = band.len() - 1;
+        let tied = band.windows(2).any(|pair| pair[0] == pair[1]);
+        let inward = if tied { 0.0 } else { self.inward };
+        Interval {
+            low: band[0] + (band[1] - band[0]) * inward,
+            high: band[last] - (band[last] - band[last - 1]) * inward,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn interval(values: &[f64]) -> Interval {
+        median(values.iter().copied()).unwrap().interval.unwrap()
+    }
+
+    fn assert_close(actual: f64, expected: f64) {
+        assert!((actual - expected).abs() < 1e-6, "{actual} {expected}");
+    }
+
+    #[test]
+    fn the_interval_of_ten_values_is_the_one_worked_by_hand() {
+        // The 2nd and 9th value cover with 1 − 22/1024 = 0.978516, the 3rd and 8th with 1 − 112/1024 = 0.890625.
+        // I = 0.028516/0.087891 = 0.324444, inward = 8I/(2 + 6I) = 0.657658.
+        let values: Vec<f64> = (1..=10).map(f64::from).collect();
+        let found = interval(&values);
+        assert_close(found.low, 2.657_658);
+        assert_close(found.high, 8.342_342);
+    }
+
+    #[test]
+    fn six_values_reach_nearly_from_end_to_end() {
+        // Range 1 − 2/64 = 0.96875, inner 1 − 14/64 = 0.78125: I = 0.1, inward = 5·0.1/(1 + 4·0.1) = 0.357143.
+        let found = interval(&[5.0, 1.0, 4.0, 2.0, 6.0, 3.0]);
+        assert_close(found.low, 1.357_143);
+        assert_close(found.high, 5.642_857);
+    }
+
+    #[test]
+    fn ties_take_the_wider_step() {
+        let values = [1.0, 2.0, 3.0, 4.0, 5.0, 5.0, 7.0, 8.0, 9.0, 10.0];
+        assert_eq!(interval(&values), Interval { low: 2.0, high: 9.0 });
+    }
+
+    #[test]
+    fn five_values_have_no_interval_and_none_has_no_estimate() {
+        let five = median([3.0, 1.0, 2.0, 5.0, 4.0]).unwrap();
+        assert_eq!((five.value, five.interval, five.n), (3.0, None, 5));
+        assert_eq!(median([]), None);
+        assert_eq!(median([1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn equal_values_have_an_interval_without_width() {
+        assert_eq!(interval(&[0.1; 7]), Interval { low: 0.1, high: 0.1 });
+    }
+
+    #[test]
+    fn a_million_values_leave_out_what_the_normal_law_says() {
+        // n/2 − 1.96·√n/2 = 499 020, to within a few.
+        let outer = Ranks::of(1_000_000).unwrap().outer;
+        assert!(outer.abs_diff(499_020) <= 2, "{outer}");
+    }
+
+    proptest! {
+        #[test]
+        fn the_median_lies_in_its_interval_and_the_interval_in_the_range(
+            values in proptest::collection::vec(-1e6f64..1e6, 6..60),
+        ) {
+            let found = interval(&values);
+            let sample = Sample::new(values).unwrap();
+            prop_assert!(found.contains(sample.median()));
+            prop_assert!(sample.quantile(0.0) <= found.low && found.high <= sample.quantile(1.0));
+        }
+
+        #[test]
+        fn interpolation_goes_part_of_the_way(n in 6usize..5_000) {
+            let ranks = Ranks::of(n).unwrap();
+            prop_assert!((0.0..1.0).contains(&ranks.inward) && 2 * ranks.outer + 2 <= n);
+        }
+    }
+}
