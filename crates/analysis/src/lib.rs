@@ -7,23 +7,33 @@ mod binomial;
 mod bootstrap;
 mod estimate;
 mod fair_coin;
+mod hodges_lehmann;
+mod holm;
 mod mann_whitney;
+mod mcnemar;
 mod median;
 mod normal;
 mod ranks;
 mod ratio;
 mod sample;
 mod settling;
+mod signed_rank;
+mod spread;
 mod stopping;
 
 pub use binomial::wilson;
 pub use bootstrap::{RESAMPLES, bca_interval, bootstrap_interval};
 pub use estimate::{CONFIDENCE, Estimate, Interval};
+pub use hodges_lehmann::hodges_lehmann_ratio;
+pub use holm::holm;
 pub use mann_whitney::{MannWhitney, mann_whitney, smallest_p};
+pub use mcnemar::{PairedAccuracy, mcnemar, paired_accuracy};
 pub use median::{MEDIAN_INTERVAL_FROM, median, median_estimate, median_interval};
 pub use ratio::ratio;
 pub use sample::Sample;
 pub use settling::{WarmUp, Warmth, settled};
+pub use signed_rank::{Paired, paired};
+pub use spread::{Label, OUTLIER_BEYOND, label_outliers, median_absolute_deviation};
 pub use stopping::{
     Decision, LOOK_GROWTH, LOOKS_IN_A_ROW, MIN_SAMPLES, StopReason, Stopping, StoppingRule, StoppingRuleError,
 };

@@ -1,0 +1,101 @@
+//! Two settings on the same examples.
+
+use crate::{Estimate, Interval, estimate::Z, fair_coin};
+
+/// How often two classifiers were right, each and together, on the same examples.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairedAccuracy {
+    /// Examples that only the first got right.
+    pub only_first: u64,
+    /// Examples that only the second got right.
+    pub only_second: u64,
+    /// The first's accuracy less the second's, with the interval of Bonett and Price 2012 (doi:10.3102/1076998611411915).
+    pub difference: Estimate,
+    /// McNemar's exact test, two-sided.
+    pub p: f64,
+}
+
+/// Compares which examples two settings got right, example by example. Absent if the slices differ in length or are empty.
+///
+/// Examples that both got right, or both wrong, say nothing of which is better; the others are tosses of a coin if
+/// neither is (McNemar 1947, doi:10.1007/BF02295996). This is about these examples under these weights: how much another
+/// seed would change is another question, for [`crate::paired`] over seeds.
+pub fn paired_accuracy(first: &[bool], second: &[bool]) -> Option<PairedAccuracy> {
+    if first.len() != second.len() || first.is_empty() {
+        return None;
+    }
+    let count = |only: (bool, bool)| {
+        first
+            .iter()
+            .zip(second)
+            .filter(|(a, b)| (**a, **b) == only)
+            .count() as u64
+    };
+    let (only_first, only_second) = (count((true, false)), count((false, true)));
+    Some(PairedAccuracy {
+        only_first,
+        only_second,
+        difference: difference(only_first, only_second, first.len() as u64),
+        p: mcnemar(only_first, only_second),
+    })
+}
+
+/// McNemar's exact p-value, two-sided, from the examples that only the one and only the other got right.
+pub fn mcnemar(only_first: u64, only_second: u64) -> f64 {
+    (2.0 * fair_coin::at_most(only_first.min(only_second), only_first + only_second)).min(1.0)
+}
+
+fn difference(only_first: u64, only_second: u64, n: u64) -> Estimate {
+    let share = |count: u64| (count as f64 + 1.0) / (n as f64 + 2.0);
+    let (a, b) = (share(only_first), share(only_second));
+    let half = Z * ((a + b - (a - b) * (a - b)) / (n as f64 + 2.0)).sqrt();
+    let value = (only_first as f64 - only_second as f64) / n as f64;
+    Estimate {
+        value,
+        interval: Some(Interval {
+            low: (a - b - half).max(-1.0).min(value),
+            high: (a - b + half).min(1.0).max(value),
+        }),
+        n,
+        method: "paired difference, Bonett–Price",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_p_value_is_that_of_tossing_a_coin() {
+        assert!((mcnemar(0, 5) - 2.0 / 32.0).abs() < 1e-12);
+        assert!((mcnemar(1, 5) - 2.0 * 7.0 / 64.0).abs() < 1e-12);
+        assert_eq!(mcnemar(3, 3), 1.0);
+        assert_eq!(mcnemar(0, 0), 1.0);
+        assert_eq!(mcnemar(7, 2), mcnemar(2, 7));
+    }
+
+    #[test]
+    fn pairs_are_counted_by_who_was_right() {
+        let first = [true, true, false, true, false];
+        let second = [true, false, false, false, true];
+        let found = paired_accuracy(&first, &second).unwrap();
+        assert_eq!((found.only_first, found.only_second), (2, 1));
+        assert!((found.difference.value - 0.2).abs() < 1e-12);
+        assert_eq!(found.p, 1.0);
+        assert_eq!(paired_accuracy(&[], &[]), None);
+        assert_eq!(paired_accuracy(&[true], &[]), None);
+    }
+
+    #[test]
+    fn the_interval_is_the_one_worked_by_hand() {
+        // n = 98, 9 and 4 apart: shares 0.1 and 0.05, half-width 1.96·√((0.15 − 0.0025)/100) = 0.075273.
+        let interval = difference(9, 4, 98).interval.unwrap();
+        assert!((interval.low + 0.025_273).abs() < 1e-6 && (interval.high - 0.125_273).abs() < 1e-6);
+    }
+
+    #[test]
+    fn settings_that_agree_everywhere_still_have_an_interval() {
+        let interval = difference(0, 0, 100).interval.unwrap();
+        assert!(interval.low < 0.0 && interval.high > 0.0);
+    }
+}

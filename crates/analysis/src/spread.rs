@@ -1,0 +1,93 @@
+//! How far values lie from their median, and which lie too far to be more of the same.
+
+use crate::Sample;
+
+/// The standard deviation of normal values over their median absolute deviation, 1/Φ⁻¹(3/4).
+const NORMAL: f64 = 1.482_602_218_505_602;
+
+/// Deviations, in standard deviations estimated from the MAD, beyond which a value is labelled: the cut of Iglewicz and
+/// Hoaglin, *How to Detect and Handle Outliers* (1993), which labels one normal value in two thousand.
+pub const OUTLIER_BEYOND: f64 = 3.5;
+
+/// The median absolute deviation from the median, and no less than the `resolution` of the clock that took the values:
+/// when most times come out the same, that the clock saw no difference does not mean there was none. Same unit as the
+/// values; not scaled to a standard deviation.
+pub fn median_absolute_deviation(sample: &Sample, resolution: f64) -> f64 {
+    let median = sample.median();
+    Sample::new(sample.sorted().iter().map(|value| (value - median).abs()))
+        .map_or(0.0, |deviations| deviations.median())
+        .max(resolution)
+}
+
+/// What a value is beside the others. Labelled values stay: a label is for the reader, and medians don't mind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Label {
+    /// One of many.
+    Typical,
+    /// Far below the others.
+    Low,
+    /// Far above the others.
+    High,
+}
+
+/// Labels every value, in the order given, by its distance from the median in units of the MAD (see
+/// [`median_absolute_deviation`]). If neither the values nor the clock have any spread, whatever differs from the median is far
+/// off. Absent if there is no value or one is not finite.
+pub fn label_outliers(values: &[f64], resolution: f64) -> Option<Vec<Label>> {
+    let sample = Sample::new(values.iter().copied())?;
+    let median = sample.median();
+    let reach = OUTLIER_BEYOND * NORMAL * median_absolute_deviation(&sample, resolution);
+    let label = |value: &f64| match value - median {
+        distance if distance > reach => Label::High,
+        distance if distance < -reach => Label::Low,
+        _ => Label::Typical,
+    };
+    Some(values.iter().map(label).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mad(values: &[f64], resolution: f64) -> f64 {
+        median_absolute_deviation(&Sample::new(values.iter().copied()).unwrap(), resolution)
+    }
+
+    #[test]
+    fn the_deviation_is_the_one_worked_by_hand() {
+        // Median 2; deviations 1 1 0 0 2 4 7.
+        assert_eq!(mad(&[1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0], 0.0), 1.0);
+        assert_eq!(mad(&[5.0], 0.0), 0.0);
+        assert_eq!(mad(&[1.0, 4.0], 0.0), 1.5);
+    }
+
+    #[test]
+    fn a_coarse_clock_does_not_make_the_spread_vanish() {
+        assert_eq!(mad(&[3.0, 3.0, 3.0, 4.0], 0.5), 0.5);
+        assert_eq!(mad(&[1.0, 4.0], 0.5), 1.5);
+    }
+
+    #[test]
+    fn far_values_are_labelled_in_place() {
+        // MAD 1: the reach is 3.5 · 1.4826 = 5.19 around 12.
+        let values = [12.0, 17.3, 11.0, 13.0, 6.0, 12.0, 17.1, 11.0, 13.0];
+        let labels = label_outliers(&values, 0.0).unwrap();
+        let far: Vec<_> = (0..9).filter(|&at| labels[at] != Label::Typical).collect();
+        assert_eq!(far, [1, 4]);
+        assert_eq!((labels[1], labels[4]), (Label::High, Label::Low));
+    }
+
+    #[test]
+    fn one_tick_of_the_clock_is_no_outlier() {
+        let mut ticks = [5.0; 20];
+        ticks[7] = 6.0;
+        assert_eq!(label_outliers(&ticks, 1.0).unwrap()[7], Label::Typical);
+        assert_eq!(label_outliers(&ticks, 0.0).unwrap()[7], Label::High);
+    }
+
+    #[test]
+    fn nothing_has_no_labels() {
+        assert_eq!(label_outliers(&[], 0.0), None);
+        assert_eq!(label_outliers(&[f64::NAN], 0.0), None);
+    }
+}
