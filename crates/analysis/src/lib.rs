@@ -7,6 +7,7 @@ mod binomial;
 mod bootstrap;
 mod estimate;
 mod fair_coin;
+mod hierarchical;
 mod hodges_lehmann;
 mod holm;
 mod mann_whitney;
@@ -20,10 +21,12 @@ mod settling;
 mod signed_rank;
 mod spread;
 mod stopping;
+mod verdict;
 
 pub use binomial::wilson;
 pub use bootstrap::{RESAMPLES, bca_interval, bootstrap_interval};
 pub use estimate::{CONFIDENCE, Estimate, Interval};
+pub use hierarchical::{MIN_PROCESSES, median_over_processes};
 pub use hodges_lehmann::hodges_lehmann_ratio;
 pub use holm::holm;
 pub use mann_whitney::{MannWhitney, mann_whitney, smallest_p};
@@ -37,3 +40,4 @@ pub use spread::{Label, OUTLIER_BEYOND, label_outliers, median_absolute_deviatio
 pub use stopping::{
     Decision, LOOK_GROWTH, LOOKS_IN_A_ROW, MIN_SAMPLES, StopReason, Stopping, StoppingRule, StoppingRuleError,
 };
+pub use verdict::{Doubt, Groups, Judgement, Verdict, judge};

@@ -1,0 +1,249 @@
+//! Whether a candidate is better or worse than a baseline.
+
+use std::fmt;
+
+use mantissa_core::Better;
+
+use crate::{CONFIDENCE, Estimate, Interval, hodges_lehmann_ratio, holm, mann_whitney, smallest_p};
+
+/// A metric of two groups of repeats, one value a process, and what would matter.
+#[derive(Debug, Clone, Copy)]
+pub struct Groups<'a> {
+    /// The baseline's values, positive, one a process.
+    pub baseline: &'a [f64],
+    /// The candidate's.
+    pub candidate: &'a [f64],
+    /// Which way is better.
+    pub better: Better,
+    /// The smallest change that matters, as a share above 0 of the baseline: 0.02 is a change by a factor of 1.02, either way.
+    pub threshold: f64,
+}
+
+/// What can be said of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Better, by more than the threshold, and not by chance.
+    Improved,
+    /// Worse, by more than the threshold, and not by chance.
+    Regressed,
+    /// The whole interval of the ratio lies within the threshold: shown to be the same, not merely not shown to differ.
+    Unchanged,
+    /// Nothing can be said.
+    Inconclusive(Doubt),
+}
+
+/// Why nothing can be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Doubt {
+    /// No values of so few repeats could have been told apart among so many comparisons.
+    TooFewRepeats,
+    /// The repeats differ too much from each other, or the change is too near to the threshold.
+    TooNoisy,
+    /// Not every value is positive and finite, or the threshold is not above 0, so that there is no ratio to judge.
+    NoRatio,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Improved => "improved",
+            Self::Regressed => "regressed",
+            Self::Unchanged => "unchanged",
+            Self::Inconclusive(_) => "inconclusive",
+        })
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooFewRepeats => "too few repeats",
+            Self::TooNoisy => "too noisy",
+            Self::NoRatio => "no ratio",
+        })
+    }
+}
+
+/// A verdict and what it rests on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The candidate over the baseline (Hodges–Lehmann); absent where there is none.
+    pub ratio: Option<Estimate>,
+    /// Mann–Whitney over processes, adjusted for the family (Holm); absent where too few repeats could give no small one.
+    pub adjusted_p: Option<f64>,
+}
+
+/// Judges a family of comparisons: everything that one report or one gate looks at. In at most one of twenty families
+/// whose candidates equal their baselines is any called improved or regressed.
+///
+/// Improved and regressed take an adjusted p-value of at most 5 % *and* a ratio beyond the threshold; unchanged takes an
+/// interval within it. What lies between, and what too few repeats could not have shown, is inconclusive. A family
+/// of m takes repeats enough for a p-value of 0.05/m: five against five for up to six, see [`smallest_p`].
+pub fn judge(family: &[Groups<'_>]) -> Vec<Judgement> {
+    let ratios: Vec<Option<Estimate>> = family.iter().map(ratio).collect();
+    // What cannot be compared is no member of the family: its verdict is never a difference.
+    let members = ratios.iter().flatten().count() as f64;
+    let p_values: Vec<f64> = family
+        .iter()
+        .zip(&ratios)
+        .map(|(groups, ratio)| match ratio {
+            Some(_) => mann_whitney(groups.candidate, groups.baseline).map_or(f64::NAN, |test| test.p),
+            None => f64::NAN,
+        })
+        .collect();
+    let adjusted = holm(&p_values);
+    family
+        .iter()
+        .zip(ratios)
+        .zip(adjusted)
+        .map(|((groups, ratio), p)| judgement(groups, ratio, p, members))
+        .collect()
+}
+
+fn ratio(groups: &Groups<'_>) -> Option<Estimate> {
+    let sensible = groups.threshold > 0.0 && groups.threshold.is_finite();
+    hodges_lehmann_ratio(groups.candidate, groups.baseline).filter(|_| sensible)
+}
+
+fn judgement(groups: &Groups<'_>, ratio: Option<Estimate>, adjusted_p: f64, members: f64) -> Judgement {
+    let inconclusive = |doubt, ratio| Judgement {
+        verdict: Verdict::Inconclusive(doubt),
+        ratio,
+        adjusted_p: None,
+    };
+    let Some(estimate) = ratio else {
+        return inconclusive(Doubt::NoRatio, None);
+    };
+    let level = 1.0 - CONFIDENCE;
+    let attainable = smallest_p(groups.baseline.len(), groups.candidate.len()) * members <= level;
+    let within = |interval: Interval| {
+        let most = 1.0 + groups.threshold;
+        1.0 / most <= interval.low && interval.high <= most
+    };
+    let same = estimate.interval.is_some_and(within);
+    if !attainable && !same {
+        return inconclusive(Doubt::TooFewRepeats, Some(estimate));
+    }
+    let beyond = estimate.value.ln().abs() > groups.threshold.ln_1p();
+    let larger_is_better = groups.better == Better::Higher;
+    let verdict = if same {
+        Verdict::Unchanged
+    } else if adjusted_p > level || !beyond {
+        Verdict::Inconclusive(Doubt::TooNoisy)
+    } else if (estimate.value > 1.0) == larger_is_better {
+        Verdict::Improved
+    } else {
+        Verdict::Regressed
+    };
+    Judgement {
+        verdict,
+        ratio: Some(estimate),
+        adjusted_p: attainable.then_some(adjusted_p),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOW: [f64; 5] = [1.20, 1.21, 1.22, 1.19, 1.23];
+    const FAST: [f64; 5] = [1.00, 1.01, 1.02, 0.99, 1.03];
+
+    fn seconds<'a>(baseline: &'a [f64], candidate: &'a [f64]) -> Groups<'a> {
+        Groups {
+            baseline,
+            candidate,
+            better: Better::Lower,
+            threshold: 0.05,
+        }
+    }
+
+    fn verdict(groups: Groups<'_>) -> Verdict {
+        judge(&[groups])[0].verdict
+    }
+
+    #[test]
+    fn what_takes_longer_has_regressed_and_what_takes_less_has_improved() {
+        assert_eq!(verdict(seconds(&FAST, &SLOW)), Verdict::Regressed);
+        assert_eq!(verdict(seconds(&SLOW, &FAST)), Verdict::Improved);
+    }
+
+    #[test]
+    fn the_direction_of_the_metric_turns_the_verdict_round() {
+        let rate = Groups {
+            better: Better::Higher,
+            ..seconds(&FAST, &SLOW)
+        };
+        assert_eq!(verdict(rate), Verdict::Improved);
+    }
+
+    #[test]
+    fn three_against_three_are_too_few_however_far_apart() {
+        let judged = &judge(&[seconds(&[1.0, 1.0, 1.1], &[9.0, 9.1, 9.2])])[0];
+        assert_eq!(judged.verdict, Verdict::Inconclusive(Doubt::TooFewRepeats));
+        assert_eq!(judged.adjusted_p, None, "never a small p-value");
+        assert_eq!(judged.ratio.as_ref().unwrap().interval, None);
+    }
+
+    #[test]
+    fn a_family_takes_more_repeats() {
+        // 2/252 · 6 = 0.048, times 7 = 0.056.
+        let family = |size| judge(&vec![seconds(&FAST, &SLOW); size])[0].verdict;
+        assert_eq!(family(6), Verdict::Regressed);
+        assert_eq!(family(7), Verdict::Inconclusive(Doubt::TooFewRepeats));
+    }
+
+    #[test]
+    fn a_sure_change_that_does_not_matter_is_no_change() {
+        let shifted = FAST.map(|value| value * 1.001);
+        assert_eq!(verdict(seconds(&FAST, &shifted)), Verdict::Unchanged);
+        let sure = [1.0001, 1.0002, 1.0003, 1.0004, 1.0005];
+        let judged = &judge(&[seconds(&[1.0; 5], &sure)])[0];
+        assert_eq!(judged.verdict, Verdict::Unchanged);
+        assert!(judged.adjusted_p.unwrap() < 0.01);
+    }
+
+    #[test]
+    fn noise_that_hides_a_change_that_would_matter_is_inconclusive() {
+        let noisy = [0.8, 1.3, 1.0, 0.7, 1.5];
+        assert_eq!(
+            verdict(seconds(&FAST, &noisy)),
+            Verdict::Inconclusive(Doubt::TooNoisy)
+        );
+    }
+
+    #[test]
+    fn a_sure_change_about_as_large_as_the_threshold_is_inconclusive() {
+        let near = FAST.map(|value| value * 1.045);
+        assert_eq!(
+            verdict(seconds(&FAST, &near)),
+            Verdict::Inconclusive(Doubt::TooNoisy)
+        );
+    }
+
+    #[test]
+    fn bytes_that_never_vary_are_judged_too() {
+        assert_eq!(verdict(seconds(&[7e9; 5], &[7e9; 5])), Verdict::Unchanged);
+        assert_eq!(verdict(seconds(&[7e9; 5], &[8e9; 5])), Verdict::Regressed);
+        assert_eq!(
+            verdict(seconds(&[7e9], &[8e9])),
+            Verdict::Inconclusive(Doubt::TooFewRepeats)
+        );
+    }
+
+    #[test]
+    fn what_has_no_ratio_is_inconclusive_and_does_not_count_as_a_member() {
+        let none = seconds(&[0.0, 1.0], &[1.0]);
+        let family: Vec<_> = [none; 9].into_iter().chain([seconds(&FAST, &SLOW)]).collect();
+        let judged = judge(&family);
+        assert_eq!(judged[0].verdict, Verdict::Inconclusive(Doubt::NoRatio));
+        assert_eq!(judged[9].verdict, Verdict::Regressed);
+        let senseless = Groups {
+            threshold: f64::NAN,
+            ..seconds(&FAST, &SLOW)
+        };
+        assert_eq!(verdict(senseless), Verdict::Inconclusive(Doubt::NoRatio));
+    }
+}
