@@ -5,6 +5,7 @@
 
 mod binomial;
 mod bootstrap;
+mod equivalence;
 mod estimate;
 mod fair_coin;
 mod hierarchical;
@@ -17,6 +18,7 @@ mod normal;
 mod ranks;
 mod ratio;
 mod sample;
+mod serial;
 mod settling;
 mod signed_rank;
 mod spread;
@@ -25,6 +27,7 @@ mod verdict;
 
 pub use binomial::wilson;
 pub use bootstrap::{RESAMPLES, bca_interval, bootstrap_interval};
+pub use equivalence::{Equivalence, equivalence, equivalent_curves};
 pub use estimate::{CONFIDENCE, Estimate, Interval};
 pub use hierarchical::{MIN_PROCESSES, median_over_processes};
 pub use hodges_lehmann::hodges_lehmann_ratio;
@@ -34,6 +37,7 @@ pub use mcnemar::{PairedAccuracy, mcnemar, paired_accuracy};
 pub use median::{MEDIAN_INTERVAL_FROM, median, median_estimate, median_interval};
 pub use ratio::ratio;
 pub use sample::Sample;
+pub use serial::{Serial, serial};
 pub use settling::{WarmUp, Warmth, settled};
 pub use signed_rank::{Paired, paired};
 pub use spread::{Label, OUTLIER_BEYOND, label_outliers, median_absolute_deviation};
