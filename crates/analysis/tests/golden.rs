@@ -1,0 +1,182 @@
+//! Statistics against SciPy's: `peers/golden/statistics.py` made the file.
+
+use mantissa_analysis::{
+    Sample, bca_interval, equivalence, hodges_lehmann_ratio, holm, mann_whitney, mcnemar, median,
+    median_absolute_deviation, paired, serial, wilson,
+};
+use serde_json::Value;
+
+fn golden() -> Value {
+    serde_json::from_str(include_str!("golden/statistics.json")).unwrap()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(number).collect()
+}
+
+fn rows<'a>(golden: &'a Value, table: &str) -> &'a [Value] {
+    let rows = golden[table].as_array().unwrap();
+    assert!(!rows.is_empty(), "{table} is empty");
+    rows
+}
+
+/// The sample that a row names under `key`.
+fn of(golden: &Value, row: &Value, key: &str) -> Vec<f64> {
+    numbers(&golden["samples"][row[key].as_str().unwrap()])
+}
+
+/// Relative, and absolute below 1.
+fn assert_close(actual: f64, expected: &Value, tolerance: f64, row: &Value) {
+    let expected = number(expected);
+    let allowed = tolerance * expected.abs().max(1.0);
+    assert!((actual - expected).abs() <= allowed, "{actual} {expected} {row}");
+}
+
+/// p-values: relative, since small ones matter.
+fn assert_p(actual: f64, expected: &Value, row: &Value) {
+    let expected = number(expected);
+    assert!(
+        (actual / expected - 1.0).abs() <= 1e-9,
+        "{actual} {expected} {row}"
+    );
+}
+
+#[test]
+fn deviations_and_quantiles_are_scipys() {
+    let golden = golden();
+    for (name, expected) in golden["mad"].as_object().unwrap() {
+        let sample = Sample::new(numbers(&golden["samples"][name])).unwrap();
+        assert_close(median_absolute_deviation(&sample, 0.0), expected, 1e-12, expected);
+    }
+    for row in rows(&golden, "quantile") {
+        let sample = Sample::new(of(&golden, row, "of")).unwrap();
+        assert_close(sample.quantile(number(&row["at"])), &row["is"], 1e-12, row);
+    }
+}
+
+#[test]
+fn wilson_intervals_are_scipys() {
+    let golden = golden();
+    for row in rows(&golden, "wilson") {
+        let count = |key: &str| row[key].as_u64().unwrap();
+        let interval = wilson(count("hits"), count("n")).unwrap().interval.unwrap();
+        assert_close(interval.low, &row["low"], 1e-12, row);
+        assert_close(interval.high, &row["high"], 1e-12, row);
+    }
+}
+
+#[test]
+fn mann_whitney_tests_are_scipys_counted_and_approximate_with_ties_and_without() {
+    let golden = golden();
+    for row in rows(&golden, "mann_whitney") {
+        let test = mann_whitney(&of(&golden, row, "first"), &of(&golden, row, "second")).unwrap();
+        assert_eq!(test.u, number(&row["u"]), "{row}");
+        assert_p(test.p, &row["p"], row);
+    }
+}
+
+#[test]
+fn signed_rank_tests_are_scipys() {
+    let golden = golden();
+    for row in rows(&golden, "signed_rank") {
+        let n = row["n"].as_u64().unwrap() as usize;
+        let cut = |key| of(&golden, row, key)[..n].to_vec();
+        assert_p(paired(&cut("first"), &cut("second")).unwrap().p, &row["p"], row);
+    }
+}
+
+#[test]
+fn hodges_lehmann_intervals_hold_the_factors_that_scipys_test_does_not_refuse() {
+    let golden = golden();
+    for row in rows(&golden, "hodges_lehmann") {
+        let found = hodges_lehmann_ratio(&of(&golden, row, "first"), &of(&golden, row, "second")).unwrap();
+        let interval = found.interval.unwrap();
+        assert_close(found.value, &row["ratio"], 1e-12, row);
+        // The script looks a billionth to either side of each quotient.
+        assert_close(interval.low, &row["low"], 2e-9, row);
+        assert_close(interval.high, &row["high"], 2e-9, row);
+    }
+}
+
+#[test]
+fn mcnemar_tests_are_scipys_binomial_tests() {
+    let golden = golden();
+    for row in rows(&golden, "mcnemar") {
+        let count = |key: &str| row[key].as_u64().unwrap();
+        assert_p(mcnemar(count("first"), count("second")), &row["p"], row);
+    }
+}
+
+#[test]
+fn holms_steps_are_those_of_its_definition() {
+    let golden = golden();
+    let adjusted = holm(&numbers(&golden["holm"]["p"]));
+    for (actual, expected) in adjusted
+        .iter()
+        .zip(golden["holm"]["adjusted"].as_array().unwrap())
+    {
+        assert_p(*actual, expected, &golden["holm"]);
+    }
+}
+
+#[test]
+fn the_bca_interval_of_a_mean_is_that_of_all_resamples() {
+    let golden = golden();
+    let row = &golden["bca_mean"];
+    let values = of(&golden, row, "of");
+    let mean = |values: &mut [f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let spread =
+        values.iter().copied().fold(f64::MIN, f64::max) - values.iter().copied().fold(f64::MAX, f64::min);
+    let sample = Sample::new(values).unwrap();
+    // 2 000 resamples place a 2.5 % tail to 0.35 points; over that, the ends move by a fiftieth of the range.
+    for seed in 0..5 {
+        let interval = bca_interval(&sample, seed, mean).unwrap();
+        let near = |actual: f64, key: &str| (actual - number(&row[key])).abs() < spread / 50.0;
+        assert!(
+            near(interval.low, "low") && near(interval.high, "high"),
+            "{interval:?} {row}"
+        );
+    }
+}
+
+#[test]
+fn equivalence_is_scipys_two_one_sided_tests() {
+    let golden = golden();
+    for row in rows(&golden, "tost") {
+        let (first, second) = (of(&golden, row, "first"), of(&golden, row, "second"));
+        let found = equivalence(&first, &second, number(&row["margin"])).unwrap();
+        assert_p(found.p, &row["p"], row);
+        assert_close(found.interval.low, &row["low"], 1e-9, row);
+        assert_close(found.interval.high, &row["high"], 1e-9, row);
+    }
+}
+
+#[test]
+fn the_trend_test_is_scipys_rank_correlation_with_time() {
+    let golden = golden();
+    for (name, expected) in golden["trend_p"].as_object().unwrap() {
+        let found = serial(&numbers(&golden["samples"][name])).unwrap();
+        assert_p(found.drift_p, expected, expected);
+    }
+}
+
+#[test]
+fn the_median_s_wider_interval_is_the_narrowest_that_scipys_binomial_allows() {
+    let golden = golden();
+    for row in rows(&golden, "median_order_statistics") {
+        let (n, within) = (row["n"].as_u64().unwrap(), number(&row["within"]));
+        assert!(number(&row["covers"]) >= 0.95, "{row}");
+        // 1, 2, … with a tie in the middle, which asks for the wider interval.
+        let values = (1..=n).map(|i| if i == n / 2 + 1 { n / 2 } else { i } as f64);
+        let interval = median(values).unwrap().interval.unwrap();
+        assert_eq!(
+            (interval.low, interval.high),
+            (within, n as f64 + 1.0 - within),
+            "{row}"
+        );
+    }
+}
