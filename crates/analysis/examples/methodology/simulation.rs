@@ -1,0 +1,215 @@
+//! How often intervals cover what they claim to, and how often verdicts are wrong, found out by drawing from
+//! distributions whose median is known. Shared by the example that writes the tables and the tests that check the claims.
+
+use mantissa_analysis::{
+    Decision, Groups, Interval, LOOK_GROWTH, LOOKS_IN_A_ROW, MIN_PROCESSES, MIN_SAMPLES, RESAMPLES, Sample,
+    Stopping, StoppingRule, Verdict, judge, median, median_over_processes,
+};
+use mantissa_core::Better;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+/// A distribution of times around a median of 1.
+#[derive(Debug, Clone, Copy)]
+pub struct Law {
+    /// As the tables print it.
+    pub name: &'static str,
+    /// Of the values, or of their logarithms.
+    pub deviation: f64,
+    /// Whether the logarithms are normal and not the values.
+    pub logarithmic: bool,
+    /// A tick of the clock; 0 if it has none.
+    pub tick: f64,
+}
+
+/// The distributions without ticks come first.
+pub const LAWS: [Law; 6] = [
+    law("normal, deviation 5 %", 0.05, false, 0.0),
+    law("log-normal, deviation 50 %", 0.5, true, 0.0),
+    law("normal, ticks of a quarter deviation", 0.05, false, 0.0123),
+    law("normal, ticks of a deviation", 0.05, false, 0.047),
+    law("normal, ticks of three deviations", 0.05, false, 0.147),
+    law("log-normal, ticks of a fifth deviation", 0.5, true, 0.097),
+];
+
+/// How many of [`LAWS`] have no ticks.
+pub const CONTINUOUS: usize = 2;
+
+const fn law(name: &'static str, deviation: f64, logarithmic: bool, tick: f64) -> Law {
+    Law {
+        name,
+        deviation,
+        logarithmic,
+        tick,
+    }
+}
+
+impl Law {
+    fn on_ticks(self, x: f64) -> f64 {
+        if self.tick > 0.0 {
+            (x / self.tick).round() * self.tick
+        } else {
+            x
+        }
+    }
+
+    pub fn draw(self, random: &mut ChaCha8Rng) -> f64 {
+        let z: f64 = StandardNormal.sample(random);
+        let shifted = self.deviation * z;
+        self.on_ticks(if self.logarithmic {
+            shifted.exp()
+        } else {
+            1.0 + shifted
+        })
+    }
+
+    /// The median of what is drawn: rounding keeps order, so it is the rounded median.
+    pub fn median(self) -> f64 {
+        self.on_ticks(1.0)
+    }
+
+    /// The mean of what is drawn, if there are no ticks.
+    pub fn mean(self) -> f64 {
+        if self.logarithmic {
+            (self.deviation * self.deviation / 2.0).exp()
+        } else {
+            1.0
+        }
+    }
+
+    /// The relative half-width that the interval of the median has with about `n` samples.
+    pub fn noise_at(self, n: f64) -> f64 {
+        1.96 * (std::f64::consts::FRAC_PI_2 / n).sqrt() * self.deviation
+    }
+}
+
+/// A count of hits.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rate {
+    pub hits: usize,
+    pub of: usize,
+}
+
+impl Rate {
+    pub fn share(self) -> f64 {
+        self.hits as f64 / self.of as f64
+    }
+
+    pub fn count(&mut self, hit: bool) {
+        self.hits += usize::from(hit);
+        self.of += 1;
+    }
+}
+
+/// How often the interval that `interval` makes of `n` values covers `truth`.
+pub fn fixed(
+    law: Law,
+    truth: f64,
+    n: usize,
+    draws: usize,
+    interval: impl Fn(&Sample) -> Option<Interval>,
+) -> Rate {
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut rate = Rate::default();
+    for _ in 0..draws {
+        let sample = Sample::new((0..n).map(|_| law.draw(&mut random))).unwrap();
+        rate.count(interval(&sample).unwrap().contains(truth));
+    }
+    rate
+}
+
+/// How often the interval of the median covers it when sampling stops by the rule, and the mean number of samples.
+pub fn stopped(law: Law, max_noise: f64, draws: usize) -> (Rate, f64) {
+    let rule = StoppingRule::new(max_noise, MIN_SAMPLES, 5_000, f64::INFINITY).unwrap();
+    through(law, draws, |samples, random| {
+        let mut stopping = Stopping::new(rule);
+        loop {
+            let sample = law.draw(random);
+            samples.push(sample);
+            if stopping.push(sample) != Decision::Continue {
+                break;
+            }
+        }
+    })
+}
+
+/// What becomes of coverage if sampling stops at the first interval that is narrow, looking after every sample from
+/// the twentieth on: the mistake that the rule is made against.
+pub fn stopped_at_once(law: Law, max_noise: f64, draws: usize) -> (Rate, f64) {
+    through(law, draws, |samples, random| {
+        samples.extend((0..MIN_SAMPLES).map(|_| law.draw(random)));
+        loop {
+            let found = median(samples.iter().copied()).unwrap();
+            let interval = found.interval.unwrap();
+            if (interval.high - interval.low) / 2.0 <= max_noise * found.value {
+                break;
+            }
+            samples.push(law.draw(random));
+        }
+    })
+}
+
+fn through(law: Law, draws: usize, take: impl Fn(&mut Vec<f64>, &mut ChaCha8Rng)) -> (Rate, f64) {
+    let mut random = ChaCha8Rng::seed_from_u64(2);
+    let (mut rate, mut taken) = (Rate::default(), 0);
+    for _ in 0..draws {
+        let mut samples = Vec::new();
+        take(&mut samples, &mut random);
+        taken += samples.len();
+        let interval = median(samples).unwrap().interval.unwrap();
+        rate.count(interval.contains(law.median()));
+    }
+    (rate, taken as f64 / draws as f64)
+}
+
+/// How often the interval over `processes` covers the median of all processes there could be. Each has 30 samples with a
+/// deviation of 1, and its centre deviates by `between`.
+pub fn over_processes(processes: usize, between: f64, draws: usize) -> Rate {
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    let mut rate = Rate::default();
+    for seed in 0..draws {
+        let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
+        let groups: Vec<Sample> = (0..processes)
+            .map(|_| {
+                let centre = between * normal();
+                Sample::new((0..30).map(|_| centre + normal())).unwrap()
+            })
+            .collect();
+        let found = median_over_processes(&groups, seed as u64).unwrap();
+        rate.count(found.interval.unwrap().contains(0.0));
+    }
+    rate
+}
+
+/// How often a family of `members` comparisons of `n` with `n` repeats of the same thing calls any of them improved or
+/// regressed, if any change matters however small.
+pub fn false_calls(n: usize, members: usize, draws: usize) -> Rate {
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let mut rate = Rate::default();
+    for _ in 0..draws {
+        let mut repeats = || -> Vec<f64> { (0..n).map(|_| LAWS[1].draw(&mut random)).collect() };
+        let values: Vec<(Vec<f64>, Vec<f64>)> = (0..members).map(|_| (repeats(), repeats())).collect();
+        let family: Vec<Groups<'_>> = values
+            .iter()
+            .map(|(baseline, candidate)| Groups {
+                baseline,
+                candidate,
+                better: Better::Lower,
+                threshold: 1e-9,
+            })
+            .collect();
+        let called = |verdict| matches!(verdict, Verdict::Improved | Verdict::Regressed);
+        rate.count(judge(&family).iter().any(|judged| called(judged.verdict)));
+    }
+    rate
+}
+
+/// The constants behind the numbers, so that a table made with others shows.
+pub fn constants() -> String {
+    format!(
+        "Sampling stops at the earliest after {MIN_SAMPLES} samples; each look comes at {LOOK_GROWTH} times as many samples as the last,\n\
+         and {LOOKS_IN_A_ROW} looks in a row must find the interval narrow. A bootstrap draws {RESAMPLES} resamples. An interval over\n\
+         processes takes {MIN_PROCESSES} of them."
+    )
+}

@@ -1,0 +1,101 @@
+//! The claims of `docs/methodology.md` by simulation, on fewer draws than its tables.
+
+#[path = "../examples/methodology/simulation.rs"]
+#[expect(dead_code, reason = "the tables need more of it than these tests")]
+mod simulation;
+
+use mantissa_analysis::median_interval;
+use simulation::{CONTINUOUS, LAWS, Rate};
+
+/// One standard error of a rate if the truth were `p`.
+fn error(rate: Rate, p: f64) -> f64 {
+    (p * (1.0 - p) / rate.of as f64).sqrt()
+}
+
+/// Coverage by the stopping rule, pooled over loose, middling and tight demands.
+fn stopped(law: simulation::Law) -> f64 {
+    let mut pooled = Rate::default();
+    for n in [30.0, 100.0, 200.0] {
+        let (rate, _) = simulation::stopped(law, law.noise_at(n), 1_200);
+        pooled.hits += rate.hits;
+        pooled.of += rate.of;
+    }
+    pooled.share()
+}
+
+#[test]
+fn the_interval_of_the_median_covers_what_it_claims_at_any_number_of_values() {
+    for law in LAWS {
+        for n in [20, 21, 31] {
+            let covered = simulation::fixed(law, law.median(), n, 3_000, median_interval).share();
+            assert!(covered >= 0.93, "{} {n}: {covered}", law.name);
+            assert!(covered <= 0.97 || law.tick > 0.0, "{} {n}: {covered}", law.name);
+        }
+    }
+}
+
+#[test]
+fn the_interval_of_the_median_covers_what_it_claims_through_the_stopping_rule() {
+    for law in &LAWS[..CONTINUOUS] {
+        let covered = stopped(*law);
+        assert!((0.93..=0.97).contains(&covered), "{}: {covered}", law.name);
+    }
+}
+
+#[test]
+fn ticks_of_the_clock_do_not_spoil_coverage_through_the_stopping_rule() {
+    for law in &LAWS[CONTINUOUS..] {
+        // Some demands are never reached between two ticks; loose ones are.
+        let (rate, _) = simulation::stopped(*law, law.noise_at(30.0), 1_000);
+        assert!(rate.share() >= 0.93, "{}: {}", law.name, rate.share());
+    }
+}
+
+#[test]
+fn stopping_at_the_first_narrow_interval_would_not_cover_enough() {
+    let (rate, _) = simulation::stopped_at_once(LAWS[0], LAWS[0].noise_at(80.0), 700);
+    assert!(
+        rate.share() < 0.93,
+        "the checks above could not fail: {}",
+        rate.share()
+    );
+}
+
+#[test]
+fn five_processes_cover_what_is_claimed_however_they_differ() {
+    for between in [0.0, 5.0] {
+        let covered = simulation::over_processes(5, between, 300);
+        // The range of five covers 93.75 %; two standard errors of 300 draws below 93.
+        let least = 0.93 - 2.0 * error(covered, 0.93);
+        assert!(covered.share() >= least, "{between}: {}", covered.share());
+    }
+}
+
+#[test]
+fn the_same_against_the_same_is_called_different_as_often_as_counting_says() {
+    // Five against five: U ≤ 2 on either side, 2 · 4 of 252 deals.
+    let called = simulation::false_calls(5, 1, 6_000);
+    let exact = 8.0 / 252.0;
+    assert!(
+        (called.share() - exact).abs() <= 3.0 * error(called, exact),
+        "{}",
+        called.share()
+    );
+    assert_eq!(simulation::false_calls(3, 1, 300).hits, 0);
+}
+
+#[test]
+fn a_family_is_called_different_in_at_most_one_of_twenty() {
+    let called = simulation::false_calls(8, 6, 400);
+    assert!(called.share() <= 0.05, "{}", called.share());
+    assert!(called.hits > 0, "never calling anything would pass too");
+}
+
+#[test]
+fn the_page_was_made_with_these_constants() {
+    let page = include_str!("../../../docs/methodology.md");
+    assert!(
+        page.contains(&simulation::constants()),
+        "run `cargo run --release -p mantissa-analysis --example methodology`"
+    );
+}
