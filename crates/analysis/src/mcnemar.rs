@@ -91,6 +91,9 @@ mod tests {
         // n = 98, 9 and 4 apart: shares 0.1 and 0.05, half-width 1.96·√((0.15 − 0.0025)/100) = 0.075273.
         let interval = difference(9, 4, 98).interval.unwrap();
         assert!((interval.low + 0.025_273).abs() < 1e-6 && (interval.high - 0.125_273).abs() < 1e-6);
+        // The worked example of R's statpsych, `ci.prop.ps(.05, 12, 4, 26, 6)`.
+        let interval = difference(26, 4, 48).interval.unwrap();
+        assert!((interval.low - 0.254_806_7).abs() < 1e-6 && (interval.high - 0.625_193_3).abs() < 1e-6);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub fn median_estimate(values: impl IntoIterator<Item = f64>, _seed: u64) -> Opt
 /// How many of n values lie below the median is a matter of n tosses of a coin, so the d-th smallest and the d-th largest
 /// value enclose it with a probability that can be counted. That probability moves in steps as d does; between the
 /// two steps around [`CONFIDENCE`] the ends are interpolated (Hettmansperger and Sheather 1986,
-/// doi:10.1016/0167-7152(86)90021-0; Nyblom 1992, doi:10.1016/0167-7152(92)90076-G). Where values between the ends are tied, as
+/// doi:10.1016/0167-7152(86)90021-0; Nyblom 1992, doi:10.1016/0167-7152(92)90076-H). Where values between the ends are tied, as
 /// those of a coarse clock are, the wider step is taken: it covers as much as it should on any distribution, and
 /// interpolation only where there are values between ticks.
 ///
