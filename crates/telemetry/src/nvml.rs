@@ -8,15 +8,13 @@ use std::{
 
 use mantissa_core::Gpu;
 use nvml_wrapper::{
-    Device as NvmlDevice, Nvml,
-    bitmasks::device::ThrottleReasons,
-    cuda_driver_version_major, cuda_driver_version_minor,
+    Device as NvmlDevice, Nvml, cuda_driver_version_major, cuda_driver_version_minor,
     enum_wrappers::device::{Clock, TemperatureSensor},
     enums::device::UsedGpuMemory,
     error::NvmlError,
 };
 
-use crate::{Reading, Source};
+use crate::{Reading, Source, throttle_reasons};
 
 /// Names under which the library is looked for. Containers often have the versioned one alone.
 const LIBRARY: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
@@ -126,23 +124,6 @@ fn hertz(megahertz: u32) -> f64 {
     f64::from(megahertz) * 1e6
 }
 
-/// The reasons behind NVML's bits. An idle device and clocks that the user chose are no throttling.
-pub fn throttle_reasons(bits: u64) -> Vec<&'static str> {
-    let names = [
-        (ThrottleReasons::SW_POWER_CAP, "software power cap"),
-        (ThrottleReasons::HW_SLOWDOWN, "hardware slowdown"),
-        (ThrottleReasons::SYNC_BOOST, "sync boost"),
-        (ThrottleReasons::SW_THERMAL_SLOWDOWN, "software thermal slowdown"),
-        (ThrottleReasons::HW_THERMAL_SLOWDOWN, "hardware thermal slowdown"),
-        (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "hardware power brake"),
-    ];
-    names
-        .into_iter()
-        .filter(|(bit, _)| bits & bit.bits() != 0)
-        .map(|(_, name)| name)
-        .collect()
-}
-
 /// Reads one device, found by its UUID: an index means another device to every library.
 pub struct GpuSource {
     device: Result<NvmlDevice<'static>, String>,
@@ -172,6 +153,7 @@ impl GpuSource {
 impl Source for GpuSource {
     fn read(&mut self, reading: &mut Reading) {
         let Ok(device) = &self.device else { return };
+        reading.thorough = true;
         let mut notes = Notes {
             seen: &mut self.seen,
             failed: &mut self.failed,
@@ -238,17 +220,6 @@ impl Notes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn idle_clocks_and_clocks_of_the_users_choice_are_no_throttling() {
-        let idle = ThrottleReasons::GPU_IDLE | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING;
-        assert!(throttle_reasons(idle.bits()).is_empty());
-        let hot = ThrottleReasons::SW_POWER_CAP | ThrottleReasons::HW_THERMAL_SLOWDOWN;
-        assert_eq!(
-            throttle_reasons(hot.bits()),
-            ["software power cap", "hardware thermal slowdown"]
-        );
-    }
 
     #[test]
     fn a_device_that_is_not_there_reads_nothing_and_is_named_once() {

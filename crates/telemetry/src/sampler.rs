@@ -1,22 +1,35 @@
 //! The thread that reads the sources until it is told to stop.
 
 use std::{
-    sync::mpsc::{self, RecvTimeoutError, Sender},
-    thread::JoinHandle,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
+
+use mantissa_core::Event;
 
 use crate::{Reading, Source, Trace};
 
 /// Time between two readings. NVML's own sensors change every 20 ms at the fastest (power on an A100 or H100: 25 to
-/// 100 ms, arXiv 2312.02741), and a reading takes well under a hundredth of this.
-pub const PERIOD: Duration = Duration::from_millis(20);
+/// 100 ms, arXiv 2312.02741); twice that rate misses no change of theirs. What it costs is in [`Trace::rate`].
+pub const PERIOD: Duration = Duration::from_millis(10);
+
+/// How long a reading may take before the run goes on without it: a driver in trouble can block a call for ever.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A running sampler. Dropped, its thread ends by itself.
+///
+/// Whatever becomes of a source, the run goes on: one that blocks or panics ends the trace, which then says so.
 pub struct Sampler {
     orders: Sender<Order>,
-    thread: JoinHandle<Trace>,
+    done: Receiver<()>,
+    thread: Option<JoinHandle<()>>,
+    trace: Arc<Mutex<Trace>>,
     start: Instant,
+    patience: Duration,
 }
 
 /// What the thread is told.
@@ -27,40 +40,44 @@ enum Order {
 }
 
 impl Sampler {
-    /// Starts sampling every [`PERIOD`]; the first reading is taken before the thread's first pause, so start it before
+    /// Starts sampling every [`PERIOD`]; the first reading has been taken when this returns, so start it before
     /// the device is touched: that reading is what was there before.
     pub fn start(sources: Vec<Box<dyn Source>>) -> Self {
         Self::start_every(PERIOD, sources)
     }
 
     /// As [`Sampler::start`], with another period.
-    pub fn start_every(period: Duration, mut sources: Vec<Box<dyn Source>>) -> Self {
+    pub fn start_every(period: Duration, sources: Vec<Box<dyn Source>>) -> Self {
+        Self::start_patiently(period, PATIENCE, sources)
+    }
+
+    fn start_patiently(period: Duration, patience: Duration, sources: Vec<Box<dyn Source>>) -> Self {
         let (orders, told) = mpsc::channel();
+        let (tell_first, first) = mpsc::channel();
+        let (tell_done, done) = mpsc::channel();
+        let trace = Arc::new(Mutex::new(Trace::new(period.as_secs_f64())));
         let start = Instant::now();
-        let mut trace = Trace::default();
-        trace.push(start.elapsed().as_secs_f64(), look(&mut sources));
-        let thread = std::thread::spawn(move || {
-            let mut due = start + period;
-            // Readings keep their grid: a late one does not shift the rest.
-            loop {
-                match told.recv_timeout(due.saturating_duration_since(Instant::now())) {
-                    Err(RecvTimeoutError::Timeout) => {
-                        trace.push(start.elapsed().as_secs_f64(), look(&mut sources));
-                        due = (due + period).max(Instant::now());
-                    }
-                    Ok(Order::HostPeakForgotten) => trace.forget_host_peak(),
-                    Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break,
-                }
-            }
-            trace.push(start.elapsed().as_secs_f64(), look(&mut sources));
-            trace.missing = sources.iter().flat_map(|source| source.missing()).collect();
-            trace
-        });
-        Self {
-            orders,
-            thread,
+        let reader = Reader {
+            sources,
+            trace: Arc::clone(&trace),
             start,
+            period: period.max(Duration::from_micros(1)),
+        };
+        let thread = thread::Builder::new()
+            .name("telemetry".into())
+            .spawn(move || reader.run(&told, &tell_first, &tell_done));
+        let sampler = Self {
+            orders,
+            done,
+            thread: thread.ok(),
+            trace,
+            start,
+            patience,
+        };
+        if first.recv_timeout(patience).is_err() {
+            lock(&sampler.trace).forget_before();
         }
+        sampler
     }
 
     /// Seconds since the start: the `x` of the series.
@@ -71,30 +88,99 @@ impl Sampler {
     /// Lets the high-water mark of host memory begin here, where the system can do that.
     pub fn forget_host_peak(&self) {
         if crate::host::forget_peak() {
-            // The receiver is gone only if the thread panicked, which `stop` finds out.
+            // The receiver is gone only if the thread is, which `stop` finds out.
             let _ = self.orders.send(Order::HostPeakForgotten);
         }
     }
 
-    /// Takes a last reading and hands over the trace; an empty one if a source panicked.
+    /// Takes a last reading and hands over the trace. What the thread could not finish is missing from it and is
+    /// named there.
     pub fn stop(self) -> Trace {
-        // The receiver is gone only if the thread panicked, which `join` reports too.
+        // The receiver is gone only if the thread is, which the wait below finds out.
         let _ = self.orders.send(Order::Stop);
-        self.thread.join().unwrap_or_default()
+        let end = match (&self.thread, self.done.recv_timeout(self.patience)) {
+            (None, _) => Err("the system gave it no thread".to_owned()),
+            (_, Ok(())) => Ok(()),
+            (_, Err(RecvTimeoutError::Timeout)) => Err(format!(
+                "a reading that began before {:.1} s did not come back",
+                (self.start.elapsed().saturating_sub(self.patience)).as_secs_f64()
+            )),
+            (_, Err(RecvTimeoutError::Disconnected)) => Err("a source panicked".to_owned()),
+        };
+        let mut trace = std::mem::take(&mut *lock(&self.trace));
+        if let Err(reason) = end {
+            trace.missing.push(format!("sampler: {reason}"));
+            trace.events.push(Event {
+                kind: "telemetry".into(),
+                step: None,
+                value: None,
+                detail: format!("the sampler ended early: {reason}"),
+            });
+        }
+        trace
     }
 }
 
-fn look(sources: &mut [Box<dyn Source>]) -> Reading {
-    let mut reading = Reading::default();
-    for source in sources {
-        source.read(&mut reading);
+/// What the thread works with.
+struct Reader {
+    sources: Vec<Box<dyn Source>>,
+    trace: Arc<Mutex<Trace>>,
+    start: Instant,
+    period: Duration,
+}
+
+impl Reader {
+    fn run(mut self, told: &Receiver<Order>, first: &Sender<()>, done: &Sender<()>) {
+        // Readings keep their grid, whose points are multiples of the period: a late one does not shift the rest.
+        let mut due = Duration::ZERO;
+        loop {
+            match told.recv_timeout(due.saturating_sub(self.start.elapsed())) {
+                Err(RecvTimeoutError::Timeout) => {
+                    self.read(Some(due));
+                    // Nobody listens after the first one.
+                    let _ = first.send(());
+                    let points = self.start.elapsed().as_nanos() / self.period.as_nanos() + 1;
+                    let points = u32::try_from(points).unwrap_or(u32::MAX);
+                    due = self.period.saturating_mul(points);
+                }
+                Ok(Order::HostPeakForgotten) => lock(&self.trace).forget_host_peak(),
+                Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.read(None);
+        let mut trace = lock(&self.trace);
+        trace.missing = self.sources.iter().flat_map(|source| source.missing()).collect();
+        trace.events = self.sources.iter().flat_map(|source| source.events()).collect();
+        drop(trace);
+        // The sampler is gone if it was dropped, or had no more patience.
+        let _ = done.send(());
     }
-    reading
+
+    fn read(&mut self, due: Option<Duration>) {
+        let begun = self.start.elapsed();
+        let mut reading = Reading {
+            seconds: begun.as_secs_f64(),
+            late_seconds: due.map(|due| begun.saturating_sub(due).as_secs_f64()),
+            ..Reading::default()
+        };
+        for source in &mut self.sources {
+            source.read(&mut reading);
+        }
+        reading.taken_seconds = Some(self.start.elapsed().saturating_sub(begun).as_secs_f64());
+        lock(&self.trace).push(reading);
+    }
+}
+
+/// The trace; a panic while it was held leaves readings that are whole.
+fn lock(trace: &Mutex<Trace>) -> MutexGuard<'_, Trace> {
+    trace.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
 
     /// Power that rises by one watt a reading.
     struct Script(f64);
@@ -110,9 +196,26 @@ mod tests {
         }
     }
 
+    /// Does something else than reading, from the second reading on.
+    struct Trouble(usize, fn());
+
+    impl Source for Trouble {
+        fn read(&mut self, reading: &mut Reading) {
+            self.0 += 1;
+            if self.0 > 1 {
+                (self.1)();
+            }
+            reading.power_watts = Some(5.0);
+        }
+
+        fn missing(&self) -> Vec<String> {
+            vec![]
+        }
+    }
+
     #[test]
     fn a_sampler_stopped_at_once_still_has_its_first_and_last_reading() {
-        let trace = Sampler::start_every(Duration::from_secs(3600), vec![Box::new(Script(0.0))]).stop();
+        let trace = Sampler::start_every(HOUR, vec![Box::new(Script(0.0))]).stop();
         let series = trace.series();
         assert_eq!(series[0].name, "power_watts");
         assert_eq!(series[0].y, [Some(1.0), Some(2.0)]);
@@ -123,24 +226,66 @@ mod tests {
     fn readings_come_one_a_period_until_the_stop() {
         let sampler = Sampler::start_every(Duration::from_millis(1), vec![Box::new(Script(0.0))]);
         while sampler.seconds() < 0.05 {
-            std::thread::sleep(Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         }
-        let series = sampler.stop().series();
+        let trace = sampler.stop();
+        let series = trace.series();
         let count = series[0].y.len();
         assert!((3..=60).contains(&count), "{count} readings in 50 ms");
         assert!(series[0].x.is_sorted());
+        let rate = trace.rate(0.0..0.05);
+        assert!(rate.period_seconds.unwrap() >= 0.0005, "{rate}");
+        assert!(rate.reading_seconds.is_some() && rate.late_p99_seconds.is_some());
     }
 
     #[test]
     fn sources_fill_in_one_reading_together() {
         let sources: Vec<Box<dyn Source>> =
             vec![Box::new(Script(0.0)), Box::new(crate::HostMemory::default())];
-        let trace = Sampler::start_every(Duration::from_secs(3600), sources).stop();
+        let trace = Sampler::start_every(HOUR, sources).stop();
         let names: Vec<String> = trace.series().into_iter().map(|series| series.name).collect();
         assert!(names.contains(&"power_watts".to_owned()));
         assert_eq!(
             names.contains(&"host_bytes".to_owned()),
             cfg!(target_os = "linux")
         );
+    }
+
+    #[test]
+    fn a_source_that_blocks_does_not_block_the_run() {
+        let blocked = Trouble(0, || thread::sleep(HOUR));
+        let patience = Duration::from_millis(100);
+        let sampler = Sampler::start_patiently(Duration::from_millis(1), patience, vec![Box::new(blocked)]);
+        thread::sleep(Duration::from_millis(20));
+        let trace = sampler.stop();
+        assert_eq!(trace.series()[0].y, [Some(5.0)], "what was read is kept");
+        assert!(trace.missing()[0].contains("did not come back"));
+        assert_eq!(trace.events().len(), 1);
+    }
+
+    #[test]
+    fn a_first_reading_that_blocks_leaves_nothing_to_count_memory_from() {
+        struct Late;
+        impl Source for Late {
+            fn read(&mut self, reading: &mut Reading) {
+                thread::sleep(Duration::from_millis(100));
+                reading.device_bytes = Some(7);
+            }
+            fn missing(&self) -> Vec<String> {
+                vec![]
+            }
+        }
+        let patience = Duration::from_millis(1);
+        let mut sampler = Sampler::start_patiently(HOUR, patience, vec![Box::new(Late)]);
+        sampler.patience = PATIENCE;
+        assert_eq!(sampler.stop().device_peak_bytes(), None);
+    }
+
+    #[test]
+    fn a_source_that_panics_ends_the_trace_and_not_the_run() {
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(Trouble(0, || panic!("of the test")))];
+        let trace = Sampler::start_every(HOUR, sources).stop();
+        assert_eq!(trace.series()[0].y, [Some(5.0)]);
+        assert_eq!(trace.missing(), ["sampler: a source panicked"]);
     }
 }

@@ -1,93 +1,163 @@
 //! What a sampler brought back, and what can be said from it.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::ops::Range;
 
 use mantissa_core::{Event, Series};
 
-use crate::{Reading, throttle_reasons};
+use crate::{
+    Energy, Foreign, PERIOD, Rate, Reading, Throttled, Throttling, energy, foreign, rate, thinned::Thinned,
+    throttle,
+};
 
-/// Readings kept for the series; beyond, every second one is dropped and the spacing doubles (5.5 minutes at full
-/// rate). Peaks are taken from all readings.
-const MAX_READINGS: usize = 1 << 14;
+/// Power is taken to change straight from one reading to the next up to this many periods; further apart they leave a
+/// hole between them. Ten periods of 10 ms are the slowest refresh of the sensors (100 ms, arXiv 2312.02741).
+const HOLE_PERIODS: f64 = 10.0;
 
-/// Shortest window for which energy is given. The power sensors of an A100 or H100 average over 25 to 100 ms (arXiv
-/// 2312.02741): over 2 s the two edges of the window are worth at most a tenth.
-pub const MIN_ENERGY_SECONDS: f64 = 2.0;
+/// A reading says that the clock is free, or held back, up to this many periods to either side.
+const REACH_PERIODS: f64 = 2.0;
 
-/// Least share of the window that readings must cover for an energy to be given.
-const MIN_COVERAGE: f64 = 0.9;
+/// Digits after the point of the seconds in a series: a reading is not known to better than some 10 µs, and each
+/// further digit costs space.
+const SERIES_TICKS: f64 = 1e5;
 
-/// Two readings further apart than this many of the trace's usual spacings leave a hole between them.
-const HOLE_SPACINGS: f64 = 10.0;
+/// A quantity of the series: its name, its unit, whether it is read less often, and where it is in a reading.
+type Quantity = (&'static str, &'static str, bool, fn(&Reading) -> Option<f64>);
+
+const QUANTITIES: [Quantity; 12] = [
+    ("host_bytes", "B", false, |reading| bytes(reading.host_bytes)),
+    ("device_bytes", "B", false, |reading| bytes(reading.device_bytes)),
+    ("process_bytes", "B", true, |reading| bytes(reading.process_bytes)),
+    ("power_watts", "W", false, |reading| reading.power_watts),
+    ("energy_joules", "J", false, |reading| reading.energy_joules),
+    ("sm_clock_hz", "Hz", false, |reading| reading.sm_clock_hz),
+    ("memory_clock_hz", "Hz", false, |reading| reading.memory_clock_hz),
+    ("temperature_celsius", "°C", false, |reading| {
+        reading.temperature_celsius
+    }),
+    ("throttle_reasons", "bits", false, |reading| {
+        bytes(reading.throttle)
+    }),
+    ("utilisation", "", true, |reading| reading.utilisation),
+    ("ecc_uncorrected", "count", true, |reading| {
+        bytes(reading.ecc_uncorrected)
+    }),
+    ("processes", "count", true, |reading| {
+        reading.processes.as_ref().map(|list| list.len() as f64)
+    }),
+];
+
+fn bytes(whole: Option<u64>) -> Option<f64> {
+    whole.map(|whole| whole as f64)
+}
 
 /// The readings of a sampler.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Trace {
-    seconds: Vec<f64>,
-    readings: Vec<Reading>,
-    /// Only every so many-th reading is kept; a power of two.
-    stride: usize,
+    period: f64,
+    columns: [Thinned<(f64, Option<f64>)>; QUANTITIES.len()],
+    rate: rate::Log,
+    energy: energy::Meter,
+    throttle: throttle::Log,
+    foreign: foreign::Log,
     seen: usize,
     before_device_bytes: Option<u64>,
-    device_peak: Option<u64>,
-    process_peak: Option<u64>,
+    device: Peak,
+    process: Peak,
     host_peak: Option<u64>,
     host_peak_forgotten: bool,
-    throttled: BTreeMap<&'static str, Throttled>,
+    ecc: Option<(u64, u64)>,
     pub(crate) missing: Vec<String>,
+    pub(crate) events: Vec<Event>,
 }
 
-#[derive(Debug, Clone)]
-struct Throttled {
-    first_seconds: f64,
-    readings: usize,
+/// The most of a quantity; one that can no longer be read may have become more since.
+#[derive(Debug, Clone, Default)]
+struct Peak {
+    most: Option<u64>,
+    lost: bool,
 }
 
-/// Energy of a window, twice, each absent with its reason.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Energy {
-    /// Difference of the device's counter, joules.
-    pub counter_joules: Result<f64, String>,
-    /// Trapezoid over sampled power, joules.
-    pub integral_joules: Result<f64, String>,
-    /// Share of the window that the power readings cover.
-    pub coverage: f64,
+impl Peak {
+    fn push(&mut self, value: Option<u64>) {
+        self.lost = self.most.is_some() && value.is_none();
+        self.most = self.most.max(value);
+    }
+
+    fn known(&self) -> Option<u64> {
+        self.most.filter(|_| !self.lost)
+    }
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self::new(PERIOD.as_secs_f64())
+    }
 }
 
 impl Trace {
-    pub(crate) fn push(&mut self, seconds: f64, reading: Reading) {
+    /// A trace without readings, of a sampler that is to take one every `period` seconds.
+    pub fn new(period: f64) -> Self {
+        Self {
+            period,
+            columns: Default::default(),
+            rate: rate::Log::default(),
+            energy: energy::Meter::default(),
+            throttle: throttle::Log::default(),
+            foreign: foreign::Log::default(),
+            seen: 0,
+            before_device_bytes: None,
+            device: Peak::default(),
+            process: Peak::default(),
+            host_peak: None,
+            host_peak_forgotten: false,
+            ecc: None,
+            missing: vec![],
+            events: vec![],
+        }
+    }
+
+    /// Appends a reading; they come in the order of their time.
+    pub fn push(&mut self, reading: Reading) {
+        let seconds = reading.seconds;
         if self.seen == 0 {
-            self.stride = 1;
             self.before_device_bytes = reading.device_bytes;
         }
-        self.device_peak = self.device_peak.max(reading.device_bytes);
-        self.process_peak = self.process_peak.max(reading.process_bytes);
+        self.seen += 1;
+        self.device.push(reading.device_bytes);
+        if reading.thorough && (reading.processes.is_none() || reading.process_bytes.is_some()) {
+            // A list without this process is one from before it touched the device, and no failure.
+            self.process.push(reading.process_bytes);
+        }
         self.host_peak = self
             .host_peak
             .max(reading.host_peak_bytes)
             .max(reading.host_bytes);
-        for reason in throttle_reasons(reading.throttle.unwrap_or(0)) {
-            let entry = self.throttled.entry(reason);
-            entry
-                .or_insert(Throttled {
-                    first_seconds: seconds,
-                    readings: 0,
-                })
-                .readings += 1;
+        self.rate
+            .push(seconds, reading.late_seconds, reading.taken_seconds, self.period);
+        if let Some(averaged) = reading.power_averaged_seconds {
+            self.energy.averaged(averaged);
         }
-        if self.seen.is_multiple_of(self.stride) {
-            self.seconds.push(seconds);
-            self.readings.push(reading);
+        self.energy.push(
+            seconds,
+            reading.power_watts,
+            reading.energy_joules,
+            HOLE_PERIODS * self.period,
+        );
+        self.throttle
+            .push(seconds, reading.throttle, REACH_PERIODS * self.period);
+        if let Some(processes) = &reading.processes {
+            self.foreign.push(seconds, processes);
         }
-        self.seen += 1;
-        if self.readings.len() > MAX_READINGS {
-            let mut index = 0..;
-            self.seconds
-                .retain(|_| index.next().is_some_and(|i: usize| i.is_multiple_of(2)));
-            let mut index = 0..;
-            self.readings
-                .retain(|_| index.next().is_some_and(|i: usize| i.is_multiple_of(2)));
-            self.stride *= 2;
+        if let Some(errors) = reading.ecc_uncorrected {
+            self.ecc = Some((self.ecc.map_or(errors, |(first, _)| first), errors));
+        }
+        for (column, (_, _, seldom, get)) in self.columns.iter_mut().zip(QUANTITIES) {
+            let value = get(&reading);
+            // What has not begun to be there takes no space.
+            let begun = value.is_some() || !column.even().is_empty();
+            if begun && (reading.thorough || !seldom) {
+                column.push((seconds, value));
+            }
         }
     }
 
@@ -97,36 +167,35 @@ impl Trace {
         self.host_peak_forgotten = true;
     }
 
-    /// Sampled quantities over seconds since the start; one that was never read is left out.
+    /// What was on the device before the work is not known: the first reading came too late.
+    pub(crate) fn forget_before(&mut self) {
+        self.before_device_bytes = None;
+        self.seen = self.seen.max(1);
+    }
+
+    /// Sampled quantities over seconds since the start, each from its first value on; one that was never read is left
+    /// out, and a long one is thinned.
     pub fn series(&self) -> Vec<Series> {
-        type Get = fn(&Reading) -> Option<f64>;
-        let quantities: [(&str, &str, Get); 7] = [
-            ("host_bytes", "B", |reading| {
-                reading.host_bytes.map(|bytes| bytes as f64)
-            }),
-            ("device_bytes", "B", |reading| {
-                reading.device_bytes.map(|bytes| bytes as f64)
-            }),
-            ("process_bytes", "B", |reading| {
-                reading.process_bytes.map(|bytes| bytes as f64)
-            }),
-            ("power_watts", "W", |reading| reading.power_watts),
-            ("sm_clock_hz", "Hz", |reading| reading.sm_clock_hz),
-            ("temperature_celsius", "°C", |reading| {
-                reading.temperature_celsius
-            }),
-            ("throttle_reasons", "bits", |reading| {
-                reading.throttle.map(|bits| bits as f64)
-            }),
-        ];
-        let series = quantities.map(|(name, unit, get)| Series {
-            x: self.seconds.clone(),
-            y: self.readings.iter().map(get).collect(),
-            ..Series::new(name, unit, "seconds")
-        });
-        series
-            .into_iter()
-            .filter(|series| series.values().next().is_some())
+        let quantities = QUANTITIES.iter().zip(&self.columns);
+        let sampled = quantities.map(|((name, unit, ..), column)| (*name, *unit, column.even().to_vec()));
+        let taken = ("reading_seconds", "s", self.rate.taken().collect());
+        sampled
+            .chain([taken])
+            .filter(|(_, _, points): &(_, _, Vec<_>)| points.iter().any(|(_, value)| value.is_some()))
+            .map(|(name, unit, points)| {
+                let (x, y): (Vec<f64>, Vec<Option<f64>>) = points.into_iter().unzip();
+                let x = x.into_iter().map(tick).collect();
+                let y = if unit == "s" {
+                    y.into_iter().map(|value| value.map(tick)).collect()
+                } else {
+                    y
+                };
+                Series {
+                    x,
+                    y,
+                    ..Series::new(name, unit, "seconds")
+                }
+            })
             .collect()
     }
 
@@ -144,220 +213,182 @@ impl Trace {
         }
     }
 
-    /// Most device memory in use, minus what was there at the first reading, bytes.
+    /// Most device memory in use, minus what was there at the first reading, bytes; absent where it could no longer
+    /// be read at the end.
     pub fn device_peak_bytes(&self) -> Option<u64> {
-        Some(self.device_peak?.saturating_sub(self.before_device_bytes?))
+        Some(self.device.known()?.saturating_sub(self.before_device_bytes?))
     }
 
-    /// Most device memory of this process, bytes.
+    /// Most device memory of this process, bytes; absent where it could no longer be read at the end.
     pub fn process_peak_bytes(&self) -> Option<u64> {
-        self.process_peak
+        self.process.known()
     }
 
-    /// What could not be read, each with its reason.
+    /// What could not be read, each with its reason and, if it could at first, since when.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
 
     /// Energy between two moments, in seconds since the start.
     pub fn energy(&self, window: Range<f64>) -> Energy {
-        let power = self.covered(&window, |reading| reading.power_watts);
-        let counter = self.covered(&window, |reading| reading.energy_joules);
-        let length = window.end - window.start;
-        let share = |pieces: &[Piece]| pieces.iter().map(|piece| piece.seconds).sum::<f64>() / length;
-        let sum = |pieces: Option<Vec<Piece>>, what: &str, joules: fn(&Piece) -> f64| match pieces {
-            None => Err(format!("the device does not tell its {what}")),
-            Some(_) if length < MIN_ENERGY_SECONDS => Err(format!(
-                "{length:.2} s are too short for the sensor: it takes {MIN_ENERGY_SECONDS} s"
-            )),
-            Some(pieces) if share(&pieces) < MIN_COVERAGE => Err(format!(
-                "readings cover {:.0} % of the time",
-                100.0 * share(&pieces)
-            )),
-            Some(pieces) => Ok(pieces.iter().map(joules).sum()),
-        };
-        Energy {
-            coverage: power.as_deref().filter(|_| length > 0.0).map_or(0.0, share),
-            counter_joules: sum(counter, "energy counter", |piece| piece.to - piece.from),
-            integral_joules: sum(power, "power", |piece| {
-                piece.seconds * (piece.from + piece.to) / 2.0
-            }),
-        }
+        self.energy.energy(&window)
     }
 
-    /// Pairs of neighbouring readings inside the window without a hole between them; absent if the quantity was
-    /// never read at all.
-    fn covered(&self, window: &Range<f64>, get: fn(&Reading) -> Option<f64>) -> Option<Vec<Piece>> {
-        self.readings.iter().find_map(get)?;
-        let spacings = self.seconds.windows(2).map(|pair| pair[1] - pair[0]);
-        let usual = spacings.sum::<f64>() / self.seconds.len().saturating_sub(1).max(1) as f64;
-        let inside = self.seconds.iter().zip(&self.readings);
-        let known: Vec<(f64, f64)> = inside
-            .filter(|(seconds, _)| **seconds >= window.start && **seconds <= window.end)
-            .filter_map(|(seconds, reading)| get(reading).map(|value| (*seconds, value)))
-            .collect();
-        let pieces = known
-            .windows(2)
-            .map(|pair| Piece {
-                seconds: pair[1].0 - pair[0].0,
-                from: pair[0].1,
-                to: pair[1].1,
-            })
-            .filter(|piece| piece.seconds <= HOLE_SPACINGS * usual);
-        Some(pieces.collect())
+    /// Mean power between two moments, watts; of a window before the work, the idle power of the device.
+    ///
+    /// # Errors
+    /// Why there is none, as for the integral of [`Trace::energy`].
+    pub fn mean_power(&self, window: Range<f64>) -> Result<f64, String> {
+        let energy = self.energy(window);
+        energy.integral_joules.map(|joules| joules / energy.seconds)
+    }
+
+    /// How well the sampler kept its time between two moments, and what it cost.
+    pub fn rate(&self, window: Range<f64>) -> Rate {
+        self.rate.rate(&window, self.period)
+    }
+
+    /// Whether the clock may have been held back between two moments, in seconds since the start.
+    pub fn throttled(&self, from: f64, to: f64) -> Throttling {
+        self.throttle.throttled(&(from..to))
+    }
+
+    /// When the clock was held back, one stretch a reason and time, in the order of their beginning.
+    pub fn throttle_intervals(&self) -> Vec<Throttled> {
+        self.throttle.intervals()
+    }
+
+    /// Who else computed on the device.
+    pub fn foreign(&self) -> Foreign {
+        self.foreign.verdict()
     }
 
     /// One event for each reason for which the clock was held back.
     pub fn throttle_events(&self) -> Vec<Event> {
-        let event = |(reason, throttled): (&&str, &Throttled)| Event {
-            kind: "throttled".into(),
-            step: None,
-            value: Some(throttled.readings as f64 / self.seen as f64),
-            detail: format!(
-                "{reason} in {} of {} readings, first after {:.1} s",
-                throttled.readings, self.seen, throttled.first_seconds
-            ),
-        };
-        self.throttled.iter().map(event).collect()
+        self.throttle.events()
+    }
+
+    /// Everything that a record should tell: clocks held back, strangers on the device, memory errors, quantities that
+    /// could no longer be read, a device that was lost.
+    pub fn events(&self) -> Vec<Event> {
+        let mut events = self.throttle.events();
+        events.extend(self.foreign.events());
+        events.extend(
+            self.ecc
+                .filter(|(first, last)| last > first)
+                .map(|(first, last)| Event {
+                    kind: "ecc".into(),
+                    step: None,
+                    value: Some((last - first) as f64),
+                    detail: format!("{} memory errors that ECC could not correct", last - first),
+                }),
+        );
+        events.extend(self.events.iter().cloned());
+        events
     }
 }
 
-/// The stretch between two readings.
-struct Piece {
-    seconds: f64,
-    from: f64,
-    to: f64,
+fn tick(seconds: f64) -> f64 {
+    (seconds * SERIES_TICKS).round() / SERIES_TICKS
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A constant 100 W for `seconds`, ten readings a second, with its counter.
-    fn steady(seconds: u32) -> Trace {
+    fn trace(readings: impl IntoIterator<Item = Reading>) -> Trace {
         let mut trace = Trace::default();
-        for index in 0..=seconds * 10 {
-            let at = f64::from(index) / 10.0;
-            let energy = Some(5000.0 + 100.0 * at);
-            trace.push(
-                at,
-                Reading {
-                    power_watts: Some(100.0),
-                    energy_joules: energy,
-                    ..Reading::default()
-                },
-            );
-        }
+        readings.into_iter().for_each(|reading| trace.push(reading));
         trace
     }
 
-    #[test]
-    fn steady_power_gives_watts_times_seconds_by_both_ways() {
-        let energy = steady(10).energy(2.0..7.0);
-        assert!((energy.integral_joules.unwrap() - 500.0).abs() < 1e-9);
-        assert!((energy.counter_joules.unwrap() - 500.0).abs() < 1e-9);
-        assert!((energy.coverage - 1.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_rising_power_is_integrated_as_a_trapezoid() {
-        let mut trace = Trace::default();
-        for index in 0..=4 {
-            let at = f64::from(index);
-            trace.push(
-                at,
-                Reading {
-                    power_watts: Some(10.0 * at),
-                    ..Reading::default()
-                },
-            );
-        }
-        assert_eq!(trace.energy(0.0..4.0).integral_joules, Ok(80.0));
-    }
-
-    #[test]
-    fn a_window_too_short_for_the_sensor_says_so_instead_of_a_number() {
-        let energy = steady(10).energy(2.0..3.0);
-        assert!(energy.integral_joules.unwrap_err().contains("too short"));
-        assert!(energy.counter_joules.unwrap_err().contains("too short"));
-    }
-
-    #[test]
-    fn a_window_half_without_readings_gives_no_energy() {
-        let energy = steady(10).energy(5.0..15.0);
-        assert!(energy.integral_joules.unwrap_err().contains("50 %"));
-        assert!((energy.coverage - 0.5).abs() < 1e-9);
-    }
-
-    #[test]
-    fn without_a_sensor_there_is_a_reason_and_no_number() {
-        let mut trace = Trace::default();
-        trace.push(0.0, Reading::default());
-        trace.push(9.0, Reading::default());
-        let energy = trace.energy(0.0..9.0);
-        assert_eq!(
-            energy.integral_joules,
-            Err("the device does not tell its power".into())
-        );
-        assert_eq!(energy.coverage, 0.0);
-        assert!(trace.series().is_empty());
+    fn device(values: &[Option<u64>]) -> Trace {
+        trace(values.iter().map(|value| Reading {
+            device_bytes: *value,
+            ..Reading::default()
+        }))
     }
 
     #[test]
     fn device_memory_is_counted_from_what_was_there_before() {
-        let mut trace = Trace::default();
-        for bytes in [1000, 5000, 2000] {
-            trace.push(
-                0.0,
-                Reading {
-                    device_bytes: Some(bytes),
-                    ..Reading::default()
-                },
-            );
-        }
+        let trace = device(&[Some(1000), Some(5000), Some(2000)]);
         assert_eq!(trace.device_peak_bytes(), Some(4000));
         assert_eq!(trace.process_peak_bytes(), None);
     }
 
     #[test]
-    fn a_long_trace_is_thinned_and_keeps_its_peak() {
-        let mut trace = Trace::default();
-        for index in 0..MAX_READINGS * 3 {
-            let spike = if index == 12_345 { 777 } else { 1 };
-            trace.push(
-                index as f64,
-                Reading {
-                    process_bytes: Some(spike),
-                    ..Reading::default()
-                },
-            );
-        }
-        let series = &trace.series()[0];
-        assert!(series.y.len() <= MAX_READINGS + 1);
-        assert_eq!(series.x[1] - series.x[0], 4.0);
-        assert_eq!(series.x[series.x.len() - 1] - series.x[series.x.len() - 2], 4.0);
+    fn a_peak_that_may_have_been_higher_unseen_is_none() {
+        assert_eq!(device(&[Some(1000), Some(5000), None]).device_peak_bytes(), None);
+        let gap = device(&[Some(1000), None, Some(5000)]);
+        assert_eq!(gap.device_peak_bytes(), Some(4000));
+    }
+
+    #[test]
+    fn a_first_reading_that_failed_leaves_no_before() {
+        assert_eq!(device(&[None, Some(5000)]).device_peak_bytes(), None);
+    }
+
+    #[test]
+    fn a_peak_does_not_hang_on_the_readings_that_are_kept() {
+        let trace = trace((0..100_000u64).map(|index| Reading {
+            thorough: true,
+            process_bytes: Some(if index == 12_345 { 777 } else { 1 }),
+            ..Reading::default()
+        }));
         assert_eq!(trace.process_peak_bytes(), Some(777));
     }
 
     #[test]
-    fn throttling_is_one_event_a_reason_with_its_share() {
-        const POWER_CAP: u64 = 0x4;
-        let mut trace = Trace::default();
-        for (at, bits) in [(0.0, 0), (1.0, POWER_CAP), (2.0, POWER_CAP), (3.0, 0)] {
-            trace.push(
-                at,
-                Reading {
-                    throttle: Some(bits),
-                    ..Reading::default()
-                },
-            );
-        }
-        let events = trace.throttle_events();
-        assert_eq!(events.len(), 1);
-        assert_eq!(events[0].value, Some(0.5));
-        assert_eq!(
-            events[0].detail,
-            "software power cap in 2 of 4 readings, first after 1.0 s"
-        );
+    fn a_process_that_is_not_listed_yet_or_any_more_is_no_failure() {
+        let thorough = |process_bytes| Reading {
+            thorough: true,
+            processes: Some(vec![]),
+            process_bytes,
+            ..Reading::default()
+        };
+        let trace = trace([thorough(None), thorough(Some(5)), thorough(None)]);
+        assert_eq!(trace.process_peak_bytes(), Some(5));
+    }
+
+    #[test]
+    fn what_is_read_less_often_has_no_gaps_for_it() {
+        let trace = trace((0..30u32).map(|index| Reading {
+            seconds: f64::from(index) / 100.0,
+            thorough: index % 10 == 0,
+            power_watts: Some(1.0),
+            utilisation: (index % 10 == 0).then_some(0.5),
+            ..Reading::default()
+        }));
+        let series = trace.series();
+        let of = |name: &str| series.iter().find(|series| series.name == name).unwrap();
+        assert_eq!(of("power_watts").y.len(), 30);
+        assert_eq!(of("utilisation").x, [0.0, 0.1, 0.2]);
+        assert_eq!(of("utilisation").y, [Some(0.5); 3]);
+    }
+
+    #[test]
+    fn a_quantity_that_ends_is_absent_from_then_on_and_never_zero() {
+        let trace = trace((0..4u32).map(|index| Reading {
+            seconds: f64::from(index),
+            power_watts: (index == 1 || index == 2).then_some(9.0),
+            ..Reading::default()
+        }));
+        let series = trace.series();
+        assert_eq!(series.len(), 1, "the others were never there");
+        assert_eq!(series[0].x, [1.0, 2.0, 3.0]);
+        assert_eq!(series[0].y, [Some(9.0), Some(9.0), None]);
+    }
+
+    #[test]
+    fn memory_errors_count_from_the_first_reading() {
+        let ecc = |errors: &[u64]| {
+            trace(errors.iter().map(|errors| Reading {
+                ecc_uncorrected: Some(*errors),
+                ..Reading::default()
+            }))
+            .events()
+        };
+        assert!(ecc(&[3, 3]).is_empty());
+        assert_eq!(ecc(&[3, 3, 5])[0].value, Some(2.0));
     }
 }

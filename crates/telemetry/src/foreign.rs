@@ -1,0 +1,165 @@
+//! Who else computes on the device.
+
+use mantissa_core::Event;
+
+use crate::Process;
+
+/// What is known about processes on the device that are not ours.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Foreign {
+    /// The driver lists our process, and no other.
+    None,
+    /// It cannot be known, and why.
+    Unknown(String),
+    /// These were there.
+    Seen(Vec<Stranger>),
+}
+
+/// A process on the device that is not ours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stranger {
+    /// Its number.
+    pub pid: u32,
+    /// Most device memory it had, bytes; absent where the driver hides it.
+    pub bytes: Option<u64>,
+    /// First reading that listed it, seconds since the start.
+    pub first_seconds: f64,
+    /// Last reading that listed it, seconds since the start.
+    pub last_seconds: f64,
+}
+
+/// What the readings said about processes, all of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log {
+    strangers: Vec<Stranger>,
+    own_listed: bool,
+    /// When a list was read first, seconds; our process had not touched the device then.
+    first_list: Option<f64>,
+}
+
+impl Log {
+    pub(crate) fn push(&mut self, seconds: f64, processes: &[Process]) {
+        self.first_list.get_or_insert(seconds);
+        for process in processes {
+            if process.own {
+                self.own_listed = true;
+                continue;
+            }
+            match self.strangers.iter_mut().find(|one| one.pid == process.pid) {
+                Some(known) => {
+                    known.last_seconds = seconds;
+                    known.bytes = known.bytes.max(process.bytes);
+                }
+                None => self.strangers.push(Stranger {
+                    pid: process.pid,
+                    bytes: process.bytes,
+                    first_seconds: seconds,
+                    last_seconds: seconds,
+                }),
+            }
+        }
+    }
+
+    /// What can be said for sure. A container may see our own process under another number, so that one which
+    /// appears while ours is not listed may be ours.
+    pub(crate) fn verdict(&self) -> Foreign {
+        let Some(first) = self.first_list else {
+            return Foreign::Unknown("the driver lists no processes".into());
+        };
+        let certain = |one: &&Stranger| self.own_listed || one.first_seconds <= first;
+        let strangers: Vec<Stranger> = self.strangers.iter().filter(certain).cloned().collect();
+        if !strangers.is_empty() {
+            return Foreign::Seen(strangers);
+        }
+        match (self.own_listed, self.strangers.first()) {
+            (true, _) => Foreign::None,
+            (false, Some(one)) => Foreign::Unknown(format!(
+                "the driver lists process {} and not this one, which may be the same: a container has numbers of its own",
+                one.pid
+            )),
+            (false, None) => {
+                Foreign::Unknown("the driver does not list this process, so it may hide others".into())
+            }
+        }
+    }
+
+    /// One event a stranger.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let Foreign::Seen(strangers) = self.verdict() else {
+            return vec![];
+        };
+        let event = |one: Stranger| Event {
+            kind: "foreign-process".into(),
+            step: None,
+            value: one.bytes.map(|bytes| bytes as f64),
+            detail: format!(
+                "process {} computed on the device, seen from {:.1} s to {:.1} s",
+                one.pid, one.first_seconds, one.last_seconds
+            ),
+        };
+        strangers.into_iter().map(event).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, own: bool) -> Process {
+        Process {
+            pid,
+            bytes: Some(u64::from(pid)),
+            own,
+        }
+    }
+
+    fn log(lists: &[&[Process]]) -> Log {
+        let mut log = Log::default();
+        for (second, list) in lists.iter().enumerate() {
+            log.push(second as f64, list);
+        }
+        log
+    }
+
+    #[test]
+    fn ours_alone_is_nobody_else() {
+        assert_eq!(log(&[&[], &[process(7, true)]]).verdict(), Foreign::None);
+    }
+
+    #[test]
+    fn a_stranger_is_seen_from_its_first_reading_to_its_last() {
+        let alone = [process(7, true)];
+        let both = [process(7, true), process(9, false)];
+        let log = log(&[&alone, &both, &both, &alone]);
+        let seen = Stranger {
+            pid: 9,
+            bytes: Some(9),
+            first_seconds: 1.0,
+            last_seconds: 2.0,
+        };
+        assert_eq!(log.verdict(), Foreign::Seen(vec![seen]));
+        assert_eq!(
+            log.events()[0].detail,
+            "process 9 computed on the device, seen from 1.0 s to 2.0 s"
+        );
+    }
+
+    #[test]
+    fn who_was_there_before_us_is_a_stranger_even_where_we_are_not_listed() {
+        let log = log(&[&[process(9, false)], &[process(9, false)]]);
+        assert!(matches!(log.verdict(), Foreign::Seen(seen) if seen[0].pid == 9));
+    }
+
+    #[test]
+    fn who_comes_where_we_are_not_listed_may_be_us() {
+        let verdict = log(&[&[], &[process(4711, false)]]).verdict();
+        assert!(matches!(verdict, Foreign::Unknown(reason) if reason.contains("4711")));
+    }
+
+    #[test]
+    fn an_empty_list_is_unknown_and_not_nobody() {
+        assert!(matches!(log(&[&[], &[]]).verdict(), Foreign::Unknown(_)));
+        assert!(matches!(Log::default().verdict(), Foreign::Unknown(_)));
+        assert!(Log::default().events().is_empty());
+    }
+}

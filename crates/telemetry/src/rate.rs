@@ -1,0 +1,200 @@
+//! How well the sampler kept its time, and what it cost.
+
+use std::{fmt, ops::Range};
+
+use crate::{spans::Spans, thinned::Thinned};
+
+/// The sampling of a window of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rate {
+    /// Time between two readings that was asked for, seconds.
+    pub asked_seconds: f64,
+    /// Mean time between two readings, seconds.
+    pub period_seconds: Option<f64>,
+    /// Jitter: 99 % of the readings began no later than this after their moment on the grid, seconds.
+    pub late_p99_seconds: Option<f64>,
+    /// Share of the window within two asked periods of a reading.
+    pub coverage: f64,
+    /// Mean duration of a reading, seconds of wall time.
+    pub reading_seconds: Option<f64>,
+    /// 99 % of the readings took no longer than this, seconds of wall time.
+    pub reading_p99_seconds: Option<f64>,
+    /// Share of the window in which a reading was under way: an upper bound on the time that sampling takes from
+    /// one core.
+    pub reading_share: Option<f64>,
+    /// Readings in the window.
+    pub readings: usize,
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} readings, {:.0} Hz asked",
+            self.readings,
+            1.0 / self.asked_seconds
+        )?;
+        if let Some(period) = self.period_seconds {
+            write!(f, ", {:.1} Hz had", 1.0 / period)?;
+        }
+        write!(f, ", {:.1} % covered", 100.0 * self.coverage)?;
+        if let Some(late) = self.late_p99_seconds {
+            write!(f, ", p99 {:.2} ms late", 1e3 * late)?;
+        }
+        if let (Some(mean), Some(p99)) = (self.reading_seconds, self.reading_p99_seconds) {
+            write!(f, ", {:.3} ms a reading (p99 {:.3} ms)", 1e3 * mean, 1e3 * p99)?;
+        }
+        if let Some(share) = self.reading_share {
+            write!(f, ", {:.2} % of the time", 100.0 * share)?;
+        }
+        Ok(())
+    }
+}
+
+/// When readings were taken, all of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log {
+    readings: Thinned<Taken>,
+    near: Spans,
+    count: usize,
+    total_seconds: f64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    seconds: f64,
+    late: Option<f64>,
+    taken: Option<f64>,
+    /// This one and all before it.
+    count: usize,
+    /// Duration of all before it.
+    before_seconds: f64,
+}
+
+impl Log {
+    pub(crate) fn push(&mut self, seconds: f64, late: Option<f64>, taken: Option<f64>, period: f64) {
+        self.near.add(seconds - 2.0 * period, seconds + 2.0 * period);
+        self.count += 1;
+        self.readings.push(Taken {
+            seconds,
+            late,
+            taken,
+            count: self.count,
+            before_seconds: self.total_seconds,
+        });
+        self.total_seconds += taken.unwrap_or(0.0);
+    }
+
+    pub(crate) fn rate(&self, window: &Range<f64>, asked_seconds: f64) -> Rate {
+        let inside = self.readings.iter().filter(|one| window.contains(&one.seconds));
+        let inside: Vec<&Taken> = inside.collect();
+        let ends = inside.first().zip(inside.last());
+        let spread = ends.filter(|(first, last)| last.seconds > first.seconds);
+        let period =
+            spread.map(|(first, last)| (last.seconds - first.seconds) / (last.count - first.count) as f64);
+        let cost = |(first, last): (&&Taken, &&Taken)| last.before_seconds - first.before_seconds;
+        let length = window.end - window.start;
+        let p99 = |value: fn(&Taken) -> Option<f64>| {
+            let mut values: Vec<f64> = inside.iter().filter_map(|one| value(one)).collect();
+            values.sort_by(f64::total_cmp);
+            let place = (values.len() * 99).div_ceil(100).saturating_sub(1);
+            values.get(place).copied()
+        };
+        let reading_p99_seconds = p99(|one| one.taken);
+        Rate {
+            asked_seconds,
+            period_seconds: period,
+            late_p99_seconds: p99(|one| one.late),
+            coverage: if length > 0.0 {
+                self.near.seconds_in(window) / length
+            } else {
+                0.0
+            },
+            reading_seconds: spread
+                .filter(|_| reading_p99_seconds.is_some())
+                .map(|(first, last)| cost((first, last)) / (last.count - first.count) as f64),
+            reading_p99_seconds,
+            reading_share: spread
+                .filter(|_| reading_p99_seconds.is_some())
+                .map(|(first, last)| cost((first, last)) / (last.seconds - first.seconds)),
+            readings: ends.map_or(0, |(first, last)| last.count - first.count + 1),
+        }
+    }
+
+    /// Moment and duration of the readings that are left, seconds.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = (f64, Option<f64>)> {
+        self.readings.even().iter().map(|one| (one.seconds, one.taken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: f64 = 0.01;
+
+    #[test]
+    fn readings_on_the_grid_cover_everything_and_cost_what_they_take() {
+        let mut log = Log::default();
+        for index in 0..=1000 {
+            log.push(f64::from(index) * PERIOD, Some(0.0), Some(0.0005), PERIOD);
+        }
+        let rate = log.rate(&(2.0..8.0), PERIOD);
+        assert_eq!(rate.readings, 600);
+        assert!((rate.period_seconds.unwrap() - PERIOD).abs() < 1e-9);
+        assert!((rate.coverage - 1.0).abs() < 1e-9);
+        assert_eq!(rate.late_p99_seconds, Some(0.0));
+        assert!((rate.reading_share.unwrap() - 0.05).abs() < 1e-9);
+        assert_eq!(
+            rate.to_string(),
+            "600 readings, 100 Hz asked, 100.0 Hz had, 100.0 % covered, p99 0.00 ms late, \
+             0.500 ms a reading (p99 0.500 ms), 5.00 % of the time"
+        );
+    }
+
+    #[test]
+    fn a_second_without_readings_is_missing_from_the_coverage_and_the_period() {
+        let mut log = Log::default();
+        for index in (0..=400).filter(|index| !(101..200).contains(index)) {
+            log.push(f64::from(index) * PERIOD, None, None, PERIOD);
+        }
+        let rate = log.rate(&(0.0..4.0), PERIOD);
+        assert!(
+            (rate.coverage - 0.76).abs() < 1e-9,
+            "two periods reach in from either side"
+        );
+        assert!((rate.period_seconds.unwrap() - 3.99 / 300.0).abs() < 1e-9);
+        assert_eq!(rate.reading_share, None);
+    }
+
+    #[test]
+    fn the_count_and_the_cost_survive_thinning() {
+        let mut log = Log::default();
+        for index in 0..100_000 {
+            log.push(f64::from(index) * PERIOD, Some(0.0), Some(0.001), PERIOD);
+        }
+        let rate = log.rate(&(0.0..2000.0), PERIOD);
+        assert_eq!(rate.readings, 100_000);
+        assert!((rate.reading_share.unwrap() - 0.1).abs() < 1e-6);
+    }
+
+    #[test]
+    fn one_reading_in_a_hundred_may_be_late() {
+        let mut log = Log::default();
+        for index in 0..200 {
+            let late = if index % 100 == 7 { 0.05 } else { 0.001 };
+            log.push(f64::from(index) * PERIOD, Some(late), None, PERIOD);
+        }
+        assert_eq!(log.rate(&(0.0..2.0), PERIOD).late_p99_seconds, Some(0.001));
+    }
+
+    #[test]
+    fn a_window_without_readings_has_no_rate() {
+        let rate = Log::default().rate(&(0.0..1.0), PERIOD);
+        assert_eq!(
+            (rate.readings, rate.period_seconds, rate.coverage),
+            (0, None, 0.0)
+        );
+        assert_eq!(rate.to_string(), "0 readings, 100 Hz asked, 0.0 % covered");
+    }
+}

@@ -1,0 +1,75 @@
+//! Stretches of time.
+
+use std::ops::Range;
+
+/// Stretches of time in order, none touching the next, in seconds since the start of the sampler.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Spans(Vec<Range<f64>>);
+
+impl Spans {
+    /// Adds a stretch that begins no earlier than the last one did; where they touch they become one.
+    pub(crate) fn add(&mut self, from: f64, to: f64) {
+        match self.0.last_mut() {
+            Some(last) if from <= last.end => last.end = last.end.max(to),
+            _ => self.0.push(from..to),
+        }
+    }
+
+    /// How much of the window the stretches cover, seconds.
+    pub(crate) fn seconds_in(&self, window: &Range<f64>) -> f64 {
+        let inside = self.touching(window).iter();
+        inside
+            .map(|span| (span.end.min(window.end) - span.start.max(window.start)).max(0.0))
+            .fold(0.0, |sum, seconds| sum + seconds)
+    }
+
+    /// Whether one of the stretches and the window have a moment in common.
+    pub(crate) fn touch(&self, window: &Range<f64>) -> bool {
+        !self.touching(window).is_empty()
+    }
+
+    /// Whether one stretch holds the whole window.
+    pub(crate) fn hold(&self, window: &Range<f64>) -> bool {
+        let touching = self.touching(window);
+        touching
+            .iter()
+            .any(|span| span.start <= window.start && window.end <= span.end)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Range<f64>> {
+        self.0.iter()
+    }
+
+    fn touching(&self, window: &Range<f64>) -> &[Range<f64>] {
+        let first = self.0.partition_point(|span| span.end < window.start);
+        let behind = self.0.partition_point(|span| span.start <= window.end);
+        self.0.get(first..behind).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_that_touch_become_one() {
+        let mut spans = Spans::default();
+        spans.add(0.0, 1.0);
+        spans.add(1.0, 2.0);
+        spans.add(1.5, 1.7);
+        spans.add(5.0, 6.0);
+        assert_eq!(spans.0, [0.0..2.0, 5.0..6.0]);
+    }
+
+    #[test]
+    fn a_window_is_covered_held_or_touched() {
+        let mut spans = Spans::default();
+        spans.add(1.0, 2.0);
+        spans.add(3.0, 5.0);
+        assert_eq!(spans.seconds_in(&(0.0..4.0)), 2.0);
+        assert_eq!(spans.seconds_in(&(2.2..2.8)), 0.0);
+        assert!(spans.hold(&(3.0..4.0)) && !spans.hold(&(1.5..3.5)));
+        assert!(spans.touch(&(1.5..1.6)) && !spans.touch(&(2.2..2.8)) && !spans.touch(&(6.0..7.0)));
+        assert!(!Spans::default().touch(&(0.0..1.0)));
+    }
+}

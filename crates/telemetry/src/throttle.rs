@@ -1,0 +1,255 @@
+//! Clocks that are held back: why, and when.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use mantissa_core::Event;
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+
+use crate::spans::Spans;
+
+/// Reasons that make a time another one than an untroubled device would give.
+const HARMFUL: [(ThrottleReasons, &str); 5] = [
+    (ThrottleReasons::SW_POWER_CAP, "software power cap"),
+    (ThrottleReasons::HW_SLOWDOWN, "hardware slowdown"),
+    (ThrottleReasons::SW_THERMAL_SLOWDOWN, "software thermal slowdown"),
+    (ThrottleReasons::HW_THERMAL_SLOWDOWN, "hardware thermal slowdown"),
+    (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "hardware power brake"),
+];
+
+/// Settings that hold the clock at a chosen value. An idle device is none: its clock rises with the work.
+const CHOSEN: [(ThrottleReasons, &str); 3] = [
+    (
+        ThrottleReasons::APPLICATIONS_CLOCKS_SETTING,
+        "application clocks setting",
+    ),
+    (ThrottleReasons::SYNC_BOOST, "sync boost"),
+    (ThrottleReasons::DISPLAY_CLOCK_SETTING, "display clock setting"),
+];
+
+/// The harmful reasons behind NVML's bits: heat, power and the hardware's own protection. An idle device and clocks
+/// that a setting chose are no throttling; [`clock_settings`] names the latter.
+pub fn throttle_reasons(bits: u64) -> Vec<&'static str> {
+    named(&HARMFUL, bits)
+}
+
+/// The settings behind NVML's bits that hold the clock at a value somebody chose.
+pub fn clock_settings(bits: u64) -> Vec<&'static str> {
+    named(&CHOSEN, bits)
+}
+
+fn named(names: &[(ThrottleReasons, &'static str)], bits: u64) -> Vec<&'static str> {
+    let set = names.iter().filter(|(bit, _)| bits & bit.bits() != 0);
+    set.map(|(_, name)| *name).collect()
+}
+
+/// Whether the clock was held back in a stretch of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Throttling {
+    /// Readings on both sides and throughout say that it was not.
+    No,
+    /// Nothing was read during part of it.
+    Unknown,
+    /// It may have been, in some part of it: these are the reasons.
+    Yes(Vec<&'static str>),
+}
+
+/// One stretch of time in which the clock was held back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Throttled {
+    /// Why.
+    pub reason: &'static str,
+    /// From the last reading without the reason to the first one without it again, seconds since the start.
+    pub window: Range<f64>,
+}
+
+/// What the readings said about the clocks, all of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log {
+    reasons: BTreeMap<&'static str, Reason>,
+    /// Time near which the reasons were read.
+    known: Spans,
+    last: Option<(f64, u64)>,
+    readings: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Reason {
+    kind: &'static str,
+    spans: Spans,
+    readings: usize,
+    first_seconds: f64,
+}
+
+/// Event kind of a clock that heat, power or the hardware's protection held back.
+const THROTTLED: &str = "throttled";
+/// Event kind of a clock that a setting held.
+const CLOCKS_HELD: &str = "clocks-held";
+
+impl Log {
+    /// Notes one reading; readings further apart than twice `reach` seconds say nothing about the time between.
+    pub(crate) fn push(&mut self, seconds: f64, bits: Option<u64>, reach: f64) {
+        self.readings += 1;
+        let Some(bits) = bits else {
+            self.last = None;
+            return;
+        };
+        self.known.add(seconds - reach, seconds + reach);
+        let last = self.last.filter(|(then, _)| seconds - then <= 2.0 * reach);
+        let before = last.map_or(seconds - reach, |(then, _)| then);
+        for (kind, names) in [(THROTTLED, &HARMFUL[..]), (CLOCKS_HELD, &CHOSEN)] {
+            for name in named(names, bits) {
+                let reason = self.reasons.entry(name).or_insert_with(|| Reason {
+                    kind,
+                    spans: Spans::default(),
+                    readings: 0,
+                    first_seconds: seconds,
+                });
+                reason.readings += 1;
+                reason.spans.add(before, seconds);
+            }
+            for name in named(names, last.map_or(0, |(_, bits)| bits) & !bits) {
+                if let Some(reason) = self.reasons.get_mut(name) {
+                    reason.spans.add(before, seconds);
+                }
+            }
+        }
+        self.last = Some((seconds, bits));
+    }
+
+    pub(crate) fn throttled(&self, window: &Range<f64>) -> Throttling {
+        let touching = self.harmful().filter(|(_, reason)| reason.spans.touch(window));
+        let reasons: Vec<&'static str> = touching.map(|(name, _)| *name).collect();
+        match (reasons.is_empty(), self.known.hold(window)) {
+            (false, _) => Throttling::Yes(reasons),
+            (true, true) => Throttling::No,
+            (true, false) => Throttling::Unknown,
+        }
+    }
+
+    pub(crate) fn intervals(&self) -> Vec<Throttled> {
+        let intervals = self.harmful().flat_map(|(name, reason)| {
+            reason.spans.iter().map(|span| Throttled {
+                reason: name,
+                window: span.clone(),
+            })
+        });
+        let mut intervals: Vec<Throttled> = intervals.collect();
+        intervals.sort_by(|a, b| a.window.start.total_cmp(&b.window.start));
+        intervals
+    }
+
+    /// One event for each reason: the share of the readings, and when it came first.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let event = |(name, reason): (&&str, &Reason)| Event {
+            kind: reason.kind.into(),
+            step: None,
+            value: Some(reason.readings as f64 / self.readings as f64),
+            detail: format!(
+                "{name} in {} of {} readings, first after {:.1} s",
+                reason.readings, self.readings, reason.first_seconds
+            ),
+        };
+        self.reasons.iter().map(event).collect()
+    }
+
+    fn harmful(&self) -> impl Iterator<Item = (&&'static str, &Reason)> {
+        self.reasons.iter().filter(|(_, reason)| reason.kind == THROTTLED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POWER_CAP: u64 = ThrottleReasons::SW_POWER_CAP.bits();
+    const HEAT: u64 = ThrottleReasons::HW_THERMAL_SLOWDOWN.bits();
+
+    /// One reading a second.
+    fn log(bits: &[Option<u64>]) -> Log {
+        let mut log = Log::default();
+        for (second, bits) in bits.iter().enumerate() {
+            log.push(second as f64, *bits, 1.0);
+        }
+        log
+    }
+
+    #[test]
+    fn idle_clocks_and_clocks_of_the_users_choice_are_no_throttling() {
+        let idle = ThrottleReasons::GPU_IDLE
+            | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING
+            | ThrottleReasons::SYNC_BOOST
+            | ThrottleReasons::DISPLAY_CLOCK_SETTING;
+        assert!(throttle_reasons(idle.bits()).is_empty());
+        assert_eq!(clock_settings(idle.bits()).len(), 3);
+        assert_eq!(
+            throttle_reasons(POWER_CAP | HEAT),
+            ["software power cap", "hardware thermal slowdown"]
+        );
+    }
+
+    #[test]
+    fn a_stretch_reaches_from_clean_reading_to_clean_reading() {
+        let log = log(&[
+            Some(0),
+            Some(0),
+            Some(POWER_CAP),
+            Some(POWER_CAP),
+            Some(0),
+            Some(0),
+        ]);
+        let interval = Throttled {
+            reason: "software power cap",
+            window: 1.0..4.0,
+        };
+        assert_eq!(log.intervals(), [interval]);
+        assert_eq!(log.throttled(&(0.2..0.8)), Throttling::No);
+        let yes = Throttling::Yes(vec!["software power cap"]);
+        assert_eq!(log.throttled(&(0.5..1.2)), yes);
+        assert_eq!(log.throttled(&(3.5..3.6)), yes, "between two readings");
+        assert_eq!(log.throttled(&(4.1..4.9)), Throttling::No);
+    }
+
+    #[test]
+    fn reasons_that_overlap_are_stretches_of_their_own() {
+        let log = log(&[
+            Some(0),
+            Some(POWER_CAP),
+            Some(POWER_CAP | HEAT),
+            Some(HEAT),
+            Some(0),
+        ]);
+        let windows: Vec<_> = log.intervals().into_iter().map(|one| one.window).collect();
+        assert_eq!(windows, [0.0..3.0, 1.0..4.0]);
+        let both = Throttling::Yes(vec!["hardware thermal slowdown", "software power cap"]);
+        assert_eq!(log.throttled(&(2.0..2.5)), both);
+    }
+
+    #[test]
+    fn time_without_a_reading_is_unknown_and_not_clean() {
+        let log = log(&[Some(0), Some(0), None, None, None, None, Some(0)]);
+        assert_eq!(log.throttled(&(0.0..1.5)), Throttling::No);
+        assert_eq!(log.throttled(&(3.0..3.5)), Throttling::Unknown);
+        assert_eq!(log.throttled(&(1.5..5.5)), Throttling::Unknown);
+        assert_eq!(Log::default().throttled(&(0.0..1.0)), Throttling::Unknown);
+    }
+
+    #[test]
+    fn a_setting_is_told_as_such_and_marks_no_sample() {
+        let setting = ThrottleReasons::APPLICATIONS_CLOCKS_SETTING.bits();
+        let log = log(&[Some(setting), Some(setting)]);
+        assert_eq!(log.throttled(&(0.0..1.0)), Throttling::No);
+        let events = log.events();
+        assert_eq!((events.len(), events[0].kind.as_str()), (1, "clocks-held"));
+    }
+
+    #[test]
+    fn throttling_is_one_event_a_reason_with_its_share() {
+        let events = log(&[Some(0), Some(POWER_CAP), Some(POWER_CAP), Some(0)]).events();
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0].value, Some(0.5));
+        assert_eq!(
+            events[0].detail,
+            "software power cap in 2 of 4 readings, first after 1.0 s"
+        );
+    }
+}
