@@ -1,0 +1,73 @@
+//! The library itself.
+
+use std::{ffi::OsStr, path::Path, sync::OnceLock};
+
+use nvml_wrapper::{Nvml, error::NvmlError};
+
+/// Names under which the library is looked for. Containers often have the versioned one alone.
+const NAMES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
+
+/// NVML, loaded once and for as long as the process lives: a driver in trouble may still be inside a call at the end.
+#[derive(Debug, Clone, Copy)]
+pub struct Library {
+    pub(super) nvml: &'static Nvml,
+}
+
+impl Library {
+    /// The library of this machine.
+    ///
+    /// # Errors
+    /// Why NVML cannot be asked.
+    pub fn of_this_machine() -> Result<Self, &'static str> {
+        static FOUND: OnceLock<Result<Library, String>> = OnceLock::new();
+        let find = || {
+            load(OsStr::new(NAMES[0]))
+                .or_else(|_| load(OsStr::new(NAMES[1])))
+                // Where even the second name is not there, what is wrong with the first one is of interest.
+                .or_else(|_| load(OsStr::new(NAMES[0])))
+                .map_err(|error| reason(&error))
+        };
+        FOUND.get_or_init(find).as_ref().copied().map_err(String::as_str)
+    }
+
+    /// The library in this file, e.g. a stand-in. It is never unloaded.
+    ///
+    /// # Errors
+    /// Why it cannot be asked.
+    pub fn at(path: &Path) -> Result<Self, String> {
+        load(path.as_os_str()).map_err(|error| reason(&error))
+    }
+}
+
+fn load(name: &OsStr) -> Result<Library, NvmlError> {
+    let nvml = Nvml::builder().lib_path(name).init()?;
+    Ok(Library {
+        nvml: Box::leak(Box::new(nvml)),
+    })
+}
+
+/// Why NVML cannot be asked, if so.
+pub fn unavailable() -> Option<&'static str> {
+    Library::of_this_machine().err()
+}
+
+/// An error in words that fit a record: without the paths of the machine.
+pub(super) fn reason(error: &NvmlError) -> String {
+    match error {
+        NvmlError::LibloadingError(_) => format!("the library `{}` is not there", NAMES[0]),
+        NvmlError::FailedToLoadSymbol(_) => "this driver has no such function".into(),
+        NvmlError::UnexpectedVariant(code) => format!("NVML error {code}"),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_not_there_is_named_without_its_path() {
+        let missing = Library::at(Path::new("/no/such/folder/libnvidia-ml.so.1")).unwrap_err();
+        assert_eq!(missing, "the library `libnvidia-ml.so.1` is not there");
+    }
+}

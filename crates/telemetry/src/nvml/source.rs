@@ -1,0 +1,256 @@
+//! Reads one device again and again.
+
+use std::path::Path;
+
+use mantissa_core::Event;
+use nvml_wrapper::{
+    Device as NvmlDevice,
+    enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor},
+    enums::device::{SampleValue, UsedGpuMemory},
+    error::NvmlError,
+    structs::device::FieldId,
+    sys_exports::field_id::NVML_FI_DEV_POWER_INSTANT,
+};
+
+use super::{library::Library, notes::Notes, which::Found};
+use crate::{Process, Reading, Source};
+
+/// Least time between two readings of what costs more or changes slowly, seconds: processes (the driver walks a list
+/// under a lock), utilisation (its own sampling takes 1/6 s to 1 s, NVML reference), ECC errors.
+const THOROUGH_SECONDS: f64 = 0.1;
+
+/// Over how long `NVML_FI_DEV_POWER_INSTANT` averages at most, seconds (25 to 100 ms, arXiv 2312.02741).
+const INSTANT_SECONDS: f64 = 0.1;
+
+/// Over how long `nvmlDeviceGetPowerUsage` averages on Ampere (but for GA100) and later, seconds (NVML reference).
+/// Earlier GPUs give the power of the moment, but do not say so: the worst is assumed.
+const USAGE_SECONDS: f64 = 1.0;
+
+const NO_CONTEXT: &str =
+    "the driver does not list this process (it has not used the device, or a container hides it)";
+
+/// Reads one device, found by its UUID or PCI bus id.
+pub struct GpuSource {
+    device: Result<Found, String>,
+    /// Processes that are no strangers: this one first.
+    own: Vec<u32>,
+    /// Which reading of power the device offers; unknown before the first one.
+    power: Option<Power>,
+    /// When a thorough reading was taken last, seconds.
+    thorough: Option<f64>,
+    notes: Notes,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Power {
+    Instant,
+    Usage,
+}
+
+impl GpuSource {
+    /// The device of a UUID (`GPU-…`, `MIG-…`) or of a PCI bus id (`0000:17:00.0`), as CUDA reports them. One that
+    /// cannot be opened reads nothing and says so in [`Source::missing`].
+    pub fn open(id: &str) -> Self {
+        Self::of(Library::of_this_machine().map_err(str::to_owned), id)
+    }
+
+    /// As [`GpuSource::open`], with the library in this file.
+    pub fn open_with(library: &Path, id: &str) -> Self {
+        Self::of(Library::at(library), id)
+    }
+
+    /// Takes another process for one of ours, e.g. the one that started this one.
+    pub fn with_own(mut self, pid: u32) -> Self {
+        self.own.push(pid);
+        self
+    }
+
+    fn of(library: Result<Library, String>, id: &str) -> Self {
+        let device = library.and_then(|library| library.find(id));
+        let mut notes = Notes::default();
+        if let Ok(found) = &device {
+            if let Some(reason) = found.shared {
+                notes.refuse(&[POWER, ENERGY, UTILISATION, ECC], reason);
+            }
+            if let Some(reason) = found.whole {
+                notes.refuse(&[DEVICE_MEMORY, PROCESSES, PROCESS_MEMORY], reason);
+            }
+        }
+        Self {
+            device,
+            own: vec![std::process::id()],
+            power: None,
+            thorough: None,
+            notes,
+        }
+    }
+}
+
+// Names under which what is missing goes.
+const DEVICE_MEMORY: &str = "device memory";
+const POWER: &str = "power";
+const ENERGY: &str = "energy counter";
+const SM_CLOCK: &str = "clock";
+const MEMORY_CLOCK: &str = "memory clock";
+const TEMPERATURE: &str = "temperature";
+const THROTTLE: &str = "throttle reasons";
+const UTILISATION: &str = "utilisation";
+const ECC: &str = "ECC errors";
+const PROCESSES: &str = "processes";
+const PROCESS_MEMORY: &str = "process memory";
+
+impl Source for GpuSource {
+    fn read(&mut self, reading: &mut Reading) {
+        let Ok(found) = &self.device else { return };
+        if self.notes.is_lost() {
+            return;
+        }
+        let (now, notes) = (reading.seconds, &mut self.notes);
+        // The two that are integrated over time come first, closest to the moment that the reading carries.
+        let joules = || found.device.total_energy_consumption();
+        reading.energy_joules = notes
+            .ask(ENERGY, now, joules)
+            .map(|millijoules| millijoules as f64 / 1e3);
+        if let Some((watts, averaged)) = notes.ask(POWER, now, || power(&found.device, &mut self.power)) {
+            reading.power_watts = Some(watts);
+            reading.power_averaged_seconds = Some(averaged);
+        }
+        let memory = || found.device.memory_info();
+        reading.device_bytes = notes.ask(DEVICE_MEMORY, now, memory).map(|memory| memory.used);
+        let board = found.board.as_ref().unwrap_or(&found.device);
+        let clock = |clock| board.clock_info(clock).map(hertz);
+        reading.sm_clock_hz = notes.ask(SM_CLOCK, now, || clock(Clock::SM));
+        reading.memory_clock_hz = notes.ask(MEMORY_CLOCK, now, || clock(Clock::Memory));
+        let temperature = || board.temperature(TemperatureSensor::Gpu);
+        reading.temperature_celsius = notes.ask(TEMPERATURE, now, temperature).map(f64::from);
+        let throttle = || board.current_throttle_reasons();
+        reading.throttle = notes.ask(THROTTLE, now, throttle).map(|reasons| reasons.bits());
+
+        let due = self.thorough.is_none_or(|last| now - last >= THOROUGH_SECONDS);
+        if due {
+            self.thorough = Some(now);
+            reading.thorough = true;
+            seldom(found, &self.own, notes, reading);
+        }
+    }
+
+    fn missing(&self) -> Vec<String> {
+        match &self.device {
+            Err(reason) => vec![format!("NVML: {reason}")],
+            Ok(_) => self.notes.missing(),
+        }
+    }
+
+    fn events(&self) -> Vec<Event> {
+        self.notes.events()
+    }
+}
+
+/// What is not read every time.
+fn seldom(found: &Found, own: &[u32], notes: &mut Notes, reading: &mut Reading) {
+    let now = reading.seconds;
+    let utilisation = || found.device.utilization_rates();
+    reading.utilisation = notes
+        .ask(UTILISATION, now, utilisation)
+        .map(|percent| f64::from(percent.gpu) / 100.0);
+    let errors = || {
+        found
+            .device
+            .total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)
+    };
+    reading.ecc_uncorrected = notes.ask(ECC, now, errors);
+    let listed = || processes(&found.device, own);
+    reading.processes = notes.ask(PROCESSES, now, listed);
+    let Some(processes) = &reading.processes else {
+        notes.absent(PROCESS_MEMORY, now, "the driver lists no processes");
+        return;
+    };
+    // On a GPU in slices a process may be listed once a slice.
+    let this = processes
+        .iter()
+        .filter(|process| Some(&process.pid) == own.first());
+    let this: Vec<Option<u64>> = this.map(|process| process.bytes).collect();
+    let sum = this
+        .iter()
+        .copied()
+        .sum::<Option<u64>>()
+        .filter(|_| !this.is_empty());
+    match sum {
+        Some(_) => notes.there(PROCESS_MEMORY),
+        None if this.is_empty() => notes.absent(PROCESS_MEMORY, now, NO_CONTEXT),
+        None => notes.absent(PROCESS_MEMORY, now, "the driver hides it"),
+    }
+    reading.process_bytes = sum;
+}
+
+/// What computes on a device now.
+pub(super) fn processes(device: &NvmlDevice<'_>, own: &[u32]) -> Result<Vec<Process>, NvmlError> {
+    let listed = device.running_compute_processes()?;
+    let process = |pid: u32, memory: &UsedGpuMemory| Process {
+        pid,
+        bytes: match memory {
+            UsedGpuMemory::Used(bytes) => Some(*bytes),
+            UsedGpuMemory::Unavailable => None,
+        },
+        own: own.contains(&pid),
+    };
+    Ok(listed
+        .iter()
+        .map(|one| process(one.pid, &one.used_gpu_memory))
+        .collect())
+}
+
+/// Watts, and over how many seconds they are averaged: the power of the moment where the device tells it.
+fn power(device: &NvmlDevice<'_>, kind: &mut Option<Power>) -> Result<(f64, f64), NvmlError> {
+    let usage = || {
+        device
+            .power_usage()
+            .map(|watts| (self::watts(watts), USAGE_SECONDS))
+    };
+    match kind {
+        Some(Power::Instant) => instant_power(device),
+        Some(Power::Usage) => usage(),
+        None => {
+            let (first, which) = match instant_power(device) {
+                Ok(instant) => (Ok(instant), Power::Instant),
+                Err(lost @ (NvmlError::GpuLost | NvmlError::ResetRequired)) => return Err(lost),
+                Err(_) => (usage(), Power::Usage),
+            };
+            *kind = first.is_ok().then_some(which);
+            first
+        }
+    }
+}
+
+fn instant_power(device: &NvmlDevice<'_>) -> Result<(f64, f64), NvmlError> {
+    let mut fields = device.field_values_for(&[FieldId(NVML_FI_DEV_POWER_INSTANT)])?;
+    let field = fields.pop().ok_or(NvmlError::NoData)??;
+    match field.value? {
+        SampleValue::U32(milliwatts) => Ok((watts(milliwatts), INSTANT_SECONDS)),
+        _ => Err(NvmlError::NoData),
+    }
+}
+
+pub(super) fn watts(milliwatts: u32) -> f64 {
+    f64::from(milliwatts) / 1e3
+}
+
+pub(super) fn hertz(megahertz: u32) -> f64 {
+    f64::from(megahertz) * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_not_there_reads_nothing_and_is_named_once() {
+        let mut source = GpuSource::open("GPU-00000000-0000-0000-0000-000000000000");
+        let mut reading = Reading::default();
+        source.read(&mut reading);
+        source.read(&mut reading);
+        assert_eq!(reading, Reading::default());
+        assert_eq!(source.missing().len(), 1);
+        assert!(source.missing()[0].starts_with("NVML: "));
+    }
+}

@@ -1,0 +1,188 @@
+//! Every device as it is now.
+
+use mantissa_core::Gpu;
+use nvml_wrapper::{
+    Device as NvmlDevice,
+    bitmasks::device::ThrottleReasons,
+    cuda_driver_version_major, cuda_driver_version_minor,
+    enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor},
+    error::NvmlError,
+};
+
+use super::{
+    library::{Library, reason},
+    source::{hertz, processes, watts},
+};
+use crate::{Process, throttle_reasons};
+
+/// A device as NVML sees it now.
+#[derive(Debug, Clone)]
+pub struct Device {
+    /// What it is.
+    pub gpu: Gpu,
+    /// Its place on the PCI bus, e.g. `00000000:17:00.0`: with the UUID, what CUDA calls it too.
+    pub pci_bus_id: Option<String>,
+    /// Memory in use on the whole device, bytes.
+    pub used_bytes: Option<u64>,
+    /// Power draw, watts.
+    pub power_watts: Option<f64>,
+    /// Enforced power limit, watts.
+    pub power_limit_watts: Option<f64>,
+    /// Power limit that the device has from the factory, watts.
+    pub power_limit_default_watts: Option<f64>,
+    /// Clock of the streaming multiprocessors, hertz.
+    pub sm_clock_hz: Option<f64>,
+    /// Highest clock of the streaming multiprocessors, hertz.
+    pub sm_clock_max_hz: Option<f64>,
+    /// Clock of the device memory, hertz.
+    pub memory_clock_hz: Option<f64>,
+    /// Core temperature, degrees Celsius.
+    pub temperature_celsius: Option<f64>,
+    /// Bits of everything that holds the clock, harmless settings included; see [`crate::clock_settings`].
+    pub clock_bits: Option<u64>,
+    /// Why the clock is held back at this moment.
+    pub throttle: Vec<&'static str>,
+    /// Processes that compute on it.
+    pub processes: Option<usize>,
+    /// Whether memory errors are corrected.
+    pub ecc: Option<bool>,
+    /// Memory errors that could not be corrected since the driver was loaded.
+    pub ecc_uncorrected: Option<u64>,
+    /// Whether the driver stays loaded when nobody uses the device.
+    pub persistence: Option<bool>,
+    /// Whether the device is cut into MIG slices.
+    pub mig: Option<bool>,
+}
+
+/// The machine's NVIDIA devices, in the order of their PCI bus ids; none where NVML is missing. One that does not
+/// answer keeps its place.
+pub fn gpus() -> Vec<Gpu> {
+    Library::of_this_machine().map(Library::gpus).unwrap_or_default()
+}
+
+/// The devices with what they are doing now.
+pub fn state() -> Vec<Device> {
+    Library::of_this_machine().map(Library::state).unwrap_or_default()
+}
+
+impl Library {
+    /// As [`gpus`], of this library.
+    pub fn gpus(self) -> Vec<Gpu> {
+        self.devices().map(|device| self.describe(&device)).collect()
+    }
+
+    /// As [`state`], of this library.
+    pub fn state(self) -> Vec<Device> {
+        self.devices().map(|device| self.now(&device)).collect()
+    }
+
+    /// The one device of this machine.
+    ///
+    /// # Errors
+    /// That there are none, or several: then which, for none of them may be guessed to be the one that CUDA uses.
+    pub fn only_gpu(self) -> Result<Gpu, String> {
+        let mut gpus = self.gpus();
+        match (gpus.pop(), gpus.as_slice()) {
+            (Some(gpu), []) => Ok(gpu),
+            (None, _) => Err("NVML lists no device".into()),
+            (Some(last), others) => {
+                let names = others.iter().chain([&last]);
+                let names = names.map(|gpu| gpu.uuid.as_deref().unwrap_or(&gpu.name));
+                Err(format!(
+                    "NVML lists {} devices and it is not known which one is used: {}",
+                    others.len() + 1,
+                    names.collect::<Vec<_>>().join(", ")
+                ))
+            }
+        }
+    }
+
+    /// What computes on a device (UUID or PCI bus id) now; those of the given numbers are marked as ours.
+    ///
+    /// # Errors
+    /// Why they cannot be listed. A list without our process may be one from which the driver hides others.
+    pub fn processes(self, id: &str, own: &[u32]) -> Result<Vec<Process>, String> {
+        processes(&self.find(id)?.device, own).map_err(|error| reason(&error))
+    }
+
+    fn devices(self) -> impl Iterator<Item = Result<NvmlDevice<'static>, NvmlError>> {
+        let count = self.nvml.device_count().unwrap_or(0);
+        (0..count).map(move |index| self.nvml.device_by_index(index))
+    }
+
+    fn now(self, device: &Result<NvmlDevice<'_>, NvmlError>) -> Device {
+        let asked = device.as_ref().ok();
+        let clock_bits = asked.and_then(|device| device.current_throttle_reasons().ok());
+        let clock_bits = clock_bits.as_ref().map(ThrottleReasons::bits);
+        let processes = asked.and_then(|device| device.running_compute_processes().ok());
+        Device {
+            gpu: self.describe(device),
+            pci_bus_id: asked
+                .and_then(|device| device.pci_info().ok())
+                .map(|pci| pci.bus_id),
+            used_bytes: asked
+                .and_then(|device| device.memory_info().ok())
+                .map(|memory| memory.used),
+            power_watts: asked.and_then(|device| device.power_usage().ok()).map(watts),
+            power_limit_watts: asked
+                .and_then(|device| device.enforced_power_limit().ok())
+                .map(watts),
+            power_limit_default_watts: asked
+                .and_then(|device| device.power_management_limit_default().ok())
+                .map(watts),
+            sm_clock_hz: asked
+                .and_then(|device| device.clock_info(Clock::SM).ok())
+                .map(hertz),
+            sm_clock_max_hz: asked
+                .and_then(|device| device.max_clock_info(Clock::SM).ok())
+                .map(hertz),
+            memory_clock_hz: asked
+                .and_then(|device| device.clock_info(Clock::Memory).ok())
+                .map(hertz),
+            temperature_celsius: asked
+                .and_then(|device| device.temperature(TemperatureSensor::Gpu).ok())
+                .map(f64::from),
+            clock_bits,
+            throttle: clock_bits.map(throttle_reasons).unwrap_or_default(),
+            processes: processes.map(|processes| processes.len()),
+            ecc: asked
+                .and_then(|device| device.is_ecc_enabled().ok())
+                .map(|ecc| ecc.currently_enabled),
+            ecc_uncorrected: asked.and_then(|device| {
+                device
+                    .total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)
+                    .ok()
+            }),
+            persistence: asked.and_then(|device| device.is_in_persistent_mode().ok()),
+            mig: asked
+                .and_then(|device| device.mig_mode().ok())
+                .map(|mode| mode.current != 0),
+        }
+    }
+
+    fn describe(self, device: &Result<NvmlDevice<'_>, NvmlError>) -> Gpu {
+        let cuda = self.nvml.sys_cuda_driver_version().ok();
+        let asked = device.as_ref().ok();
+        let capability = asked.and_then(|device| device.cuda_compute_capability().ok());
+        let name = match device {
+            Ok(device) => device.name().map_err(|error| reason(&error)),
+            Err(error) => Err(reason(error)),
+        };
+        Gpu {
+            name: name.unwrap_or_else(|reason| format!("unnamed device ({reason})")),
+            uuid: asked.and_then(|device| device.uuid().ok()),
+            memory_bytes: asked
+                .and_then(|device| device.memory_info().ok())
+                .map(|memory| memory.total),
+            compute_capability: capability.map(|version| format!("{}.{}", version.major, version.minor)),
+            driver: self.nvml.sys_driver_version().ok(),
+            cuda: cuda.map(|v| {
+                format!(
+                    "{}.{}",
+                    cuda_driver_version_major(v),
+                    cuda_driver_version_minor(v)
+                )
+            }),
+        }
+    }
+}
