@@ -102,10 +102,15 @@ const PROCESS_MEMORY: &str = "process memory";
 impl Source for GpuSource {
     fn read(&mut self, reading: &mut Reading) {
         let Ok(found) = &self.device else { return };
-        if self.notes.is_lost() {
+        let (now, notes) = (reading.seconds, &mut self.notes);
+        let due = self.thorough.is_none_or(|last| now - last >= THOROUGH_SECONDS);
+        if due {
+            self.thorough = Some(now);
+            reading.thorough = true;
+        }
+        if notes.is_lost() {
             return;
         }
-        let (now, notes) = (reading.seconds, &mut self.notes);
         // The two that are integrated over time come first, closest to the moment that the reading carries.
         let joules = || found.device.total_energy_consumption();
         reading.energy_joules = notes
@@ -125,11 +130,7 @@ impl Source for GpuSource {
         reading.temperature_celsius = notes.ask(TEMPERATURE, now, temperature).map(f64::from);
         let throttle = || board.current_throttle_reasons();
         reading.throttle = notes.ask(THROTTLE, now, throttle).map(|reasons| reasons.bits());
-
-        let due = self.thorough.is_none_or(|last| now - last >= THOROUGH_SECONDS);
         if due {
-            self.thorough = Some(now);
-            reading.thorough = true;
             seldom(found, &self.own, notes, reading);
         }
     }

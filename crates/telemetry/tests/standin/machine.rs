@@ -1,0 +1,122 @@
+//! A machine from a script.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use mantissa_telemetry::{GpuSource, Library, Reading, Source, Trace};
+
+/// Readings a second of made-up time.
+pub(crate) const HERTZ: u32 = 100;
+
+/// UUID of the device in [`ONE`].
+pub(crate) const UUID: &str = "GPU-11111111-2222-3333-4444-555555555555";
+
+/// A device of which a test names the rest.
+pub(crate) const ONE: &str = "
+    driver 550.54.15
+    device GPU-11111111-2222-3333-4444-555555555555 00000000:17:00.0 Stand-in A
+";
+
+/// A library with a script of its own.
+pub(crate) struct Machine {
+    library: PathBuf,
+}
+
+impl Machine {
+    /// Absent, and said so, where no C compiler makes the library.
+    pub(crate) fn new(script: &str) -> Option<Self> {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let made = made()?;
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        // The loader knows a library again by its file, so that each machine needs one of its own.
+        let library = made.with_file_name(format!("nvml-{}-{number}.so", std::process::id()));
+        fs::copy(made, &library).unwrap();
+        let beside = format!("{}.script", library.display());
+        fs::write(beside, script).unwrap();
+        Some(Self { library })
+    }
+
+    pub(crate) fn library(&self) -> Library {
+        Library::at(&self.library).unwrap()
+    }
+
+    pub(crate) fn source(&self, id: &str) -> GpuSource {
+        GpuSource::open_with(&self.library, id)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // A file that stays behind harms nobody.
+        let _ = fs::remove_file(format!("{}.script", self.library.display()));
+        let _ = fs::remove_file(&self.library);
+    }
+}
+
+/// The compiled library, made once a test run.
+fn made() -> Option<&'static Path> {
+    static MADE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let make = || {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/nvml/nvml.c");
+        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("nvml-{}.so", std::process::id()));
+        let status = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .args([&library, &source])
+            .arg("-ldl")
+            .status();
+        let Err(error) = status.map(|status| assert!(status.success(), "cc refused nvml.c")) else {
+            return Some(library);
+        };
+        let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.split(',').any(|name| name == "cc"),
+            "required and not there: {error}"
+        );
+        println!("skipped: no C compiler: {error}");
+        None
+    };
+    MADE.get_or_init(make).as_deref()
+}
+
+/// Reads a source for some seconds of made-up time.
+pub(crate) fn record(source: &mut GpuSource, seconds: u32) -> Trace {
+    let mut trace = Trace::new(1.0 / f64::from(HERTZ));
+    for index in 0..=seconds * HERTZ {
+        trace.push(at(source, f64::from(index) / f64::from(HERTZ)));
+    }
+    trace
+}
+
+/// One reading at a made-up moment.
+pub(crate) fn at(source: &mut GpuSource, seconds: f64) -> Reading {
+    let mut reading = Reading {
+        seconds,
+        ..Reading::default()
+    };
+    source.read(&mut reading);
+    reading
+}
+
+/// One reading of a device with these lines in its script, and what is missing; absent without a C compiler.
+pub(crate) fn once(lines: &str) -> Option<(Reading, Vec<String>)> {
+    let machine = Machine::new(&format!("{ONE}{lines}"))?;
+    let mut source = machine.source(UUID);
+    let reading = at(&mut source, 0.0);
+    Some((reading, source.missing()))
+}
+
+/// The reason for which something is missing.
+pub(crate) fn reason<'a>(missing: &'a [String], what: &str) -> Option<&'a str> {
+    let reasons = missing.iter().filter_map(|line| line.split_once(": "));
+    reasons
+        .filter(|(name, _)| *name == what)
+        .map(|(_, reason)| reason)
+        .next()
+}

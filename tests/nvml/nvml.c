@@ -1,0 +1,385 @@
+/* An NVML that has no GPU, for tests: it answers what a script tells it to, call by call.
+ *
+ * The script is the file that MANTISSA_NVML_SCRIPT names, or else the one beside this library, `LIBRARY.script`: a copy
+ * of the library with a script of its own is a machine of its own. What a script does not name is not supported.
+ * `#` begins a comment.
+ *
+ *   init CODE                       what nvmlInit returns (0 is success)
+ *   driver VERSION                  slow MICROSECONDS      how long each call on a device takes
+ *   device UUID BUS-ID NAME…        begins a device; NVML's order is that of the script
+ *   slice UUID NAME…                begins a MIG slice of the last device
+ *
+ * and for the device or slice that was begun last:
+ *
+ *   total BYTES                     memory VALUES   bytes in use        power VALUES    mW, the averaged reading
+ *   instant VALUES  mW, the field   energy VALUES   mJ                  clock VALUES    MHz, of the SMs
+ *   memory-clock VALUES  MHz        temperature VALUES  °C              throttle VALUES bits
+ *   utilisation VALUES   %          ecc VALUES      uncorrected errors  limit mW        max-clock MHz
+ *   persistence 0|1                 ecc-mode 0|1    mig 0|1
+ *   process PID|self BYTES|hidden [FROM [TO]]       listed from and to these calls
+ *   no-processes                    the driver lists none, whoever computes
+ *   fail WHAT FROM CODE [TO]        calls that fail, by the names above; `any` counts all calls on the device, `open`
+ *                                   those that look for it, `processes` the lists
+ *
+ * VALUES: one for each call, `V` once, `V*N` for N calls, `V+D` rising by D at each call; the last goes on for ever.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef int result;
+enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, UNKNOWN = 999 };
+
+enum quantity {
+    ANY, OPEN, TOTAL, MEMORY, POWER, INSTANT, ENERGY, CLOCK, MEMORY_CLOCK, TEMPERATURE, THROTTLE, UTILISATION, ECC,
+    LIMIT, MAX_CLOCK, PERSISTENCE, ECC_MODE, MIG, PROCESSES, QUANTITIES
+};
+static const char *NAMES[QUANTITIES] = {
+    "any", "open", "total", "memory", "power", "instant", "energy", "clock", "memory-clock", "temperature", "throttle",
+    "utilisation", "ecc", "limit", "max-clock", "persistence", "ecc-mode", "mig", "processes"
+};
+
+enum { MOST = 32, FOREVER = -1 };
+
+struct value { long long start, step, calls; };
+
+struct calls {
+    struct value values[MOST];
+    int count;
+    long long made, fail_from, fail_to;
+    result code;
+};
+
+struct process { int self, hidden; unsigned pid; unsigned long long bytes; long long from, to; };
+
+struct device {
+    char uuid[96], bus_id[32], name[96];
+    struct device *parent;
+    int lists_none, process_count;
+    struct process processes[MOST];
+    struct calls calls[QUANTITIES];
+};
+
+static struct device devices[MOST];
+static int count;
+static result init = UNKNOWN;
+static unsigned slow;
+static char driver[80] = "0.0";
+
+/* ---- the script ---- */
+
+static void values(struct calls *calls, char *text) {
+    for (char *word = strtok(text, " "); word && calls->count < MOST; word = strtok(NULL, " ")) {
+        struct value *value = &calls->values[calls->count++];
+        value->start = strtoll(word, &word, 0);
+        value->step = *word == '+' || *word == '-' ? strtoll(word, &word, 0) : 0;
+        value->calls = *word == '*' ? strtoll(word + 1, &word, 0) : value->step ? FOREVER : 1;
+    }
+}
+
+static int quantity(const char *name) {
+    for (int index = 0; index < QUANTITIES; index++)
+        if (!strcmp(name, NAMES[index])) return index;
+    return QUANTITIES;
+}
+
+static void process(struct device *device, const char *text) {
+    char pid[16] = "", bytes[24] = "";
+    struct process *process = &device->processes[device->process_count++];
+    process->from = 1;
+    process->to = FOREVER;
+    sscanf(text, "%15s %23s %lld %lld", pid, bytes, &process->from, &process->to);
+    process->self = !strcmp(pid, "self");
+    process->pid = (unsigned)strtoul(pid, NULL, 10);
+    process->hidden = !strcmp(bytes, "hidden");
+    process->bytes = strtoull(bytes, NULL, 10);
+}
+
+/* Reads one line; a line that is not understood ends the process, for a test would mean something else than it says. */
+static void line(char *text) {
+    char word[32] = "", what[32] = "";
+    int rest = 0;
+    text[strcspn(text, "#\n")] = 0;
+    if (sscanf(text, " %31s %n", word, &rest) < 1) return;
+    char *after = text + rest;
+    struct device *device = count ? &devices[count - 1] : NULL;
+    int which = quantity(word);
+    if (!strcmp(word, "init")) { init = atoi(after); return; }
+    if (!strcmp(word, "slow")) { slow = (unsigned)atoi(after); return; }
+    if (!strcmp(word, "driver")) { sscanf(after, "%79s", driver); return; }
+    if (!strcmp(word, "device") && count < MOST) {
+        sscanf(after, "%95s %31s %95[^\n]", devices[count].uuid, devices[count].bus_id, devices[count].name);
+        count++;
+        return;
+    }
+    if (!strcmp(word, "slice") && device && count < MOST) {
+        sscanf(after, "%95s %95[^\n]", devices[count].uuid, devices[count].name);
+        devices[count++].parent = device->parent ? device->parent : device;
+        return;
+    }
+    if (!strcmp(word, "process") && device && device->process_count < MOST) { process(device, after); return; }
+    if (!strcmp(word, "no-processes") && device) { device->lists_none = 1; return; }
+    if (!strcmp(word, "fail") && device) {
+        long long from = 1, to = FOREVER;
+        result code = UNKNOWN;
+        sscanf(after, "%31s %lld %d %lld", what, &from, &code, &to);
+        which = quantity(what);
+        if (which < QUANTITIES) {
+            device->calls[which].fail_from = from;
+            device->calls[which].fail_to = to;
+            device->calls[which].code = code;
+            return;
+        }
+    } else if (which < QUANTITIES && device) {
+        values(&device->calls[which], after);
+        return;
+    }
+    fprintf(stderr, "the stand-in does not understand `%s`\n", text);
+    abort();
+}
+
+static void load(void) {
+    Dl_info self;
+    char beside[4096] = "", text[512];
+    if (dladdr(NAMES, &self)) snprintf(beside, sizeof beside, "%s.script", self.dli_fname);
+    const char *named = getenv("MANTISSA_NVML_SCRIPT");
+    FILE *file = fopen(named ? named : beside, "r");
+    if (!file) return;
+    init = SUCCESS;
+    while (fgets(text, sizeof text, file)) line(text);
+    fclose(file);
+}
+
+/* ---- one call ---- */
+
+static result counted(struct calls *calls) {
+    long long call = ++calls->made;
+    int fails = calls->fail_from && call >= calls->fail_from && (calls->fail_to == FOREVER || call <= calls->fail_to);
+    return fails ? calls->code : SUCCESS;
+}
+
+static result answer(struct device *device, enum quantity which, long long *value) {
+    if (slow) usleep(slow);
+    struct calls *calls = &device->calls[which];
+    result any = counted(&device->calls[ANY]), own = counted(calls);
+    if (any || own) return any ? any : own;
+    if (!calls->count) return NOT_SUPPORTED;
+    long long call = calls->made - 1;
+    int index = 0;
+    for (; index < calls->count - 1 && calls->values[index].calls != FOREVER; index++) {
+        if (call < calls->values[index].calls) break;
+        call -= calls->values[index].calls;
+    }
+    *value = calls->values[index].start + calls->values[index].step * call;
+    return SUCCESS;
+}
+
+static result number(struct device *device, enum quantity which, unsigned *to) {
+    long long value;
+    result code = answer(device, which, &value);
+    if (!code) *to = (unsigned)value;
+    return code;
+}
+
+static result wide(struct device *device, enum quantity which, unsigned long long *to) {
+    long long value;
+    result code = answer(device, which, &value);
+    if (!code) *to = (unsigned long long)value;
+    return code;
+}
+
+/* ---- the library ---- */
+
+result nvmlInit_v2(void) {
+    if (init == UNKNOWN) load();
+    return init;
+}
+
+result nvmlShutdown(void) { return SUCCESS; }
+
+result nvmlSystemGetDriverVersion(char *version, unsigned length) {
+    snprintf(version, length, "%s", driver);
+    return SUCCESS;
+}
+
+result nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 12040; return SUCCESS; }
+
+result nvmlDeviceGetCount_v2(unsigned *found) {
+    *found = 0;
+    for (int index = 0; index < count; index++) *found += !devices[index].parent;
+    return SUCCESS;
+}
+
+static result found(struct device *one, struct device **device) {
+    *device = one;
+    return counted(&one->calls[OPEN]);
+}
+
+result nvmlDeviceGetHandleByIndex_v2(unsigned wanted, struct device **device) {
+    for (int index = 0; index < count; index++)
+        if (!devices[index].parent && !wanted--) return found(&devices[index], device);
+    return NOT_FOUND;
+}
+
+result nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device) {
+    for (int index = 0; index < count; index++)
+        if (!strcmp(devices[index].uuid, uuid)) return found(&devices[index], device);
+    return NOT_FOUND;
+}
+
+/* Domains are written with four digits and with eight. */
+result nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **device) {
+    unsigned asked[4] = {0}, place[4] = {0};
+    sscanf(bus_id, "%x:%x:%x.%x", &asked[0], &asked[1], &asked[2], &asked[3]);
+    for (int index = 0; index < count; index++) {
+        sscanf(devices[index].bus_id, "%x:%x:%x.%x", &place[0], &place[1], &place[2], &place[3]);
+        if (!devices[index].parent && !memcmp(asked, place, sizeof asked)) return found(&devices[index], device);
+    }
+    return NOT_FOUND;
+}
+
+result nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned length) {
+    snprintf(uuid, length, "%s", device->uuid);
+    return SUCCESS;
+}
+
+result nvmlDeviceGetName(struct device *device, char *name, unsigned length) {
+    snprintf(name, length, "%s", device->name);
+    return SUCCESS;
+}
+
+struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
+
+result nvmlDeviceGetPciInfo_v3(struct device *device, struct pci *pci) {
+    memset(pci, 0, sizeof *pci);
+    snprintf(pci->bus_id, sizeof pci->bus_id, "%s", device->bus_id);
+    sscanf(device->bus_id, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device);
+    return SUCCESS;
+}
+
+result nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor) {
+    *major = 9;
+    *minor = 0;
+    return SUCCESS;
+}
+
+struct memory { unsigned version; unsigned long long total, reserved, free, used; };
+
+result nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory *memory) {
+    long long total = 0;
+    result code = wide(device, MEMORY, &memory->used);
+    if (code) return code;
+    answer(device, TOTAL, &total);
+    memory->total = (unsigned long long)total;
+    memory->reserved = 0;
+    memory->free = memory->total - memory->used;
+    return SUCCESS;
+}
+
+result nvmlDeviceGetPowerUsage(struct device *device, unsigned *milliwatts) { return number(device, POWER, milliwatts); }
+
+result nvmlDeviceGetTotalEnergyConsumption(struct device *device, unsigned long long *millijoules) {
+    return wide(device, ENERGY, millijoules);
+}
+
+result nvmlDeviceGetEnforcedPowerLimit(struct device *device, unsigned *limit) { return number(device, LIMIT, limit); }
+result nvmlDeviceGetPowerManagementDefaultLimit(struct device *device, unsigned *limit) {
+    return number(device, LIMIT, limit);
+}
+
+struct field {
+    unsigned id, scope;
+    long long timestamp, latency;
+    unsigned type;
+    result code;
+    union { double number; unsigned whole; unsigned long long wide; } value;
+};
+
+result nvmlDeviceGetFieldValues(struct device *device, int fields, struct field *values) {
+    enum { POWER_INSTANT = 186, UNSIGNED_INT = 1 };
+    for (int index = 0; index < fields; index++) {
+        values[index].type = UNSIGNED_INT;
+        values[index].code = values[index].id == POWER_INSTANT ? number(device, INSTANT, &values[index].value.whole)
+                                                               : NOT_SUPPORTED;
+    }
+    return SUCCESS;
+}
+
+enum { SM = 1, MEM = 2 };
+
+result nvmlDeviceGetClockInfo(struct device *device, int type, unsigned *megahertz) {
+    return type == SM ? number(device, CLOCK, megahertz)
+         : type == MEM ? number(device, MEMORY_CLOCK, megahertz) : NOT_SUPPORTED;
+}
+
+result nvmlDeviceGetMaxClockInfo(struct device *device, int type, unsigned *megahertz) {
+    return type == SM ? number(device, MAX_CLOCK, megahertz) : NOT_SUPPORTED;
+}
+
+result nvmlDeviceGetTemperature(struct device *device, int sensor, unsigned *celsius) {
+    return number(device, TEMPERATURE, celsius);
+}
+
+result nvmlDeviceGetCurrentClocksThrottleReasons(struct device *device, unsigned long long *bits) {
+    return wide(device, THROTTLE, bits);
+}
+
+struct utilisation { unsigned gpu, memory; };
+
+result nvmlDeviceGetUtilizationRates(struct device *device, struct utilisation *percent) {
+    percent->memory = 0;
+    return number(device, UTILISATION, &percent->gpu);
+}
+
+result nvmlDeviceGetTotalEccErrors(struct device *device, int type, int counter, unsigned long long *errors) {
+    return wide(device, ECC, errors);
+}
+
+result nvmlDeviceGetEccMode(struct device *device, unsigned *current, unsigned *pending) {
+    result code = number(device, ECC_MODE, current);
+    *pending = code ? 0 : *current;
+    return code;
+}
+
+result nvmlDeviceGetPersistenceMode(struct device *device, unsigned *mode) { return number(device, PERSISTENCE, mode); }
+
+result nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending) {
+    result code = number(device, MIG, current);
+    *pending = code ? 0 : *current;
+    return code;
+}
+
+result nvmlDeviceIsMigDeviceHandle(struct device *device, unsigned *is) { *is = !!device->parent; return SUCCESS; }
+
+result nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *device, struct device **parent) {
+    if (!device->parent) return NOT_FOUND;
+    return found(device->parent, parent);
+}
+
+struct listed { unsigned pid; unsigned long long bytes; unsigned gpu_instance, compute_instance; };
+
+/* First without room, for the count; then with room, which is the same call to a script. */
+result nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *listed, struct listed *list) {
+    struct calls *calls = &device->calls[PROCESSES];
+    unsigned room = *listed, here = 0;
+    if (!room) {
+        if (slow) usleep(slow);
+        result any = counted(&device->calls[ANY]), own = counted(calls);
+        if (any || own) return any ? any : own;
+    }
+    for (int index = 0; index < device->process_count && !device->lists_none; index++) {
+        const struct process *one = &device->processes[index];
+        if (calls->made < one->from || (one->to != FOREVER && calls->made > one->to)) continue;
+        if (here < room) {
+            list[here].pid = one->self ? (unsigned)getpid() : one->pid;
+            list[here].bytes = one->hidden ? ~0ull : one->bytes;
+            list[here].gpu_instance = list[here].compute_instance = ~0u;
+        }
+        here++;
+    }
+    *listed = here;
+    return here > room ? INSUFFICIENT_SIZE : SUCCESS;
+}
