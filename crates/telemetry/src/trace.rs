@@ -16,9 +16,12 @@ const HOLE_PERIODS: f64 = 10.0;
 /// A reading says that the clock is free, or held back, up to this many periods to either side.
 const REACH_PERIODS: f64 = 2.0;
 
-/// Digits after the point of the seconds in a series: a reading is not known to better than some 10 µs, and each
-/// further digit costs space.
-const SERIES_TICKS: f64 = 1e5;
+/// The time of a reading in a series is rounded to 0.1 ms: one takes about that long on a GPU, and most then lie on
+/// the grid, so that the same times in every series cost next to nothing when compressed.
+const SERIES_TICKS: f64 = 1e4;
+
+/// The duration of a reading in a series is rounded to a microsecond.
+const DURATION_TICKS: f64 = 1e6;
 
 /// A quantity of the series: its name, its unit, whether it is read less often, and where it is in a reading.
 type Quantity = (&'static str, &'static str, bool, fn(&Reading) -> Option<f64>);
@@ -178,18 +181,19 @@ impl Trace {
     pub fn series(&self) -> Vec<Series> {
         let quantities = QUANTITIES.iter().zip(&self.columns);
         let sampled = quantities.map(|((name, unit, ..), column)| (*name, *unit, column.even().to_vec()));
-        let taken = ("reading_seconds", "s", self.rate.taken().collect());
+        let round = |(seconds, taken): (f64, Option<f64>)| {
+            (seconds, taken.map(|taken| rounded(taken, DURATION_TICKS)))
+        };
+        let taken = ("reading_seconds", "s", self.rate.taken().map(round).collect());
         sampled
             .chain([taken])
             .filter(|(_, _, points): &(_, _, Vec<_>)| points.iter().any(|(_, value)| value.is_some()))
             .map(|(name, unit, points)| {
                 let (x, y): (Vec<f64>, Vec<Option<f64>>) = points.into_iter().unzip();
-                let x = x.into_iter().map(tick).collect();
-                let y = if unit == "s" {
-                    y.into_iter().map(|value| value.map(tick)).collect()
-                } else {
-                    y
-                };
+                let x = x
+                    .into_iter()
+                    .map(|seconds| rounded(seconds, SERIES_TICKS))
+                    .collect();
                 Series {
                     x,
                     y,
@@ -288,8 +292,8 @@ impl Trace {
     }
 }
 
-fn tick(seconds: f64) -> f64 {
-    (seconds * SERIES_TICKS).round() / SERIES_TICKS
+fn rounded(seconds: f64, ticks: f64) -> f64 {
+    (seconds * ticks).round() / ticks
 }
 
 #[cfg(test)]
