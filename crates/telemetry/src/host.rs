@@ -10,6 +10,9 @@ pub struct HostMemory {
 
 impl Source for HostMemory {
     fn read(&mut self, reading: &mut Reading) {
+        if reading.brief {
+            return;
+        }
         match std::fs::read_to_string("/proc/self/status") {
             Ok(status) => {
                 reading.host_bytes = kilobytes(&status, "VmRSS:");

@@ -11,9 +11,10 @@ pub struct Reading {
     pub late_seconds: Option<f64>,
     /// How long it took, seconds of wall time.
     pub taken_seconds: Option<f64>,
-    /// Resident memory of this process, bytes.
+    /// Resident memory of this process, bytes. Read less often.
     pub host_bytes: Option<u64>,
-    /// High-water mark of the resident memory of this process since its start, bytes.
+    /// High-water mark of the resident memory of this process since its start, bytes. Read less
+    /// often: the system keeps it.
     pub host_peak_bytes: Option<u64>,
     /// Memory in use on the whole device (of a MIG slice: on the slice), bytes.
     pub device_bytes: Option<u64>,
@@ -33,8 +34,9 @@ pub struct Reading {
     pub temperature_celsius: Option<f64>,
     /// Bits of the reasons for which the clock is held back; see [`crate::throttle_reasons`].
     pub throttle: Option<u64>,
-    /// Whether the quantities that are read less often were asked for: processes, utilisation, ECC errors.
-    pub thorough: bool,
+    /// Whether the quantities that are read less often are left out this time: host memory, processes, utilisation,
+    /// ECC errors. They cost more, change slowly, or keep their own peak. Sources find it filled in.
+    pub brief: bool,
     /// Share of the time in which a kernel ran, 0 to 1. Read less often.
     pub utilisation: Option<f64>,
     /// Memory errors that ECC could not correct, since the driver was loaded. Read less often.

@@ -17,6 +17,11 @@ use crate::{Reading, Source, Trace};
 /// 100 ms, arXiv 2312.02741); twice that rate misses no change of theirs. What it costs is in [`Trace::rate`].
 pub const PERIOD: Duration = Duration::from_millis(10);
 
+/// Least time between two readings of everything; those between leave out what costs more or changes slowly: host
+/// memory (some 30 µs, and the system keeps its peak), processes (the driver walks a list), utilisation (its own
+/// sampling takes 1/6 s to 1 s, NVML reference), ECC errors.
+const FULL: Duration = Duration::from_millis(100);
+
 /// How long a reading may take before the run goes on without it: a driver in trouble can block a call for ever.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -62,6 +67,7 @@ impl Sampler {
             trace: Arc::clone(&trace),
             start,
             period: period.max(Duration::from_micros(1)),
+            full: None,
         };
         let thread = thread::Builder::new()
             .name("telemetry".into())
@@ -127,6 +133,8 @@ struct Reader {
     trace: Arc<Mutex<Trace>>,
     start: Instant,
     period: Duration,
+    /// When everything was read last.
+    full: Option<Duration>,
 }
 
 impl Reader {
@@ -158,9 +166,15 @@ impl Reader {
 
     fn read(&mut self, due: Option<Duration>) {
         let begun = self.start.elapsed();
+        // The first reading and the last one, for which none is due, hold everything.
+        let brief = due.is_some() && self.full.is_some_and(|full| begun.saturating_sub(full) < FULL);
+        if !brief {
+            self.full = Some(begun);
+        }
         let mut reading = Reading {
             seconds: begun.as_secs_f64(),
             late_seconds: due.map(|due| begun.saturating_sub(due).as_secs_f64()),
+            brief,
             ..Reading::default()
         };
         for source in &mut self.sources {
@@ -248,6 +262,34 @@ mod tests {
         assert_eq!(
             names.contains(&"host_bytes".to_owned()),
             cfg!(target_os = "linux")
+        );
+    }
+
+    #[test]
+    fn what_costs_more_is_read_ten_times_a_second_and_at_both_ends() {
+        struct Briefs(Arc<Mutex<Vec<bool>>>);
+        impl Source for Briefs {
+            fn read(&mut self, reading: &mut Reading) {
+                self.0.lock().unwrap().push(reading.brief);
+            }
+            fn missing(&self) -> Vec<String> {
+                vec![]
+            }
+        }
+        let seen = Arc::new(Mutex::new(vec![]));
+        let briefs: Box<dyn Source> = Box::new(Briefs(Arc::clone(&seen)));
+        let sampler = Sampler::start_every(Duration::from_millis(1), vec![briefs]);
+        while sampler.seconds() < 0.35 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let seconds = sampler.seconds();
+        sampler.stop();
+        let seen = seen.lock().unwrap();
+        let full = seen.iter().filter(|brief| !**brief).count();
+        assert!(!seen[0] && !seen[seen.len() - 1]);
+        assert!(
+            (2..=2 + (seconds / 0.1) as usize + 1).contains(&full),
+            "{full} in {seconds} s"
         );
     }
 

@@ -27,7 +27,7 @@ const DURATION_TICKS: f64 = 1e6;
 type Quantity = (&'static str, &'static str, bool, fn(&Reading) -> Option<f64>);
 
 const QUANTITIES: [Quantity; 12] = [
-    ("host_bytes", "B", false, |reading| bytes(reading.host_bytes)),
+    ("host_bytes", "B", true, |reading| bytes(reading.host_bytes)),
     ("device_bytes", "B", false, |reading| bytes(reading.device_bytes)),
     ("process_bytes", "B", true, |reading| bytes(reading.process_bytes)),
     ("power_watts", "W", false, |reading| reading.power_watts),
@@ -127,7 +127,7 @@ impl Trace {
         }
         self.seen += 1;
         self.device.push(reading.device_bytes);
-        if reading.thorough && (reading.processes.is_none() || reading.process_bytes.is_some()) {
+        if !reading.brief && (reading.processes.is_none() || reading.process_bytes.is_some()) {
             // A list without this process is one from before it touched the device, and no failure.
             self.process.push(reading.process_bytes);
         }
@@ -158,7 +158,7 @@ impl Trace {
             let value = get(&reading);
             // What has not begun to be there takes no space.
             let begun = value.is_some() || !column.even().is_empty();
-            if begun && (reading.thorough || !seldom) {
+            if begun && !(seldom && reading.brief) {
                 column.push((seconds, value));
             }
         }
@@ -335,7 +335,6 @@ mod tests {
     #[test]
     fn a_peak_does_not_hang_on_the_readings_that_are_kept() {
         let trace = trace((0..100_000u64).map(|index| Reading {
-            thorough: true,
             process_bytes: Some(if index == 12_345 { 777 } else { 1 }),
             ..Reading::default()
         }));
@@ -344,13 +343,12 @@ mod tests {
 
     #[test]
     fn a_process_that_is_not_listed_yet_or_any_more_is_no_failure() {
-        let thorough = |process_bytes| Reading {
-            thorough: true,
+        let listed = |process_bytes| Reading {
             processes: Some(vec![]),
             process_bytes,
             ..Reading::default()
         };
-        let trace = trace([thorough(None), thorough(Some(5)), thorough(None)]);
+        let trace = trace([listed(None), listed(Some(5)), listed(None)]);
         assert_eq!(trace.process_peak_bytes(), Some(5));
     }
 
@@ -358,7 +356,7 @@ mod tests {
     fn what_is_read_less_often_has_no_gaps_for_it() {
         let trace = trace((0..30u32).map(|index| Reading {
             seconds: f64::from(index) / 100.0,
-            thorough: index % 10 == 0,
+            brief: index % 10 != 0,
             power_watts: Some(1.0),
             utilisation: (index % 10 == 0).then_some(0.5),
             ..Reading::default()

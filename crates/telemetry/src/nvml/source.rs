@@ -15,10 +15,6 @@ use nvml_wrapper::{
 use super::{library::Library, notes::Notes, which::Found};
 use crate::{Process, Reading, Source};
 
-/// Least time between two readings of what costs more or changes slowly, seconds: processes (the driver walks a list
-/// under a lock), utilisation (its own sampling takes 1/6 s to 1 s, NVML reference), ECC errors.
-const THOROUGH_SECONDS: f64 = 0.1;
-
 /// Over how long `NVML_FI_DEV_POWER_INSTANT` averages at most, seconds (25 to 100 ms, arXiv 2312.02741).
 const INSTANT_SECONDS: f64 = 0.1;
 
@@ -36,8 +32,6 @@ pub struct GpuSource {
     own: Vec<u32>,
     /// Which reading of power the device offers; unknown before the first one.
     power: Option<Power>,
-    /// When a thorough reading was taken last, seconds.
-    thorough: Option<f64>,
     notes: Notes,
 }
 
@@ -80,7 +74,6 @@ impl GpuSource {
             device,
             own: vec![std::process::id()],
             power: None,
-            thorough: None,
             notes,
         }
     }
@@ -103,11 +96,6 @@ impl Source for GpuSource {
     fn read(&mut self, reading: &mut Reading) {
         let Ok(found) = &self.device else { return };
         let (now, notes) = (reading.seconds, &mut self.notes);
-        let due = self.thorough.is_none_or(|last| now - last >= THOROUGH_SECONDS);
-        if due {
-            self.thorough = Some(now);
-            reading.thorough = true;
-        }
         if notes.is_lost() {
             return;
         }
@@ -130,7 +118,7 @@ impl Source for GpuSource {
         reading.temperature_celsius = notes.ask(TEMPERATURE, now, temperature).map(f64::from);
         let throttle = || board.current_throttle_reasons();
         reading.throttle = notes.ask(THROTTLE, now, throttle).map(|reasons| reasons.bits());
-        if due {
+        if !reading.brief {
             seldom(found, &self.own, notes, reading);
         }
     }

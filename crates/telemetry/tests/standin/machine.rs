@@ -15,6 +15,9 @@ use mantissa_telemetry::{GpuSource, Library, Reading, Source, Trace};
 /// Readings a second of made-up time.
 pub(crate) const HERTZ: u32 = 100;
 
+/// Every so many-th of them holds everything.
+const FULL_EVERY: u32 = 10;
+
 /// UUID of the device in [`ONE`].
 pub(crate) const UUID: &str = "GPU-11111111-2222-3333-4444-555555555555";
 
@@ -89,7 +92,13 @@ fn made() -> Option<&'static Path> {
 pub(crate) fn record(source: &mut GpuSource, seconds: u32) -> Trace {
     let mut trace = Trace::new(1.0 / f64::from(HERTZ));
     for index in 0..=seconds * HERTZ {
-        trace.push(at(source, f64::from(index) / f64::from(HERTZ)));
+        let mut reading = Reading {
+            seconds: f64::from(index) / f64::from(HERTZ),
+            brief: index % FULL_EVERY != 0,
+            ..Reading::default()
+        };
+        source.read(&mut reading);
+        trace.push(reading);
     }
     trace
 }
