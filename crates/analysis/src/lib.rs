@@ -34,7 +34,7 @@ pub use hodges_lehmann::hodges_lehmann_ratio;
 pub use holm::holm;
 pub use mann_whitney::{MannWhitney, mann_whitney, smallest_p};
 pub use mcnemar::{PairedAccuracy, mcnemar, paired_accuracy};
-pub use median::{MEDIAN_INTERVAL_FROM, median, median_estimate, median_interval};
+pub use median::{MEDIAN_INTERVAL_FROM, median, median_interval};
 pub use ratio::ratio;
 pub use sample::Sample;
 pub use serial::{Serial, serial};

@@ -18,12 +18,6 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
     })
 }
 
-/// [`median`], which draws nothing: the seed is not used. It is here for callers from when the interval was
-/// resampled (`docs/decisions/0006-median-interval.md`).
-pub fn median_estimate(values: impl IntoIterator<Item = f64>, _seed: u64) -> Option<Estimate> {
-    median(values)
-}
-
 /// The interval of the median at [`CONFIDENCE`] that order statistics give, whatever the distribution.
 ///
 /// How many of n values lie below the median is a matter of n tosses of a coin, so the d-th smallest and the d-th largest

@@ -127,7 +127,7 @@ pub struct Metric {
     pub high: Option<f64>,
     /// Samples behind the estimate.
     pub n: Option<u64>,
-    /// How value and interval were made, e.g. `median, bootstrap` or `Wilson`.
+    /// How value and interval were made, e.g. `median, order statistics` or `Wilson`.
     pub method: String,
     /// Unit of value, low and high.
     pub unit: Unit,

@@ -175,8 +175,10 @@ pub struct KernelTask {
     pub min_samples: u32,
     /// Most timed launches.
     pub max_samples: u32,
-    /// Sampling stops after this many seconds once `min_samples` are there.
+    /// Sampling stops after this many seconds of launches once `min_samples` are there.
     pub max_seconds: f64,
+    /// Sampling stops when half the 95 % interval of the median is within this share of it.
+    pub max_noise: f64,
 }
 
 /// An operation, with what of its shape the axis `size` does not say.

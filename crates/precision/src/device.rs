@@ -75,6 +75,16 @@ pub fn device_name(backend: Backend) -> Option<String> {
     }
 }
 
+/// The UUID of the first device of a backend, as NVML writes it: what CUDA puts first need not be NVML's first. Call it
+/// only if [`available`] says so.
+pub fn device_uuid(backend: Backend) -> Option<String> {
+    match backend {
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => cuda::uuid(),
+        _ => None,
+    }
+}
+
 /// What tells the compiled kernels of one device from those of another: its name and the CUDA version of its driver.
 /// Wakes nothing that [`keep_kernels`] would come too late for.
 pub fn kernel_identity(backend: Backend) -> String {
@@ -155,6 +165,8 @@ fn on_device<R: burn_cubecl::CubeRuntime>(format: Format) -> Support {
 mod cuda {
     use std::path::PathBuf;
 
+    use cudarc::driver::result;
+
     /// burn's own `device_count` panics where a library is missing, so each is looked for first.
     pub(super) fn available() -> Result<(), String> {
         // SAFETY: both load a library by name and drop it again; nothing else of the process is touched.
@@ -185,8 +197,21 @@ mod cuda {
         Ok(())
     }
 
+    /// The first device that the driver shows, without a context on it: that would take memory there.
+    fn first() -> Option<cudarc::driver::sys::CUdevice> {
+        result::init().ok()?;
+        result::device::get(0).ok()
+    }
+
     pub(super) fn name() -> Option<String> {
-        cudarc::driver::CudaContext::new(0).ok()?.name().ok()
+        result::device::get_name(first()?).ok()
+    }
+
+    pub(super) fn uuid() -> Option<String> {
+        let bytes = result::device::get_uuid(first()?).ok()?.bytes;
+        let digits: String = bytes.iter().map(|byte| format!("{:02x}", *byte as u8)).collect();
+        let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+        Some(format!("GPU-{a}-{b}-{c}-{d}-{e}"))
     }
 
     pub(super) fn identity() -> String {

@@ -68,8 +68,8 @@ pub(crate) fn gpu(backend: Backend) -> Option<Gpu> {
         Backend::Vulkan => backend::device_name(backend).map(unknown_gpu),
         Backend::Cuda => {
             let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-            let chosen = chosen(visible.as_deref(), gpus());
-            chosen.or_else(|| {
+            let uuid = backend::device_uuid(backend);
+            chosen(uuid.as_deref(), gpus()).or_else(|| {
                 // A slice of a GPU is not among NVML's devices, and yet NVML finds it by its UUID.
                 let slice = visible.filter(|visible| visible.starts_with("MIG-"));
                 backend::device_name(backend).map(|name| Gpu {
@@ -92,19 +92,11 @@ fn unknown_gpu(name: String) -> Gpu {
     }
 }
 
-/// The GPU that `CUDA_VISIBLE_DEVICES` puts first, by UUID or by its place on the PCI bus; the first one where the
-/// variable is not set. Absent where the variable names what NVML does not list.
-fn chosen(visible: Option<&str>, gpus: Vec<Gpu>) -> Option<Gpu> {
-    let first = visible
-        .and_then(|list| list.split(',').next())
-        .map(str::trim)
-        .unwrap_or("0");
-    match first.parse::<usize>() {
-        Ok(index) => gpus.into_iter().nth(index),
-        Err(_) => gpus
-            .into_iter()
-            .find(|gpu| gpu.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(first))),
-    }
+/// The GPU with the UUID that CUDA gives its first device. CUDA and NVML may count devices in another order, so that a
+/// place in one list is none in the other.
+fn chosen(uuid: Option<&str>, gpus: Vec<Gpu>) -> Option<Gpu> {
+    gpus.into_iter()
+        .find(|gpu| gpu.uuid.is_some() && gpu.uuid.as_deref() == uuid)
 }
 
 #[cfg(test)]
@@ -120,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn the_visible_device_is_found_by_uuid_and_by_place() {
-        let name = |visible| chosen(visible, two()).map(|gpu| gpu.name);
-        assert_eq!(name(None).as_deref(), Some("first"));
-        assert_eq!(name(Some("1,0")).as_deref(), Some("second"));
-        assert_eq!(name(Some("GPU-bb")).as_deref(), Some("second"));
-        assert_eq!(name(Some("GPU-cc")), None);
-        assert_eq!(name(Some("7")), None);
+    fn the_device_is_found_by_its_uuid_and_by_nothing_else() {
+        let name = |uuid| chosen(uuid, two()).map(|gpu| gpu.name);
+        assert_eq!(name(Some("GPU-bb22")).as_deref(), Some("second"));
+        assert_eq!(name(Some("GPU-cc33")), None);
+        assert_eq!(name(None), None);
+        let without = vec![unknown_gpu("one".into())];
+        assert_eq!(chosen(None, without).map(|gpu| gpu.name), None);
     }
 
     #[test]

@@ -2,13 +2,10 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use mantissa_analysis::{Estimate, median_estimate, wilson};
+use mantissa_analysis::{Estimate, median, wilson};
 use mantissa_core::{Backend, Metric, MetricName, Setting};
 use mantissa_telemetry::Trace;
 use mantissa_workloads::{AllocatorBytes, Measured, NumericError, Outcome, Share};
-
-/// Seed of the bootstrap: fixed, so that a record can be made again from its samples.
-const BOOTSTRAP_SEED: u64 = 0;
 
 /// The loss that a run ends with is the mean over this last part of its steps.
 const FINAL_PART: usize = 10;
@@ -93,7 +90,7 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
         *train_seconds,
         "wall clock, validation included",
     );
-    let steps = median_estimate(series(outcome, "step_seconds"), BOOTSTRAP_SEED);
+    let steps = median(series(outcome, "step_seconds"));
     estimate(metrics, MetricName::StepSeconds, steps, "no steps");
     let mut rate = |name, count: u64| {
         reading(
@@ -146,7 +143,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
         return;
     };
     let name = MetricName::FlopsPerSecond;
-    let rate = match median_estimate(series(outcome, "launch_seconds"), BOOTSTRAP_SEED) {
+    let rate = match median(series(outcome, "launch_seconds")) {
         None => Metric::absent(name, "no launches"),
         Some(seconds) => {
             let at_median = Metric::reading(name, flops / seconds.value, "from the median launch");

@@ -41,6 +41,7 @@ pub(crate) fn cell(size: u64) -> Cell {
         min_samples: 3,
         max_samples: 9,
         max_seconds: 1.0,
+        max_noise: 0.01,
     };
     let workload = Workload {
         name: "matmul".into(),

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use mantissa_core::{Series, Status};
+use mantissa_core::{Event, Series, Status};
 use mantissa_telemetry::{GpuSource, HostMemory, Sampler, Source};
 use mantissa_workloads::{AllocatorBytes, Observer, Outcome, Phase, Progress, WorkloadError};
 
@@ -175,11 +175,18 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
     let measured = Measurements {
         outcome: &outcome,
         trace: &watched.trace,
-        window: watched.window,
+        window: watched.window.clone(),
         allocator: watched.allocator,
     };
     let metrics = summarise(&request.cell.setting, &measured);
-    outcome.events.extend(watched.trace.throttle_events());
+    outcome.events.extend(watched.trace.events());
+    let rate = watched.trace.rate(watched.window);
+    outcome.events.push(Event {
+        kind: "sampling".into(),
+        step: None,
+        value: rate.period_seconds,
+        detail: rate.to_string(),
+    });
     Ok(Finished {
         status: if outcome.diverged.is_some() {
             Status::Diverged

@@ -273,6 +273,7 @@ mod tests {
                 min_samples: 1,
                 max_samples: 1,
                 max_seconds: 1.0,
+                max_noise: 0.01,
             }),
         };
         let square = kernel(Kernel::Matmul(MatmulShape::SQUARE));

@@ -161,8 +161,9 @@ tables! {
         KERNEL: "kernel", Takes::Name(names!(KernelKind)), Absent::Error, "the operation";
         SHAPE: "shape", Takes::Table, Absent::Means("the defaults of the operation's `shape`"), "what of the operation's shape the axis `size` does not say (see `shape`)";
         MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("10"), "fewest timed launches";
-        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("100"), "most timed launches; not fewer than `min_samples`";
+        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("100"), "most timed launches; not fewer than `min_samples`. Below 20 the noise is not looked at, and nothing is warmed up but the first launch";
         MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("5"), "sampling stops after this long once `min_samples` are there";
+        MAX_NOISE: "max_noise", Takes::Positive, Absent::Value("0.01"), "sampling stops when half the 95 % interval of the median launch is within this share of it";
     }
     /// `[workload.shape]` of `kernel = "matmul"`.
     matmul = "shape, kernel = \"matmul\"" {

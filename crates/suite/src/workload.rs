@@ -186,6 +186,7 @@ fn kernel_task(section: &Section<'_>) -> Option<KernelTask> {
     let min_samples = section.whole(&kernel::MIN_SAMPLES);
     let max_samples = section.whole(&kernel::MAX_SAMPLES);
     let max_seconds = section.number(&kernel::MAX_SECONDS);
+    let max_noise = section.number(&kernel::MAX_NOISE);
     let (min_samples, max_samples) = (min_samples?, max_samples?);
     if min_samples > max_samples {
         section.complain(
@@ -198,6 +199,7 @@ fn kernel_task(section: &Section<'_>) -> Option<KernelTask> {
         min_samples,
         max_samples,
         max_seconds: max_seconds?,
+        max_noise: max_noise?,
     })
 }
 

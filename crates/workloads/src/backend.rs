@@ -7,7 +7,7 @@ use mantissa_precision::{Compute, Operation, PrecisionBackend, device, probe};
 
 use crate::{Inputs, Observer, Outcome, WorkloadError, kernel, train};
 
-pub use mantissa_precision::device::{Support, available, device_name, format_support};
+pub use mantissa_precision::device::{Support, available, device_name, device_uuid, format_support};
 
 /// Version of burn that this build runs on.
 pub const BURN_VERSION: &str = "0.21.0";

@@ -5,8 +5,9 @@ mod convolution;
 mod error;
 mod inputs;
 mod matmul;
+mod sampling;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use burn::tensor::{Tensor, TensorData};
 use mantissa_core::{Cell, Executed, Format, Kernel, KernelTask, Samples, Series, Setting};
@@ -14,7 +15,10 @@ use mantissa_precision::{Compute, PrecisionBackend, dtype};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use self::error::{Formats, ResultError};
+use self::{
+    error::{Formats, ResultError},
+    sampling::{sample, warm_up},
+};
 use crate::{Measured, NumericError, Observer, Outcome, Phase, Progress, WorkloadError, outcome::allocator};
 
 /// An operation on inputs that lie on the host and on the device, with a result of `D` dimensions.
@@ -135,24 +139,29 @@ impl Measuring<'_> {
         let started = Instant::now();
         let result = operation.launch(&compute);
         sync()?;
+        let timed = || {
+            let started = Instant::now();
+            let result = operation.launch(&compute);
+            sync()?;
+            let seconds = started.elapsed().as_secs_f64();
+            drop(result);
+            Ok(seconds)
+        };
+        let warm = warm_up(task, timed)?;
         let warmup_seconds = started.elapsed().as_secs_f64();
         let result = result
             .try_into_data()
             .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
         let result: Vec<f64> = result.iter::<f64>().collect();
 
-        let mut launches = Series::new("launch_seconds", "s", "launch");
-        let (cap, begun) = (Duration::from_secs_f64(task.max_seconds), Instant::now());
-        for launch in 1..=task.max_samples {
-            let started = Instant::now();
-            let result = operation.launch(&compute);
-            sync()?;
-            launches.push(f64::from(launch), started.elapsed().as_secs_f64());
-            drop(result);
+        let sampled = sample(task, |launch| {
+            let seconds = timed()?;
             report(Phase::Measure, launch.into(), task.max_samples.into());
-            if launch >= task.min_samples && begun.elapsed() > cap {
-                break;
-            }
+            Ok(seconds)
+        })?;
+        let mut launches = Series::new("launch_seconds", "s", "launch");
+        for (launch, seconds) in (1u32..).zip(&sampled.launches) {
+            launches.push(f64::from(launch), *seconds);
         }
 
         report(Phase::Evaluate, 0, 1);
@@ -163,7 +172,7 @@ impl Measuring<'_> {
                 series: vec![launches, error.series()],
                 test_correct: None,
             },
-            events: vec![],
+            events: warm.into_iter().chain(sampled.events).collect(),
             diverged,
             data: None,
             executed: Executed::unverified(),

@@ -59,6 +59,7 @@ pub fn matmul() -> Workload {
         min_samples: 5,
         max_samples: 50,
         max_seconds: 2.0,
+        max_noise: 0.01,
     };
     Workload {
         name: "matmul".into(),
