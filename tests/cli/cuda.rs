@@ -199,7 +199,8 @@ fn fused_attention_multiplies_f16_whatever_its_inputs() {
     }
     let (operands, sums) = fragments(&of("precision=16-mixed"));
     assert_eq!(operands, BTreeSet::from(["__half".to_owned()]));
-    assert_eq!(sums, BTreeSet::from(["float".to_owned()]));
+    // Results are rounded in fragments of their own before they are stored.
+    assert!(sums.contains("float"), "{sums:?}");
 }
 
 /// Sources of the attention kernels of a run.
