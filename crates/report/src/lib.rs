@@ -12,6 +12,7 @@ mod figures;
 mod html;
 mod load;
 mod markdown;
+mod peak;
 mod reference;
 mod render;
 mod row;

@@ -28,6 +28,8 @@ pub struct Row<'a> {
     pub speed_up: Option<Estimate>,
     /// How many times the memory of its baseline.
     pub memory_ratio: Option<Estimate>,
+    /// Share of the fastest throughput that any kernel of the run reached in the same arithmetic, on a GPU.
+    pub peak_share: Option<f64>,
 }
 
 impl<'a> Row<'a> {
@@ -69,6 +71,7 @@ impl<'a> Row<'a> {
             baseline: None,
             speed_up: None,
             memory_ratio: None,
+            peak_share: None,
         }
     }
 

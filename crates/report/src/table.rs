@@ -155,6 +155,15 @@ impl Column {
                         detail: format!("{} baseline", units::times(ratio.value)),
                         ..field
                     },
+                    _ if metric == MetricName::FlopsPerSecond => Field {
+                        detail: [Some(field.detail), row.peak_share.map(of_peak)]
+                            .into_iter()
+                            .flatten()
+                            .filter(|part| !part.is_empty())
+                            .collect::<Vec<_>>()
+                            .join(" · "),
+                        ..field
+                    },
                     _ => field,
                 }
             }
@@ -235,6 +244,10 @@ impl Column {
             Self::Executed | Self::Repeats => Field::absent(),
         }
     }
+}
+
+fn of_peak(share: f64) -> String {
+    format!("{:.0} % of the measured peak", 100.0 * share)
 }
 
 /// Where an error comes from: `operands 2.9×10⁻⁴, sum 1.1×10⁻⁷, output 0`.

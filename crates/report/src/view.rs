@@ -7,7 +7,7 @@ use mantissa_core::{Axis, CellId, MatmulPrecision, MetricName, Record, Status, S
 use crate::{
     Banner, Reference, ReportError, Row, Run, answer, banner,
     baseline::compare,
-    reference,
+    peak, reference,
     units::{self, Scale},
 };
 
@@ -92,6 +92,7 @@ impl<'a> Report<'a> {
                 suites.push(Suite::new(run, info, rows)?);
             }
         }
+        peak::share(&mut suites);
         Ok(Self {
             run,
             banners: banner::of_run(run),

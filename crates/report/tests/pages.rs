@@ -313,6 +313,29 @@ fn a_folder_without_records_and_one_of_a_newer_schema_are_refused() {
 }
 
 #[test]
+fn a_kernel_on_a_gpu_is_shown_its_share_of_the_fastest_in_its_arithmetic() {
+    let mut run = invented();
+    let of_peak = |run: &Run| page(run).matches("of the measured peak").count();
+    assert_eq!(of_peak(&run), 0, "a CPU has none");
+    let on_gpu = |cell: &mut mantissa_core::Cell| {
+        let backend = Axis::Backend.parse("cuda").unwrap();
+        cell.setting.set(Axis::Backend, backend).unwrap();
+    };
+    run.plan
+        .cells
+        .iter_mut()
+        .for_each(|planned| on_gpu(&mut planned.cell));
+    run.records.iter_mut().for_each(|record| on_gpu(&mut record.cell));
+    let html = page(&run);
+    assert_eq!(of_peak(&run), 30);
+    assert_eq!(
+        html.matches("100 % of the measured peak").count(),
+        6,
+        "one for each arithmetic"
+    );
+}
+
+#[test]
 fn repeats_of_a_cell_become_one_row_that_spans_them() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
     let cell = cell("s", &workload("w"), &[]);

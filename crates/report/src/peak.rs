@@ -1,0 +1,43 @@
+//! What share of its peak a GPU reached: the fastest kernel of the run in the same arithmetic is the measured peak.
+
+use std::collections::HashMap;
+
+use mantissa_core::{Accumulator, Backend, MatmulPrecision, MetricName, Precision};
+
+use crate::{Row, Suite, shape};
+
+/// Products in one arithmetic on one backend.
+type Arithmetic = (Backend, Precision, MatmulPrecision, Accumulator);
+
+/// Gives every kernel row on a GPU its share.
+pub(crate) fn share(suites: &mut [Suite<'_>]) {
+    let mut peaks: HashMap<Arithmetic, f64> = HashMap::new();
+    let rows = suites
+        .iter()
+        .flat_map(|suite| &suite.groups)
+        .flat_map(|group| &group.rows);
+    for (arithmetic, throughput) in rows.filter_map(measured) {
+        let peak = peaks.entry(arithmetic).or_default();
+        *peak = peak.max(throughput);
+    }
+    let rows = suites
+        .iter_mut()
+        .flat_map(|suite| &mut suite.groups)
+        .flat_map(|group| &mut group.rows);
+    for row in rows {
+        row.peak_share = measured(row).map(|(arithmetic, throughput)| throughput / peaks[&arithmetic]);
+    }
+}
+
+fn measured(row: &Row<'_>) -> Option<(Arithmetic, f64)> {
+    shape::kernel(&row.cell.workload)?;
+    let setting = &row.cell.setting;
+    let throughput = row.metric(MetricName::FlopsPerSecond)?.value;
+    let arithmetic = (
+        setting.backend(),
+        setting.precision(),
+        setting.matmul(),
+        setting.accumulator(),
+    );
+    (setting.backend() != Backend::Flex).then_some((arithmetic, throughput))
+}
