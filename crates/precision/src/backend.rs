@@ -66,6 +66,17 @@ pub trait PrecisionBackend: Backend {
         convolution::by_unfolding::<Self>(lhs, rhs, convolution, mode)
     }
 
+    /// All windows of `filter` rows and columns over channels-last images `[n, h, w, c]` with zeros around them, one a row:
+    /// `[n · y · x, rows · columns · c]`.
+    fn windows(
+        images: FloatTensor<Self>,
+        filter: [usize; 2],
+        stride: usize,
+        padding: usize,
+    ) -> FloatTensor<Self> {
+        convolution::windows::<Self>(images, filter, stride, padding)
+    }
+
     /// Attention in one kernel: `softmax(query · keyᵀ / √width) · value` over the positions that are no `padding`. Floats
     /// are `[n, heads, sequence, width]` and `padding` is `[n, heads, sequence, sequence]`. The kernel's arithmetic is its
     /// own; the `mode` is that of the backward pass.

@@ -168,23 +168,41 @@ fn in_parts<B: PrecisionBackend>(
 /// All windows of channels-last images, one a row: `[n · y · x, a · b · c]`.
 fn unfold<B: PrecisionBackend>(
     images: Tensor<B, 4>,
-    [a, b]: [usize; 2],
+    filter: [usize; 2],
     stride: usize,
     padding: usize,
 ) -> Tensor<B, 2> {
     let [n, h, w, c] = images.dims();
-    if (a, b, stride, padding) == (1, 1, 1, 0) {
+    if (filter, stride, padding) == ([1, 1], 1, 0) {
         return images.reshape([n * h * w, c]);
     }
+    tensor(B::windows(
+        images.into_primitive().tensor(),
+        filter,
+        stride,
+        padding,
+    ))
+}
+
+/// [`PrecisionBackend::windows`] by burn's operations.
+pub(crate) fn windows<B: PrecisionBackend>(
+    images: FloatTensor<B>,
+    [a, b]: [usize; 2],
+    stride: usize,
+    padding: usize,
+) -> FloatTensor<B> {
+    let images = tensor::<B, 4>(images);
+    let [n, h, w, c] = images.dims();
     let images = match padding {
         0 => images,
         padding => spread(images, [h + 2 * padding, w + 2 * padding], [padding; 2], 1),
     };
     let windows: Tensor<B, 6> = images.unfold::<5, _>(1, a, stride).unfold::<6, _>(2, b, stride);
     let [_, y, x, ..] = windows.dims();
-    windows
+    let windows = windows
         .permute([0, 1, 2, 4, 5, 3])
-        .reshape([n * y * x, a * b * c])
+        .reshape([n * y * x, a * b * c]);
+    windows.into_primitive().tensor()
 }
 
 /// Channels-last images on a larger field of zeros, beginning at a row and a column, their own rows and columns `step`

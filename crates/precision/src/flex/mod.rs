@@ -4,6 +4,7 @@ mod attention;
 mod convert;
 mod elementwise;
 mod matmul;
+mod windows;
 
 use burn::tensor::{
     DType, FloatDType,
@@ -23,6 +24,15 @@ impl PrecisionBackend for Flex {
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         matmul::matmul(lhs, rhs, mode)
+    }
+
+    fn windows(
+        images: FloatTensor<Self>,
+        filter: [usize; 2],
+        stride: usize,
+        padding: usize,
+    ) -> FloatTensor<Self> {
+        windows::windows(images, filter, stride, padding)
     }
 
     fn fused_attention(

@@ -26,11 +26,11 @@ struct Line<'r, 'a> {
 }
 
 /// Draws error and throughput, or the error alone for each kind of input values where those differ; nothing for training,
-/// for a shape that no axis changes, and where no cell has an error or a throughput.
+/// where all cells have one size, and where no cell has an error or a throughput.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let kernel = shape::kernel(&group.rows.first()?.cell.workload)?;
     let edge = shape::free_edge(kernel)?;
-    if !(group.has(MetricName::RelativeError) || group.has(group.speed)) {
+    if !group.varies(SettingAxis::Size) || !(group.has(MetricName::RelativeError) || group.has(group.speed)) {
         return None;
     }
     let mut lines: Vec<Line<'_, '_>> = Vec::new();
@@ -99,7 +99,7 @@ fn panels(group: &Group<'_>) -> Vec<Panel> {
         }
         let panel = |kind: String| Panel {
             metric: MetricName::RelativeError,
-            title: format!("Relative error, {kind} values"),
+            title: format!("Relative error · {kind}"),
             distribution: Some(kind),
         };
         return kinds.into_iter().map(panel).collect();
