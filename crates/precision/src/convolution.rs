@@ -60,13 +60,23 @@ pub(crate) fn by_unfolding<B: PrecisionBackend>(
     convolution: Convolution,
     mode: MatmulMode,
 ) -> FloatTensor<B> {
+    by_products::<B>(lhs, rhs, convolution, |a, b| B::controlled_matmul(a, b, mode))
+}
+
+/// Computes a product of a convolution by a given product of matrices.
+pub(crate) fn by_products<B: PrecisionBackend>(
+    lhs: FloatTensor<B>,
+    rhs: FloatTensor<B>,
+    convolution: Convolution,
+    product: impl Fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>,
+) -> FloatTensor<B> {
     let shape = convolution.shape(&lhs.shape(), &rhs.shape());
     if lhs.shape().num_elements() == 0 || rhs.shape().num_elements() == 0 {
         return B::float_zeros(shape, &B::float_device(&lhs), lhs.dtype().into());
     }
     let multiply = |a: Tensor<B, 2>, b: Tensor<B, 2>| {
         let operand = |tensor: Tensor<B, 2>| tensor.into_primitive().tensor();
-        tensor::<B, 2>(B::controlled_matmul(operand(a), operand(b), mode))
+        tensor::<B, 2>(product(operand(a), operand(b)))
     };
     let (lhs, rhs) = (tensor::<B, 4>(lhs), tensor::<B, 4>(rhs));
     let Convolution {
@@ -74,7 +84,7 @@ pub(crate) fn by_unfolding<B: PrecisionBackend>(
         stride,
         padding,
     } = convolution;
-    let product = match pass {
+    let result = match pass {
         Pass::Forward => {
             let [o, c, a, b] = rhs.dims();
             let filters = rhs.permute([2, 3, 1, 0]).reshape([a * b * c, o]);
@@ -114,8 +124,8 @@ pub(crate) fn by_unfolding<B: PrecisionBackend>(
         }
     };
     let [n, channels, h, w] = shape.dims();
-    let product = product.reshape([n, h, w, channels]).permute([0, 3, 1, 2]);
-    product.into_primitive().tensor()
+    let result = result.reshape([n, h, w, channels]).permute([0, 3, 1, 2]);
+    result.into_primitive().tensor()
 }
 
 fn tensor<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {

@@ -16,12 +16,47 @@ use rayon::prelude::*;
 
 use super::convert::{round_operand, round_to};
 use crate::{
-    MatmulMode,
+    Convolution, MatmulMode,
+    convolution::{by_products, by_unfolding},
     launched::{Launch, note},
 };
 
 pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
-    match lhs.dtype() {
+    let dtype = lhs.dtype();
+    if narrow_sums(dtype, mode) {
+        note(Launch {
+            kernel: "loop".into(),
+            ..emulated("16 bits widened to f32 → f16")
+        });
+        let product = summed_in_f16(round_to(lhs, DType::F32), round_to(rhs, DType::F32));
+        return round_to(product, dtype);
+    }
+    round_to(Flex::float_matmul(seen(lhs, mode), seen(rhs, mode)), dtype)
+}
+
+/// A product of a convolution. Operands are rounded before their windows repeat them.
+pub(super) fn convolution(
+    lhs: FloatTensor<Flex>,
+    rhs: FloatTensor<Flex>,
+    convolution: Convolution,
+    mode: MatmulMode,
+) -> FloatTensor<Flex> {
+    let dtype = lhs.dtype();
+    if narrow_sums(dtype, mode) {
+        return by_unfolding::<Flex>(lhs, rhs, convolution, mode);
+    }
+    let product = by_products::<Flex>(seen(lhs, mode), seen(rhs, mode), convolution, Flex::float_matmul);
+    round_to(product, dtype)
+}
+
+/// Sums narrower than f32 are defined for half operands only.
+fn narrow_sums(operands: DType, mode: MatmulMode) -> bool {
+    matches!(operands, DType::F16 | DType::BF16) && mode.accumulator == Accumulator::F16
+}
+
+/// An operand as a multiplier of what is asked for would see it, wide enough for sums in f32.
+fn seen(operand: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
+    match operand.dtype() {
         DType::F32 => {
             let format = mode.precision.operand();
             note(match format {
@@ -29,31 +64,22 @@ pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: Matmu
                 Format::Tf32 => emulated("f32 rounded to tf32 → f32"),
                 _ => emulated("f32 rounded to bf16 → f32"),
             });
-            Flex::float_matmul(round_operand(lhs, format), round_operand(rhs, format))
+            round_operand(operand, format)
         }
-        half @ (DType::F16 | DType::BF16) => {
-            let (lhs, rhs) = (round_to(lhs, DType::F32), round_to(rhs, DType::F32));
-            let product = if mode.accumulator == Accumulator::F16 {
-                note(Launch {
-                    kernel: "loop".into(),
-                    ..emulated("16 bits widened to f32 → f16")
-                });
-                summed_in_f16(lhs, rhs)
-            } else {
-                note(emulated(match half {
-                    DType::F16 => "f16 widened to f32 → f32",
-                    _ => "bf16 widened to f32 → f32",
-                }));
-                Flex::float_matmul(lhs, rhs)
-            };
-            round_to(product, half)
+        DType::F16 => {
+            note(emulated("f16 widened to f32 → f32"));
+            round_to(operand, DType::F32)
+        }
+        DType::BF16 => {
+            note(emulated("bf16 widened to f32 → f32"));
+            round_to(operand, DType::F32)
         }
         _ => {
             note(Launch {
                 arithmetic: "f64 × f64 → f64".into(),
                 ..GEMM
             });
-            Flex::float_matmul(lhs, rhs)
+            operand
         }
     }
 }

@@ -13,7 +13,7 @@ use burn::tensor::{
 use burn_flex::Flex;
 
 use crate::{
-    MatmulMode, Normalized,
+    Convolution, MatmulMode, Normalized,
     backend::{LayerNormGradients, PrecisionBackend},
 };
 
@@ -24,6 +24,15 @@ impl PrecisionBackend for Flex {
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         matmul::matmul(lhs, rhs, mode)
+    }
+
+    fn controlled_convolution(
+        lhs: FloatTensor<Self>,
+        rhs: FloatTensor<Self>,
+        convolution: Convolution,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        matmul::convolution(lhs, rhs, convolution, mode)
     }
 
     fn windows(
