@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use mantissa_core::{
-    Attention, Axis, AxisValue, Backend, Cell, CellId, CellMaker, DatasetKind, Distribution, KernelKind,
-    Model, Plan, PlannedCell, Precision, Profile, Setting, SuiteInfo, Switch, Task, TaskKind, UnknownName,
-    ValueError, Workload,
+    Attention, Axis, AxisValue, Backend, Cell, CellId, CellMaker, ConvolutionShape, DatasetKind,
+    Distribution, Kernel, Model, Plan, PlannedCell, Precision, Profile, Setting, SuiteInfo, Switch, Task,
+    TaskKind, UnknownName, ValueError, Workload,
 };
 
 use crate::{
@@ -218,7 +218,7 @@ fn skip_reason(cell: &Cell) -> Option<String> {
     }
     match &cell.workload.task {
         Task::Train(task) => model_skips(&task.model, &cell.setting),
-        Task::Kernel(task) => kernel_skips(task.kernel.kind(), &cell.setting),
+        Task::Kernel(task) => kernel_skips(&task.kernel, &cell.setting),
     }
 }
 
@@ -234,10 +234,20 @@ fn model_skips(model: &Model, setting: &Setting) -> Option<String> {
     drops.then(|| "burn's fused attention has no dropout: it needs `attention_dropout = 0`".to_owned())
 }
 
-fn kernel_skips(kernel: KernelKind, setting: &Setting) -> Option<String> {
-    let distribution = setting.distribution();
-    let made_for_products = distribution == Distribution::Cancellation && kernel != KernelKind::Matmul;
-    made_for_products.then(|| format!("`distribution={distribution}` is made for matrix products"))
+fn kernel_skips(kernel: &Kernel, setting: &Setting) -> Option<String> {
+    let (size, distribution) = (setting.size(), setting.distribution());
+    match kernel {
+        Kernel::Matmul(_) => None,
+        Kernel::Convolution(ConvolutionShape { edge, padding, .. }) if size + 2 * padding < *edge => {
+            Some(format!(
+                "images of `size={size}` with a padding of {padding} are smaller than filters of {edge} × {edge}"
+            ))
+        }
+        _ if distribution == Distribution::Cancellation => Some(format!(
+            "`distribution={distribution}` is made for matrix products"
+        )),
+        _ => None,
+    }
 }
 
 /// Every combination of the rows of some sweeps, the last sweep fastest, as resolved settings and seeds.
@@ -401,6 +411,37 @@ mod tests {
         );
         use Axis::{Accumulate, Batch, Matmul, Precision, Size};
         assert_eq!(plan.suites[0].axes, [Precision, Matmul, Batch, Accumulate, Size]);
+    }
+
+    #[test]
+    fn kernels_that_make_no_sense_are_skipped_with_the_reason() {
+        let mut setting = Setting::defaults(TaskKind::Kernel, Backend::Flex);
+        let set = |setting: &mut Setting, axis: Axis, value: &str| {
+            setting.set(axis, axis.parse(value).unwrap()).unwrap();
+        };
+        let filters = Kernel::Convolution(ConvolutionShape {
+            batch: 1,
+            channels: 1,
+            filters: 1,
+            edge: 7,
+            stride: 1,
+            padding: 1,
+        });
+        set(&mut setting, Axis::Size, "5");
+        assert_eq!(kernel_skips(&filters, &setting), None);
+        set(&mut setting, Axis::Size, "4");
+        let reason = kernel_skips(&filters, &setting).unwrap();
+        assert_eq!(
+            reason,
+            "images of `size=4` with a padding of 1 are smaller than filters of 7 × 7"
+        );
+        set(&mut setting, Axis::Size, "64");
+        set(&mut setting, Axis::Distribution, "cancellation");
+        assert!(
+            kernel_skips(&filters, &setting)
+                .unwrap()
+                .contains("made for matrix products")
+        );
     }
 
     #[test]

@@ -263,6 +263,28 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_has_the_shape_of_its_kind() {
+        let kernel = |kernel: &str, shape: &str| {
+            let text = format!("name = 'w'\ntask = 'kernel'\nkernel = '{kernel}'\nshape = {{ {shape} }}");
+            workload(&text, Profile::Full)
+        };
+        let Task::Kernel(task) = kernel("matmul", "m = 64, n = 64").unwrap().task else {
+            panic!()
+        };
+        let sums = MatmulShape {
+            batch: 1,
+            m: Some(64),
+            n: Some(64),
+            k: None,
+        };
+        assert_eq!(task.kernel, Kernel::Matmul(sums));
+        let error = kernel("attention", "m = 64").unwrap_err();
+        assert!(error.contains("unknown key `m`"), "{error}");
+        let error = kernel("convolution", "edge = 3, padding = 3").unwrap_err();
+        assert!(error.contains("`padding` 3 is not less than `edge` 3"), "{error}");
+    }
+
+    #[test]
     fn a_profile_may_not_turn_a_workload_into_another() {
         let error = workload(&format!("{TRAIN}\nprofile.full.task = 'kernel'"), Profile::Full).unwrap_err();
         assert!(error.contains("unknown key `task`"), "{error}");

@@ -38,9 +38,9 @@ use mantissa_core::Accumulator;
 
 use super::{
     matmul::round_as_matrix_units_do,
+    note_launch,
     routine::{Controlled, Controls, expanded},
 };
-use crate::launched::{Launch, note};
 
 /// Both operands, the output, and whether this is a trial of the tuner, whose output nobody reads.
 type Operands<R> = (CubeTensor<R>, CubeTensor<R>, CubeTensor<R>, bool);
@@ -302,15 +302,7 @@ fn candidate<R: CubeRuntime>(
         if trial {
             return Ok(());
         }
-        note(Launch {
-            kernel: kernel.clone().into(),
-            arithmetic: format!(
-                "{} × {} → {}",
-                held.lhs_register, held.rhs_register, held.acc_register
-            )
-            .into(),
-            emulated: false,
-        });
+        note_launch(&kernel, &held);
         Ok(())
     };
     Candidate {

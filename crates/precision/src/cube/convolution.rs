@@ -24,12 +24,11 @@ use cubek::{
 use mantissa_core::Accumulator;
 use serde::{Deserialize, Serialize};
 
-use super::matmul::{feed, matrix_unit};
-use crate::{
-    Convolution, MatmulMode, Pass,
-    convolution::by_unfolding,
-    launched::{Launch, note},
+use super::{
+    matmul::{feed, matrix_unit},
+    note_launch,
 };
+use crate::{Convolution, MatmulMode, Pass, convolution::by_unfolding};
 
 /// What a kernel is chosen by.
 #[derive(Hash, Eq, PartialEq, Debug, Clone, Serialize, Deserialize, AutotuneKey)]
@@ -181,15 +180,7 @@ fn launch<R: CubeRuntime>(kernel: &str, strategy: &Strategy, task: Task<R>) -> R
     if !task.trial {
         // The same function, on the same types, by which the kernel settles what its registers hold.
         adjust_dtypes(&client, &mut elements, true);
-        note(Launch {
-            kernel: kernel.to_owned().into(),
-            arithmetic: format!(
-                "{} × {} → {}",
-                elements.lhs_register, elements.rhs_register, elements.acc_register
-            )
-            .into(),
-            emulated: false,
-        });
+        note_launch(kernel, &elements);
     }
     Ok(permute_nhwc_to_nchw(out))
 }

@@ -13,8 +13,26 @@ use burn::tensor::{
 };
 use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement};
 use cubecl::server::ComputeServer;
+use cubek::matmul::definition::MatmulElems;
 
-use crate::{AllocatorUsage, Convolution, MatmulMode, backend::PrecisionBackend};
+use crate::{
+    AllocatorUsage, Convolution, MatmulMode,
+    backend::PrecisionBackend,
+    launched::{Launch, note},
+};
+
+/// Notes a launch with what the registers of the kernel hold.
+fn note_launch(kernel: &str, held: &MatmulElems) {
+    let arithmetic = format!(
+        "{} × {} → {}",
+        held.lhs_register, held.rhs_register, held.acc_register
+    );
+    note(Launch {
+        kernel: kernel.to_owned().into(),
+        arithmetic: arithmetic.into(),
+        emulated: false,
+    });
+}
 
 impl<R, F, I, BT> PrecisionBackend for CubeBackend<R, F, I, BT>
 where
