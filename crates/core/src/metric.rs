@@ -92,6 +92,16 @@ metrics! {
     AllocatorReservedPeakBytes = "allocator_reserved_peak_bytes", Bytes, Lower;
     /// Allocator, in use.
     AllocatorInUsePeakBytes = "allocator_in_use_peak_bytes", Bytes, Lower;
+    /// Allocator, in use by the model's parameters.
+    WeightsBytes = "weights_bytes", Bytes, Lower;
+    /// Low-precision copies of parameters that the forward pass of a micro-batch makes.
+    WeightCopiesBytes = "weight_copies_bytes", Bytes, Lower;
+    /// Allocator, kept by the forward pass of a micro-batch for its backward pass, without the copies of parameters.
+    ActivationsBytes = "activations_bytes", Bytes, Lower;
+    /// Allocator, in use by gradients when the backward pass is done.
+    GradientsBytes = "gradients_bytes", Bytes, Lower;
+    /// Allocator, in use by the optimizer's state between steps.
+    OptimizerBytes = "optimizer_bytes", Bytes, Lower;
     /// High-water mark of the worker process in host memory.
     HostPeakBytes = "host_peak_bytes", Bytes, Lower;
     /// NVML's energy counter.

@@ -148,7 +148,7 @@ fn an_expectation_is_checked_like_the_rest() {
         "#);
     insta::assert_snapshot!(expect("at_least = { accuracy = 0.5, test_accuracy = 'high' }"), @r#"
         suites/x.toml:17:14: unknown metric `accuracy`
-          hint: did you mean `test_accuracy`? valid: `train_seconds`, `step_seconds`, `samples_per_second`, `tokens_per_second`, `load_seconds`, `warmup_seconds`, `first_token_seconds`, `decode_tokens_per_second`, `test_accuracy`, `validation_accuracy`, `train_accuracy`, `perplexity`, `final_loss`, `device_peak_bytes`, `process_peak_bytes`, `allocator_reserved_peak_bytes`, `allocator_in_use_peak_bytes`, `host_peak_bytes`, `energy_counter_joules`, `energy_integral_joules`, `flops_per_second`, `relative_error`, `quantisation_error`, `accumulation_error`, `rounding_error`, `magnitude_bias`, `max_ulp`, `skipped_steps`
+          hint: did you mean `test_accuracy`? valid: `train_seconds`, `step_seconds`, `samples_per_second`, `tokens_per_second`, `load_seconds`, `warmup_seconds`, `first_token_seconds`, `decode_tokens_per_second`, `test_accuracy`, `validation_accuracy`, `train_accuracy`, `perplexity`, `final_loss`, `device_peak_bytes`, `process_peak_bytes`, `allocator_reserved_peak_bytes`, `allocator_in_use_peak_bytes`, `weights_bytes`, `weight_copies_bytes`, `activations_bytes`, `gradients_bytes`, `optimizer_bytes`, `host_peak_bytes`, `energy_counter_joules`, `energy_integral_joules`, `flops_per_second`, `relative_error`, `quantisation_error`, `accumulation_error`, `rounding_error`, `magnitude_bias`, `max_ulp`, `skipped_steps`
         suites/x.toml:17:46: `test_accuracy` takes a number, not `'high'`
         "#);
     insta::assert_snapshot!(expect("profiles = ['smok']\nstatus = []"), @r#"
