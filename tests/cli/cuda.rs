@@ -263,3 +263,54 @@ fn what_the_toolkit_lacks_is_said_before_anything_runs() {
         "libnvrtc",
     );
 }
+
+/// A product, timed on the stand-in: its throughput, and what the record says of the clock.
+fn clock(setting: (&str, &str)) -> (Value, String) {
+    let place = Place::new();
+    let output = product(&place, &["precision=32-true", "matmul=highest"])
+        .env(setting.0, setting.1)
+        .output()
+        .unwrap();
+    let record = only_record(&place);
+    let mut events = record["events"].as_array().unwrap().iter();
+    let event = events.find(|event| event["kind"] == "clock");
+    let event = event.unwrap_or_else(|| panic!("{record} {}", stderr(&output)));
+    let detail = event["detail"].as_str().unwrap().to_owned();
+    (record["metrics"]["flops_per_second"].clone(), detail)
+}
+
+#[test]
+fn launches_are_timed_by_events_where_the_driver_records_them_for_all_streams() {
+    let (rate, clock) = clock(("STANDIN_ELAPSED_NS", "2000"));
+    assert!(
+        rate["method"].as_str().unwrap().ends_with("; CUDA events"),
+        "{rate}"
+    );
+    // 2 · 256³ operations in the 2 µs that the stand-in says.
+    let flops = rate["value"].as_f64().unwrap();
+    assert!(
+        (flops / (2.0 * 256f64.powi(3) / 2e-6) - 1.0).abs() < 1e-6,
+        "{rate}"
+    );
+    assert!(
+        clock.starts_with("CUDA events: an empty launch takes 2.00 µs"),
+        "{clock}"
+    );
+}
+
+#[test]
+fn events_that_cannot_be_true_or_recorded_leave_the_wall_clock_with_the_reason() {
+    let wall = "; wall clock between two synchronisations";
+    let (rate, long) = clock(("STANDIN_ELAPSED_NS", "1000000000000"));
+    assert!(rate["method"].as_str().unwrap().ends_with(wall), "{rate}");
+    assert!(
+        long.ends_with("; the device's clock gave times that cannot be"),
+        "{long}"
+    );
+    let (rate, refused) = clock(("STANDIN_RECORD", "801"));
+    assert!(rate["method"].as_str().unwrap().ends_with(wall), "{rate}");
+    assert!(
+        refused.ends_with("; the driver could not record an event: CUDA error 801"),
+        "{refused}"
+    );
+}

@@ -3,6 +3,7 @@
 mod cuda;
 mod devices;
 mod errors;
+mod measuring;
 mod pages;
 mod probe;
 mod records;

@@ -5,6 +5,8 @@
  *
  *   STANDIN_INIT    what cuInit returns           STANDIN_MODULE  what loading a compiled kernel returns
  *   STANDIN_LAUNCH  what a launch returns         STANDIN_MIB     memory of the card (default 4096)
+ *   STANDIN_RECORD  what recording an event for the context returns
+ *   STANDIN_ELAPSED_NS  nanoseconds between any two events (default 1000)
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -62,6 +64,11 @@ result cuStreamSynchronize(void *stream) { return 0; }
 result cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
 result cuEventCreate(void **event, unsigned flags) { *event = (void *)48; return 0; }
 result cuEventRecord(void *event, void *stream) { return 0; }
+result cuCtxRecordEvent(void *context, void *event) { return (result)setting("STANDIN_RECORD", 0); }
+result cuEventElapsedTime(float *milliseconds, void *start, void *stop) {
+    *milliseconds = setting("STANDIN_ELAPSED_NS", 1000) / 1e6f;
+    return 0;
+}
 result cuEventSynchronize(void *event) { return 0; }
 result cuEventDestroy_v2(void *event) { return 0; }
 

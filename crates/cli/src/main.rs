@@ -11,6 +11,10 @@ use clap::Parser;
 
 use crate::{args::Arguments, exit::Exit, printer::Printer};
 
+/// Counts what is allocated: a worker tells with it what holds the memory of a training on the CPU.
+#[global_allocator]
+static ALLOCATOR: mantissa_runner::CountingAllocator = mantissa_runner::CountingAllocator;
+
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let printer = Printer::new(arguments.quiet);

@@ -35,6 +35,6 @@ pub use record::{
 pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};
 pub use workload::{
-    AttentionShape, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind, KernelTask,
-    MatmulShape, Model, Split, Task, TaskKind, TrainTask, Workload,
+    AttentionShape, CacheState, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind,
+    KernelTask, MatmulShape, Model, Split, Task, TaskKind, TrainTask, Workload,
 };

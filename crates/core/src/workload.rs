@@ -37,6 +37,16 @@ named! {
     }
 }
 
+named! {
+    /// What the last-level cache holds of a kernel's inputs when a launch begins.
+    pub enum CacheState ("cache") {
+        /// Nothing: copies of the inputs that are together larger than the cache take turns.
+        Cold = "cold",
+        /// What the launch before left there, which had the same inputs.
+        Warm = "warm",
+    }
+}
+
 /// A named task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
@@ -179,6 +189,8 @@ pub struct KernelTask {
     pub max_seconds: f64,
     /// Sampling stops when half the 95 % interval of the median is within this share of it.
     pub max_noise: f64,
+    /// What the last-level cache holds of the inputs when a launch begins.
+    pub cache: CacheState,
 }
 
 /// An operation, with what of its shape the axis `size` does not say.

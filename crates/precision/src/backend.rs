@@ -102,6 +102,14 @@ pub trait PrecisionBackend: Backend {
         None
     }
 
+    /// Hands over to the device what has been asked for, and does not wait for it.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn submit(_device: &Self::Device) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Rounds to another dtype, to nearest even.
     fn round_to(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
         Self::float_cast(tensor, dtype)

@@ -75,14 +75,18 @@ impl Compute {
         self.precision
     }
 
+    /// A tensor as matmul-class operations take it: in their format.
+    pub fn operand<B: PrecisionBackend, const D: usize>(&self, tensor: Tensor<B, D>) -> Tensor<B, D> {
+        round(tensor, dtype(self.precision.compute()))
+    }
+
     /// Matrix product `[…, m, k] × […, k, n]` in the format of matmul-class operations.
     pub fn matmul<B: PrecisionBackend, const D: usize>(
         &self,
         lhs: Tensor<B, D>,
         rhs: Tensor<B, D>,
     ) -> Tensor<B, D> {
-        let dtype = dtype(self.precision.compute());
-        let operand = |tensor: Tensor<B, D>| round(tensor, dtype).into_primitive().tensor();
+        let operand = |tensor| self.operand(tensor).into_primitive().tensor();
         let product = B::controlled_matmul(operand(lhs), operand(rhs), self.mode);
         Tensor::from_primitive(TensorPrimitive::Float(product))
     }
@@ -118,8 +122,7 @@ impl Compute {
             .expand([n, heads, sequence, sequence]);
         if self.attention == Attention::Fused {
             assert_eq!(dropout, 0.0, "the fused kernel drops nothing");
-            let dtype = dtype(self.precision.compute());
-            let operand = |tensor: Tensor<B, 4>| round(tensor, dtype).into_primitive().tensor();
+            let operand = |tensor| self.operand(tensor).into_primitive().tensor();
             let mixed = B::fused_attention(
                 operand(query),
                 operand(key),
@@ -146,8 +149,7 @@ impl Compute {
         stride: usize,
         padding: usize,
     ) -> Tensor<B, 4> {
-        let dtype = dtype(self.precision.compute());
-        let operand = |tensor: Tensor<B, 4>| round(tensor, dtype).into_primitive().tensor();
+        let operand = |tensor| self.operand(tensor).into_primitive().tensor();
         let convolution = Convolution {
             pass: Pass::Forward,
             stride,

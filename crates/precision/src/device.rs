@@ -85,6 +85,28 @@ pub fn device_uuid(backend: Backend) -> Option<String> {
     }
 }
 
+/// Bytes of the last-level cache of the first device of a backend, where the system or the driver says it. Call it only if
+/// [`available`] says so.
+pub fn last_level_cache(backend: Backend) -> Option<u64> {
+    match backend {
+        Backend::Flex => cpu_cache(),
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => cuda::cache(),
+        _ => None,
+    }
+}
+
+/// The largest cache that Linux lists for the first core.
+fn cpu_cache() -> Option<u64> {
+    let caches = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
+    let size = |cache: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(cache.path().join("size")).ok()?;
+        let kib: u64 = text.trim().strip_suffix('K')?.parse().ok()?;
+        Some(kib << 10)
+    };
+    caches.filter_map(|cache| size(cache.ok()?)).max()
+}
+
 /// What tells the compiled kernels of one device from those of another: its name and the CUDA version of its driver.
 /// Wakes nothing that [`keep_kernels`] would come too late for.
 pub fn kernel_identity(backend: Backend) -> String {
@@ -162,7 +184,7 @@ fn on_device<R: burn_cubecl::CubeRuntime>(format: Format) -> Support {
 }
 
 #[cfg(feature = "cuda")]
-mod cuda {
+pub(crate) mod cuda {
     use std::path::PathBuf;
 
     use cudarc::driver::result;
@@ -212,6 +234,26 @@ mod cuda {
         let digits: String = bytes.iter().map(|byte| format!("{:02x}", *byte as u8)).collect();
         let [a, b, c, d, e] = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
         Some(format!("GPU-{a}-{b}-{c}-{d}-{e}"))
+    }
+
+    pub(super) fn cache() -> Option<u64> {
+        let size = cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE;
+        // SAFETY: the device is one that the driver listed, and the driver writes one integer.
+        #[expect(unsafe_code, reason = "the driver's own interface")]
+        let bytes = unsafe { result::device::get_attribute(first()?, size) };
+        bytes.ok()?.try_into().ok().filter(|bytes| *bytes > 0)
+    }
+
+    /// The context that cubecl computes in, made the calling thread's own.
+    pub(crate) fn context() -> Result<cudarc::driver::sys::CUcontext, String> {
+        let device = first().ok_or("the driver shows no device")?;
+        // SAFETY: the device is one that the driver listed; its primary context is kept until the process ends.
+        #[expect(unsafe_code, reason = "the driver's own interface")]
+        unsafe {
+            let context = result::primary_ctx::retain(device).map_err(|error| error.to_string())?;
+            result::ctx::set_current(context).map_err(|error| error.to_string())?;
+            Ok(context)
+        }
     }
 
     pub(super) fn identity() -> String {

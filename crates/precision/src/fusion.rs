@@ -9,6 +9,7 @@ use burn::tensor::{
 };
 use burn_fusion::{
     Fusion, FusionBackend, FusionTensor,
+    client::GlobalFusionClient,
     stream::{Operation, OperationStreams},
 };
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
@@ -110,5 +111,11 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {
         B::allocator_usage(device)
+    }
+
+    fn submit(device: &Self::Device) -> Result<(), String> {
+        let client = GlobalFusionClient::<B::FusionRuntime>::load(device);
+        let device = device.clone();
+        client.sync(move || B::submit(&device))
     }
 }

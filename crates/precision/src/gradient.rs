@@ -49,26 +49,29 @@ impl<B: PrecisionBackend> GradientSum<B> {
         }
     }
 
-    /// Whether every element is finite, read from the device once: zero times a number is zero, and zero times what is
-    /// not finite is NaN, which no sum loses.
+    /// Whether every element is finite, read from the device once.
     ///
     /// # Errors
     /// What the device reports.
     pub fn all_finite(&self) -> Result<bool, String> {
-        let zeros = self
-            .sums
-            .iter()
-            .flatten()
-            .map(|sum| sum.clone().mul_scalar(0.0).sum());
-        let Some(total) = zeros.reduce(|a, b| a + b) else {
-            return Ok(true);
-        };
-        let data = total.try_into_data().map_err(|error| format!("{error:?}"))?;
-        Ok(data.iter::<f64>().all(f64::is_finite))
+        all_finite(self.sums.iter().flatten())
     }
 
     /// The sums in the order of the parameters; absent where no gradient arrived.
     pub fn into_parts(self) -> Vec<Option<Tensor<B, 1>>> {
         self.sums
     }
+}
+
+/// Whether every element is finite: zero times a number is zero, and zero times what is not finite is NaN, which no sum
+/// loses.
+pub(crate) fn all_finite<'a, B: PrecisionBackend>(
+    vectors: impl Iterator<Item = &'a Tensor<B, 1>>,
+) -> Result<bool, String> {
+    let zeros = vectors.map(|vector| vector.clone().mul_scalar(0.0).sum());
+    let Some(total) = zeros.reduce(|a, b| a + b) else {
+        return Ok(true);
+    };
+    let data = total.try_into_data().map_err(|error| format!("{error:?}"))?;
+    Ok(data.iter::<f64>().all(f64::is_finite))
 }

@@ -3,11 +3,13 @@
 //! - [`PrecisionBackend`] adds the operations whose arithmetic must be controlled to a burn backend, and
 //!   [`autodiff`](burn::backend::Autodiff) carries them into the backward pass in the same precision.
 //! - [`Compute`] is autocast: one method for each class of operation, deciding the format it runs in.
+//! - [`Clock`] times work on a device.
 //! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] are the training step around it.
 
 mod attention;
 mod autodiff;
 mod backend;
+mod clock;
 mod compute;
 mod convolution;
 #[cfg(feature = "cubecl")]
@@ -24,6 +26,7 @@ mod parameter;
 mod probe;
 
 pub use backend::{AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
+pub use clock::{Clock, Timed};
 pub use compute::{Compute, dtype};
 pub use convolution::{Convolution, Pass};
 pub use gradient::GradientSum;

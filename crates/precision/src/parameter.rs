@@ -12,6 +12,7 @@ use mantissa_core::Format;
 use crate::{
     PrecisionBackend,
     compute::{dtype, round},
+    gradient,
 };
 
 /// Named parameters on a device, in order.
@@ -72,6 +73,14 @@ impl<B: PrecisionBackend> ParameterSet<B> {
         self.entries
             .iter()
             .map(|entry| (entry.name.as_str(), &entry.value))
+    }
+
+    /// Whether every element is finite, read from the device once.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn all_finite(&self) -> Result<bool, String> {
+        gradient::all_finite(self.entries.iter().map(|entry| &entry.value))
     }
 
     /// The parameters as leaves of a fresh graph.

@@ -34,3 +34,6 @@ pub use run::{Finish, Start, default_repeats, planned, resume, start};
 pub use schedule::{Ended, Executor, Progress, ProgressEvent, Schedule, Told};
 pub use summarise::{Measurements, summarise};
 pub use worker::{WorkerExit, worker};
+
+/// An allocator that counts: a program that makes it its global one knows what its tensors on the CPU take.
+pub use peak_alloc::PeakAlloc as CountingAllocator;

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, ops::Range};
 
 use mantissa_analysis::{Estimate, median, wilson};
 use mantissa_core::{Backend, Metric, MetricName, Setting};
-use mantissa_telemetry::Trace;
-use mantissa_workloads::{AllocatorBytes, Measured, NumericError, Outcome, Share};
+use mantissa_telemetry::{Peaks, Trace};
+use mantissa_workloads::{AllocatorBytes, Measured, MemoryParts, NumericError, Outcome, Share};
 
 /// The loss that a run ends with is the mean over this last part of its steps.
 const FINAL_PART: usize = 10;
@@ -19,6 +19,8 @@ pub struct Measurements<'a> {
     pub trace: &'a Trace,
     /// The measured phase, in seconds of the trace.
     pub window: Range<f64>,
+    /// Peaks of memory, as far as they are the work's own.
+    pub peaks: Peaks,
     /// Peaks of the device allocator, where it can be asked.
     pub allocator: Option<AllocatorBytes>,
 }
@@ -80,6 +82,7 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
         validation,
         test,
         skipped_steps,
+        memory,
     } = &outcome.measured
     else {
         return;
@@ -111,6 +114,22 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
     if setting.precision().scales_loss() {
         reading(metrics, MetricName::SkippedSteps, *skipped_steps as f64, "count");
     }
+    parts(metrics, memory.as_ref());
+}
+
+fn parts(metrics: &mut Metrics, memory: Option<&MemoryParts>) {
+    let mut part = |name, bytes: fn(&MemoryParts) -> u64| {
+        let metric = match memory {
+            Some(memory) => Metric::reading(name, bytes(memory) as f64, memory.source),
+            None => Metric::absent(name, "no allocator could be asked"),
+        };
+        metrics.insert(name, metric);
+    };
+    part(MetricName::WeightsBytes, |memory| memory.weights);
+    part(MetricName::WeightCopiesBytes, |memory| memory.weight_copies);
+    part(MetricName::ActivationsBytes, |memory| memory.activations);
+    part(MetricName::GradientsBytes, |memory| memory.gradients);
+    part(MetricName::OptimizerBytes, |memory| memory.optimizer);
 }
 
 fn final_loss(outcome: &Outcome) -> Metric {
@@ -139,18 +158,26 @@ fn final_loss(outcome: &Outcome) -> Metric {
 }
 
 fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
-    let Measured::Kernel { flops, error } = &outcome.measured else {
+    let Measured::Kernel {
+        flops, error, clock, ..
+    } = &outcome.measured
+    else {
         return;
     };
     let name = MetricName::FlopsPerSecond;
-    let rate = match median(series(outcome, "launch_seconds")) {
+    let (launches, whose) = untroubled(outcome);
+    let rate = match median(launches) {
         None => Metric::absent(name, "no launches"),
         Some(seconds) => {
-            let at_median = Metric::reading(name, flops / seconds.value, "from the median launch");
+            let at_median = Metric::reading(
+                name,
+                flops / seconds.value,
+                &format!("from the median launch{whose}; {clock}"),
+            );
             let interval = seconds
                 .interval
                 .map(|interval| (flops / interval.high, flops / interval.low));
-            let method = format!("from the launch time: {}", seconds.method);
+            let method = format!("from the launch time{whose}: {}; {clock}", seconds.method);
             interval.map_or(at_median, |interval| {
                 Metric::estimate(name, flops / seconds.value, interval, seconds.n, &method)
             })
@@ -170,6 +197,22 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     insert(MetricName::RoundingError, |error| error.rounding);
     insert(MetricName::MagnitudeBias, |error| error.bias);
     insert(MetricName::MaxUlp, |error| error.max_ulp);
+}
+
+/// Launches while the clock was not held back, and words about them; all of them where those are too few for an interval.
+fn untroubled(outcome: &Outcome) -> (Vec<f64>, &'static str) {
+    let launches = series(outcome, "launch_seconds");
+    let marks = series(outcome, "throttled");
+    if marks.is_empty() {
+        return (launches, "");
+    }
+    let free = launches.iter().zip(&marks).filter(|(_, mark)| **mark == 0.0);
+    let free: Vec<f64> = free.map(|(seconds, _)| *seconds).collect();
+    if median(free.iter().copied()).is_some_and(|median| median.interval.is_some()) {
+        (free, ", while the clock was not held back")
+    } else {
+        (launches, ", while the clock was held back")
+    }
 }
 
 const NO_DEVICE_MEMORY: &str = "the CPU backend has no device memory";
@@ -197,19 +240,19 @@ fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
     };
     bytes(
         MetricName::HostPeakBytes,
-        trace.host_peak_bytes(),
+        measured.peaks.host,
         trace.host_peak_method(),
         "the system does not tell",
     );
     bytes(
         MetricName::DevicePeakBytes,
-        trace.device_peak_bytes(),
+        measured.peaks.device,
         "NVML, sampled",
         missing("device memory"),
     );
     bytes(
         MetricName::ProcessPeakBytes,
-        trace.process_peak_bytes(),
+        measured.peaks.process,
         "NVML, sampled",
         missing("process memory"),
     );
@@ -304,6 +347,7 @@ mod tests {
             outcome,
             trace: &trace,
             window: 0.0..1.0,
+            peaks: Peaks::default(),
             allocator: None,
         };
         summarise(&Setting::defaults(task, Backend::Flex), &measured)
@@ -320,6 +364,7 @@ mod tests {
             validation: share(70),
             test: share(80),
             skipped_steps: 0,
+            memory: None,
         };
         outcome(
             measured,
@@ -365,6 +410,8 @@ mod tests {
     fn throughput_comes_from_the_median_launch_and_turns_its_interval_round() {
         let measured = Measured::Kernel {
             flops: 6.0,
+            clock: "a clock",
+            windows: vec![],
             error: Some(NumericError {
                 relative: 1e-3,
                 quantisation: 6e-4,
@@ -388,9 +435,38 @@ mod tests {
     }
 
     #[test]
+    fn throttled_launches_count_only_where_there_are_no_others() {
+        let measured = || Measured::Kernel {
+            flops: 6.0,
+            clock: "a clock",
+            windows: vec![],
+            error: None,
+        };
+        let rate = |launches: &[f64], marks: &[f64]| {
+            let series = vec![values("launch_seconds", launches), values("throttled", marks)];
+            metrics(TaskKind::Kernel, &outcome(measured(), series))[&MetricName::FlopsPerSecond].clone()
+        };
+        let some = rate(
+            &[2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 6.0, 6.0],
+            &[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0],
+        );
+        assert_eq!((some.value, some.n), (Some(3.0), Some(6)));
+        assert!(some.method.contains("not held back"), "{}", some.method);
+        let all = rate(&[6.0; 8], &[1.0; 8]);
+        assert_eq!((all.value, all.n), (Some(1.0), Some(8)));
+        assert!(
+            all.method.contains("while the clock was held back"),
+            "{}",
+            all.method
+        );
+    }
+
+    #[test]
     fn the_error_of_a_result_that_is_not_finite_is_absent_and_says_so() {
         let measured = Measured::Kernel {
             flops: 6.0,
+            clock: "a clock",
+            windows: vec![],
             error: None,
         };
         let metric = &metrics(TaskKind::Kernel, &outcome(measured, vec![]))[&MetricName::RelativeError];

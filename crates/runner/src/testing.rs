@@ -42,6 +42,7 @@ pub(crate) fn cell(size: u64) -> Cell {
         max_samples: 9,
         max_seconds: 1.0,
         max_noise: 0.01,
+        cache: mantissa_core::CacheState::Cold,
     };
     let workload = Workload {
         name: "matmul".into(),

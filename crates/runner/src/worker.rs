@@ -4,14 +4,15 @@ use std::{
     io::{self, Write},
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mantissa_core::{Event, Series, Status};
-use mantissa_telemetry::{GpuSource, HostMemory, Sampler, Source};
-use mantissa_workloads::{AllocatorBytes, Observer, Outcome, Phase, Progress, WorkloadError};
+use mantissa_telemetry::{GpuSource, HostMemory, Peaks, Sampler, Source, Throttling};
+use mantissa_workloads::{AllocatorBytes, Measured, Observer, Outcome, Phase, Progress, WorkloadError};
 
 use crate::{
+    CountingAllocator,
     folder::write_samples,
     message::{Advance, Finished, Message, Request},
     process::is_out_of_memory,
@@ -169,6 +170,10 @@ fn execute(request: &Request, latest: &Mutex<Advance>) -> io::Result<Message> {
 }
 
 fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Result<Finished> {
+    outcome
+        .samples
+        .series
+        .extend(throttled(&outcome.measured, &watched));
     outcome.samples.series.extend(watched.trace.series());
     outcome.samples.series.extend(watched.allocator_series);
     write_samples(&request.samples, &outcome.samples)?;
@@ -176,6 +181,7 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
         outcome: &outcome,
         trace: &watched.trace,
         window: watched.window.clone(),
+        peaks: watched.peaks,
         allocator: watched.allocator,
     };
     let metrics = summarise(&request.cell.setting, &measured);
@@ -201,6 +207,24 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
     })
 }
 
+/// Which launches fell into a time when the clock was held back, 1 or 0 each; absent if none did.
+fn throttled(measured: &Measured, watched: &Watched) -> Option<Series> {
+    let Measured::Kernel { windows, .. } = measured else {
+        return None;
+    };
+    let seconds = |moment: Instant| moment.saturating_duration_since(watched.started).as_secs_f64();
+    let mut series = Series::new("throttled", "", "launch");
+    for (number, window) in (1u32..).zip(windows) {
+        let throttling = watched
+            .trace
+            .throttled(seconds(window.start), seconds(window.end));
+        let held_back = matches!(throttling, Throttling::Yes(_));
+        series.push(f64::from(number), f64::from(u8::from(held_back)));
+    }
+    let any = series.values().any(|mark| mark > 0.0);
+    any.then_some(series)
+}
+
 /// Notes what a workload tells of itself; cheap, since it is called between timed steps.
 struct Watch<'a> {
     sampler: Sampler,
@@ -210,6 +234,8 @@ struct Watch<'a> {
     /// Last moment at which the measured phase gave way to another one.
     measure_end: Option<f64>,
     phase: Phase,
+    /// Peaks of the work's own memory, once the work says that it has shown them.
+    peaks: Option<Peaks>,
     allocator: Option<AllocatorBytes>,
     reserved: Series,
     in_use: Series,
@@ -218,7 +244,10 @@ struct Watch<'a> {
 /// What is left when the workload is done.
 struct Watched {
     trace: mantissa_telemetry::Trace,
+    /// Moment 0 of the trace.
+    started: Instant,
     window: Range<f64>,
+    peaks: Peaks,
     allocator: Option<AllocatorBytes>,
     allocator_series: Vec<Series>,
 }
@@ -231,6 +260,7 @@ impl<'a> Watch<'a> {
             measure_start: None,
             measure_end: None,
             phase: Phase::Prepare,
+            peaks: None,
             allocator: None,
             reserved: Series::new("allocator_reserved_bytes", "B", "seconds"),
             in_use: Series::new("allocator_in_use_bytes", "B", "seconds"),
@@ -248,11 +278,15 @@ impl<'a> Watch<'a> {
         let series = [self.reserved, self.in_use]
             .into_iter()
             .filter(|series| !series.x.is_empty());
+        let started = self.sampler.started();
+        let trace = self.sampler.stop();
         Watched {
+            started,
             window: start..end,
+            peaks: self.peaks.unwrap_or_else(|| trace.peaks()),
             allocator: self.allocator,
             allocator_series: series.collect(),
-            trace: self.sampler.stop(),
+            trace,
         }
     }
 }
@@ -279,12 +313,34 @@ impl Observer for Watch<'_> {
         }
         self.phase = phase;
         if let Some(AllocatorBytes { reserved, in_use }) = allocator {
-            let peak = self.allocator.get_or_insert(AllocatorBytes { reserved, in_use });
-            peak.reserved = peak.reserved.max(reserved);
-            peak.in_use = peak.in_use.max(in_use);
+            if self.peaks.is_none() {
+                let peak = self.allocator.get_or_insert(AllocatorBytes { reserved, in_use });
+                peak.reserved = peak.reserved.max(reserved);
+                peak.in_use = peak.in_use.max(in_use);
+            }
             self.reserved.push(now, reserved as f64);
             self.in_use.push(now, in_use as f64);
         }
+    }
+
+    fn memory_known(&mut self) {
+        self.peaks = Some(self.sampler.peaks());
+    }
+
+    fn held_back(&self, since: Instant) -> bool {
+        let from = since
+            .saturating_duration_since(self.sampler.started())
+            .as_secs_f64();
+        matches!(
+            self.sampler.throttled(from, self.sampler.seconds()),
+            Throttling::Yes(_)
+        )
+    }
+
+    fn heap_bytes(&self) -> Option<u64> {
+        // Where the program has another allocator, nothing is counted.
+        let bytes = CountingAllocator.current_usage();
+        (bytes > 0).then_some(bytes as u64)
     }
 }
 

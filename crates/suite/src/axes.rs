@@ -274,6 +274,7 @@ mod tests {
                 max_samples: 1,
                 max_seconds: 1.0,
                 max_noise: 0.01,
+                cache: mantissa_core::CacheState::Cold,
             }),
         };
         let square = kernel(Kernel::Matmul(MatmulShape::SQUARE));

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use mantissa_core::{DatasetKind, KernelKind, Profile, Status, TaskKind};
+use mantissa_core::{CacheState, DatasetKind, KernelKind, Profile, Status, TaskKind};
 
 /// A key of a table.
 pub(crate) struct Key {
@@ -164,6 +164,7 @@ tables! {
         MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("100"), "most timed launches; not fewer than `min_samples`. Below 20 the noise is not looked at, and nothing is warmed up but the first launch";
         MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("5"), "sampling stops after this long once `min_samples` are there";
         MAX_NOISE: "max_noise", Takes::Positive, Absent::Value("0.01"), "sampling stops when half the 95 % interval of the median launch is within this share of it";
+        CACHE: "cache", Takes::Name(names!(CacheState)), Absent::Value("'cold'"), "what the last-level cache holds of the inputs: nothing, since copies larger than it take turns, or what the launch before left there";
     }
     /// `[workload.shape]` of `kernel = "matmul"`.
     matmul = "shape, kernel = \"matmul\"" {

@@ -178,7 +178,9 @@ impl<'a> Section<'a> {
     /// One of a closed list of names.
     pub(crate) fn name<T: FromStr<Err = UnknownName>>(&self, key: &Key) -> Option<T> {
         let text = self.read(key, |value| value.as_str().map(str::to_owned))?;
-        self.parsed(&self.find(key)?.span(), &text)
+        // A name that the file does not give is the key's own, and needs no place to complain about.
+        let span = self.find(key).map_or(0..0, |node| node.span());
+        self.parsed(&span, &text)
     }
 
     /// A list of names that may be absent.

@@ -187,6 +187,7 @@ fn kernel_task(section: &Section<'_>) -> Option<KernelTask> {
     let max_samples = section.whole(&kernel::MAX_SAMPLES);
     let max_seconds = section.number(&kernel::MAX_SECONDS);
     let max_noise = section.number(&kernel::MAX_NOISE);
+    let cache = section.name(&kernel::CACHE);
     let (min_samples, max_samples) = (min_samples?, max_samples?);
     if min_samples > max_samples {
         section.complain(
@@ -200,6 +201,7 @@ fn kernel_task(section: &Section<'_>) -> Option<KernelTask> {
         max_samples,
         max_seconds: max_seconds?,
         max_noise: max_noise?,
+        cache: cache?,
     })
 }
 

@@ -24,4 +24,4 @@ pub use rate::Rate;
 pub use reading::{Process, Reading, Source};
 pub use sampler::{PERIOD, Sampler};
 pub use throttle::{Throttled, Throttling, clock_settings, throttle_reasons};
-pub use trace::Trace;
+pub use trace::{Peaks, Trace};

@@ -11,7 +11,7 @@ use std::{
 
 use mantissa_core::Event;
 
-use crate::{Reading, Source, Trace};
+use crate::{Peaks, Reading, Source, Throttling, Trace};
 
 /// Time between two readings. NVML's own sensors change every 20 ms at the fastest (power on an A100 or H100: 25 to
 /// 100 ms, arXiv 2312.02741); twice that rate misses no change of theirs. What it costs is in [`Trace::rate`].
@@ -41,6 +41,8 @@ pub struct Sampler {
 enum Order {
     /// The high-water mark of host memory was started anew.
     HostPeakForgotten,
+    /// Everything is to be read now, and the sender wants to know when that is done.
+    Read(Sender<()>),
     Stop,
 }
 
@@ -86,9 +88,30 @@ impl Sampler {
         sampler
     }
 
+    /// Moment 0 of the series.
+    pub fn started(&self) -> Instant {
+        self.start
+    }
+
     /// Seconds since the start: the `x` of the series.
     pub fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
+    }
+
+    /// Whether the clock may have been held back between two moments, as far as has been read: see
+    /// [`Trace::throttled`].
+    pub fn throttled(&self, from: f64, to: f64) -> Throttling {
+        lock(&self.trace).throttled(from, to)
+    }
+
+    /// The peaks of memory up to now, after a reading of everything that is taken for this.
+    pub fn peaks(&self) -> Peaks {
+        let (tell, told) = mpsc::channel();
+        // A thread that is gone, or stuck, leaves what was read before.
+        if self.orders.send(Order::Read(tell)).is_ok() {
+            let _ = told.recv_timeout(self.patience);
+        }
+        lock(&self.trace).peaks()
     }
 
     /// Lets the high-water mark of host memory begin here, where the system can do that.
@@ -152,6 +175,11 @@ impl Reader {
                     due = self.period.saturating_mul(points);
                 }
                 Ok(Order::HostPeakForgotten) => lock(&self.trace).forget_host_peak(),
+                Ok(Order::Read(done)) => {
+                    self.read(None);
+                    // Who asked may have lost patience.
+                    let _ = done.send(());
+                }
                 Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }

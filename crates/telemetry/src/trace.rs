@@ -73,6 +73,17 @@ pub struct Trace {
     pub(crate) events: Vec<Event>,
 }
 
+/// The most that was taken of each kind of memory; see the methods of [`Trace`] that have their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Peaks {
+    /// Host memory of this process, bytes.
+    pub host: Option<u64>,
+    /// Device memory, bytes.
+    pub device: Option<u64>,
+    /// Device memory of this process, bytes.
+    pub process: Option<u64>,
+}
+
 /// The most of a quantity; one that can no longer be read may have become more since.
 #[derive(Debug, Clone, Default)]
 struct Peak {
@@ -226,6 +237,15 @@ impl Trace {
     /// Most device memory of this process, bytes; absent where it could no longer be read at the end.
     pub fn process_peak_bytes(&self) -> Option<u64> {
         self.process.known()
+    }
+
+    /// All three peaks.
+    pub fn peaks(&self) -> Peaks {
+        Peaks {
+            host: self.host_peak_bytes(),
+            device: self.device_peak_bytes(),
+            process: self.process_peak_bytes(),
+        }
     }
 
     /// What could not be read, each with its reason and, if it could at first, since when.

@@ -1,33 +1,43 @@
 //! Timing one operation and comparing it with float64.
 
 mod attention;
+mod cache;
 mod convolution;
 mod error;
 mod inputs;
 mod matmul;
 mod sampling;
+mod timing;
 
 use std::time::Instant;
 
 use burn::tensor::{Tensor, TensorData};
-use mantissa_core::{Cell, Executed, Format, Kernel, KernelTask, Samples, Series, Setting};
+use mantissa_core::{Cell, Executed, Format, Kernel, KernelTask, Samples, Setting};
 use mantissa_precision::{Compute, PrecisionBackend, dtype};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use self::{
+    cache::{Copies, Turns},
     error::{Formats, ResultError},
     sampling::{sample, warm_up},
+    timing::Timing,
 };
 use crate::{Measured, NumericError, Observer, Outcome, Phase, Progress, WorkloadError, outcome::allocator};
 
-/// An operation on inputs that lie on the host and on the device, with a result of `D` dimensions.
+/// An operation on inputs that lie on the host, with a result of `D` dimensions.
 trait Operation<B: PrecisionBackend, const D: usize> {
-    /// Floating-point operations of a launch.
-    fn flops(&self) -> f64;
+    /// What it reads, on the device.
+    type OnDevice;
+
+    /// A copy of its inputs, and of how many values.
+    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize);
 
     /// Computes the result.
-    fn launch(&self, compute: &Compute) -> Tensor<B, D>;
+    fn launch(&self, inputs: &Self::OnDevice, compute: &Compute) -> Tensor<B, D>;
+
+    /// Floating-point operations of a launch.
+    fn flops(&self) -> f64;
 
     /// Compares a result with float64.
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError;
@@ -55,31 +65,23 @@ pub(crate) fn kernel<B: PrecisionBackend>(
         device,
     };
     let size = cell.setting.size();
-    let measured = Measuring {
-        setting: &cell.setting,
-        task,
-        begun,
-    };
     match task.kernel {
         Kernel::Matmul(shape) => {
-            let [batch, m, n, k] = shape.of(size);
-            let operands = matmul::Operands::new([batch, m, n, k], &mut inputs);
+            let operands = matmul::Operands::new(shape.of(size), &mut inputs);
             // A backend may treat a batch of one otherwise than a single product; models multiply matrices.
-            if batch == 1 {
-                let product = matmul::Product::<B, 2>::new(operands, [m, k], [k, n], &inputs);
-                measured.measure(&product, device, observer)
+            if operands.batch() == 1 {
+                measure::<B, 2>(&matmul::Product(operands), &inputs, task, begun, observer)
             } else {
-                let product = matmul::Product::<B, 3>::new(operands, [batch, m, k], [batch, k, n], &inputs);
-                measured.measure(&product, device, observer)
+                measure::<B, 3>(&matmul::Products(operands), &inputs, task, begun, observer)
             }
         }
         Kernel::Convolution(shape) => {
-            let convolution = convolution::Convolution::<B>::new(shape, size as usize, &mut inputs);
-            measured.measure(&convolution, device, observer)
+            let convolution = convolution::Convolution::new(shape, size as usize, &mut inputs);
+            measure(&convolution, &inputs, task, begun, observer)
         }
         Kernel::Attention(shape) => {
-            let attention = attention::Attention::<B>::new(shape, size as usize, &mut inputs);
-            measured.measure(&attention, device, observer)
+            let attention = attention::Attention::new(shape, size as usize, &mut inputs);
+            measure(&attention, &inputs, task, begun, observer)
         }
     }
 }
@@ -107,88 +109,90 @@ impl<B: PrecisionBackend> Inputs<'_, B> {
     }
 }
 
-/// How an operation is measured.
-struct Measuring<'a> {
-    setting: &'a Setting,
-    task: &'a KernelTask,
+fn measure<B: PrecisionBackend, const D: usize>(
+    operation: &impl Operation<B, D>,
+    inputs: &Inputs<'_, B>,
+    task: &KernelTask,
     begun: Instant,
-}
+    observer: &mut dyn Observer,
+) -> Result<Outcome, WorkloadError> {
+    let (setting, device) = (inputs.setting, inputs.device);
+    let compute = Compute::of(setting);
+    let report = |observer: &mut dyn Observer, phase, done, total| {
+        observer.progress(Progress {
+            phase,
+            done,
+            total,
+            allocator: allocator::<B>(device),
+        });
+    };
+    let (first, values) = operation.upload(inputs);
+    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+    let load_seconds = begun.elapsed().as_secs_f64();
 
-impl Measuring<'_> {
-    fn measure<B: PrecisionBackend, const D: usize>(
-        &self,
-        operation: &impl Operation<B, D>,
-        device: &B::Device,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, WorkloadError> {
-        let task = self.task;
-        let compute = Compute::of(self.setting);
-        let mut report = |phase, done, total| {
-            observer.progress(Progress {
-                phase,
-                done,
-                total,
-                allocator: allocator::<B>(device),
-            });
-        };
-        let sync = || B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")));
-        sync()?;
-        let load_seconds = self.begun.elapsed().as_secs_f64();
+    report(observer, Phase::WarmUp, 0, 1);
+    let timing = Timing::of::<B>(setting.backend(), device)?;
+    let (result, first_launch) = timing.time::<B, _>(device, || operation.launch(&first, &compute))?;
+    let result = result
+        .try_into_data()
+        .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+    let result: Vec<f64> = result.iter::<f64>().collect();
+    // What comes next is there for the cache's sake.
+    observer.memory_known();
+    let bytes = values as u64 * u64::from(inputs.stored.storage_bytes());
+    let copies = Copies::of(task.cache, setting.backend(), bytes);
+    let turns = Turns::new(first, copies, || operation.upload(inputs).0);
+    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
 
-        report(Phase::WarmUp, 0, 1);
-        let started = Instant::now();
-        let result = operation.launch(&compute);
-        sync()?;
-        let timed = || {
-            let started = Instant::now();
-            let result = operation.launch(&compute);
-            sync()?;
-            let seconds = started.elapsed().as_secs_f64();
-            drop(result);
-            Ok(seconds)
-        };
-        let warm = warm_up(task, timed)?;
-        let warmup_seconds = started.elapsed().as_secs_f64();
-        let result = result
-            .try_into_data()
-            .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
-        let result: Vec<f64> = result.iter::<f64>().collect();
+    let mut turn = 0..;
+    let mut next = || {
+        let inputs = turns.of(turn.next().unwrap_or_default());
+        let (result, launch) = timing.time::<B, _>(device, || operation.launch(inputs, &compute))?;
+        // It goes before the next launch: its place is free again, as in a model.
+        drop(result);
+        Ok::<_, WorkloadError>(launch)
+    };
+    let started = Instant::now();
+    let warm = warm_up(task, || Ok(next()?.seconds()))?;
+    let warmup_seconds = first_launch.timed.wall + started.elapsed().as_secs_f64();
 
-        let sampled = sample(task, |launch| {
-            let seconds = timed()?;
-            report(Phase::Measure, launch.into(), task.max_samples.into());
-            Ok(seconds)
-        })?;
-        let mut launches = Series::new("launch_seconds", "s", "launch");
-        for (launch, seconds) in (1u32..).zip(&sampled.launches) {
-            launches.push(f64::from(launch), *seconds);
-        }
+    let sampled = sample(task, |number| {
+        let launch = next()?;
+        let held_back = observer.held_back(launch.window.start);
+        report(observer, Phase::Measure, number.into(), task.max_samples.into());
+        Ok((launch, held_back))
+    })?;
 
-        report(Phase::Evaluate, 0, 1);
-        let error = operation.compare(&result, Formats::of(self.setting));
-        let diverged = (!error.finite).then(|| "the result holds values that are not finite".to_owned());
-        Ok(Outcome {
-            samples: Samples {
-                series: vec![launches, error.series()],
-                test_correct: None,
-            },
-            events: warm.into_iter().chain(sampled.events).collect(),
-            diverged,
-            data: None,
-            executed: Executed::unverified(),
-            load_seconds,
-            warmup_seconds,
-            measured: Measured::Kernel {
-                flops: operation.flops(),
-                error: error.finite.then_some(NumericError {
-                    relative: error.relative,
-                    quantisation: error.quantisation,
-                    accumulation: error.accumulation,
-                    rounding: error.rounding,
-                    bias: error.bias,
-                    max_ulp: error.max_ulp,
-                }),
-            },
-        })
-    }
+    report(observer, Phase::Evaluate, 0, 1);
+    let error = operation.compare(&result, Formats::of(setting));
+    let diverged = (!error.finite).then(|| "the result holds values that are not finite".to_owned());
+    let read = timing.read(&sampled.launches);
+    let mut series = read.series;
+    series.push(error.series());
+    let events = warm.into_iter().chain(sampled.events);
+    Ok(Outcome {
+        samples: Samples {
+            series,
+            test_correct: None,
+        },
+        events: events.chain([read.event, copies.event()]).collect(),
+        diverged,
+        data: None,
+        executed: Executed::unverified(),
+        load_seconds,
+        warmup_seconds,
+        measured: Measured::Kernel {
+            flops: operation.flops(),
+            clock: read.clock,
+            windows: sampled.launches.into_iter().map(|launch| launch.window).collect(),
+            error: error.finite.then_some(NumericError {
+                relative: error.relative,
+                quantisation: error.quantisation,
+                accumulation: error.accumulation,
+                rounding: error.rounding,
+                bias: error.bias,
+                max_ulp: error.max_ulp,
+            }),
+        },
+    })
 }

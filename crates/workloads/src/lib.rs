@@ -12,5 +12,6 @@ mod weights;
 
 pub use backend::run;
 pub use outcome::{
-    AllocatorBytes, Inputs, Measured, NumericError, Observer, Outcome, Phase, Progress, Share, WorkloadError,
+    AllocatorBytes, Inputs, Measured, MemoryParts, NumericError, Observer, Outcome, Phase, Progress, Share,
+    WorkloadError,
 };

@@ -1,6 +1,6 @@
 //! What goes into a workload and what comes out: raw measurements, no statistics.
 
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf, time::Instant};
 
 use mantissa_core::{DataSource, Event, Executed, Samples};
 use mantissa_precision::PrecisionBackend;
@@ -22,6 +22,19 @@ pub struct Inputs {
 pub trait Observer {
     /// Called at the start of a phase and after every step.
     fn progress(&mut self, progress: Progress);
+
+    /// What the work needs of memory has been seen: what is taken from now on is not its own.
+    fn memory_known(&mut self) {}
+
+    /// Whether the device's clock was held back at some time since a moment, as far as is known by now.
+    fn held_back(&self, _since: Instant) -> bool {
+        false
+    }
+
+    /// Bytes of host memory that the program has allocated, where somebody counts them.
+    fn heap_bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A step of a workload.
@@ -128,14 +141,37 @@ pub enum Measured {
         test: Share,
         /// Optimizer steps skipped because of an overflow.
         skipped_steps: u64,
+        /// What holds the memory; absent where no allocator can be asked.
+        memory: Option<MemoryParts>,
     },
-    /// Series: `launch_seconds` by launch.
+    /// Series: `launch_seconds` by launch; `launch_wall_seconds` too where the device has a clock of its own.
     Kernel {
         /// Floating-point operations of one launch.
         flops: f64,
+        /// What `launch_seconds` were read from.
+        clock: &'static str,
+        /// From before each launch was asked for until it was done.
+        windows: Vec<Range<Instant>>,
         /// Against float64 on the same quantised inputs; absent if the result is not finite.
         error: Option<NumericError>,
     },
+}
+
+/// What holds the memory of a training, in bytes, as the allocator counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryParts {
+    /// The parameters.
+    pub weights: u64,
+    /// Low-precision copies of parameters that the forward pass of a micro-batch makes.
+    pub weight_copies: u64,
+    /// What else the forward pass of a micro-batch leaves for its backward pass.
+    pub activations: u64,
+    /// The gradients after a backward pass.
+    pub gradients: u64,
+    /// The optimizer's state after a step.
+    pub optimizer: u64,
+    /// Who counted them.
+    pub source: &'static str,
 }
 
 /// How wrong a kernel's result is. Errors are Frobenius norms relative to that of the reference.

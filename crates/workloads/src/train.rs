@@ -8,6 +8,7 @@
 mod evaluate;
 #[cfg(test)]
 mod golden;
+mod memory;
 mod schedule;
 
 use std::time::Instant;
@@ -19,7 +20,7 @@ use burn::{
 use mantissa_core::{Cell, Event, Executed, Model, Samples, Series, TrainTask};
 use mantissa_precision::{
     Compute, GradientSum, LossScaler, Optimizer, OptimizerSettings, ParameterSet, PrecisionBackend,
-    ScaleChange,
+    ScaleChange, Tracked,
 };
 
 use crate::{
@@ -60,6 +61,8 @@ pub(crate) fn train<B: PrecisionBackend>(
     trainer.warm_up(&data)?;
     let warmup_seconds = started.elapsed().as_secs_f64();
 
+    let memory = memory::parts(&mut trainer, &data, observer)?;
+    trainer.start_over(inputs)?;
     trainer.run(&data, observer)?;
     let test = evaluate(&trainer, &data.test, observer, Phase::Evaluate)?;
 
@@ -83,6 +86,7 @@ pub(crate) fn train<B: PrecisionBackend>(
             validation: totals.validation,
             test: test.share,
             skipped_steps: totals.skipped_steps,
+            memory,
         },
     })
 }
@@ -93,6 +97,7 @@ struct Trainer<'a, B: PrecisionBackend> {
     task: &'a TrainTask,
     model: DistilBert,
     parameters: ParameterSet<B>,
+    settings: OptimizerSettings,
     optimizer: Optimizer<B>,
     scaler: Option<LossScaler>,
     compute: Compute,
@@ -129,6 +134,25 @@ struct StepResult {
     scale: Option<ScaleChange>,
 }
 
+/// The parameters that training starts from.
+fn parameters<B: PrecisionBackend>(
+    model: &DistilBert,
+    cell: &Cell,
+    inputs: &Inputs,
+    device: &B::Device,
+) -> Result<ParameterSet<B>, WorkloadError> {
+    let specs = model.parameters();
+    let values = match &inputs.weights {
+        Some(path) => weights::from_file(path, &specs)?,
+        None => weights::initial(&specs, cell.seed),
+    };
+    Ok(ParameterSet::new(
+        values,
+        cell.setting.precision().parameters(),
+        device,
+    ))
+}
+
 impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     fn new(
         cell: &'a Cell,
@@ -146,13 +170,8 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             )));
         }
         let model = DistilBert::new(size.clone(), vocabulary, classes);
-        let specs = model.parameters();
-        let values = match &inputs.weights {
-            Some(path) => weights::from_file(path, &specs)?,
-            None => weights::initial(&specs, cell.seed),
-        };
         let precision = cell.setting.precision();
-        let parameters = ParameterSet::new(values, precision.parameters(), device);
+        let parameters = parameters(&model, cell, inputs, device)?;
         let settings = OptimizerSettings {
             momentum: task.momentum,
             epsilon: cell.setting.adam_eps(),
@@ -171,7 +190,8 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             .map(|(name, unit, x)| Series::new(name, unit, x))
             .collect();
         Ok(Self {
-            optimizer: Optimizer::new(settings, parameters.len()),
+            optimizer: Optimizer::new(settings.clone(), parameters.len()),
+            settings,
             scaler: precision.scales_loss().then(LossScaler::default),
             compute: Compute::of(&cell.setting),
             log: Log {
@@ -191,22 +211,28 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         })
     }
 
-    /// Goes once through every shape that will be met, on a copy that is thrown away, and seeds the generators anew.
+    /// A new optimizer of the same rule with a learning rate of 0, which changes no finite parameter.
+    fn rest(&mut self) {
+        let settings = OptimizerSettings {
+            learning_rate: 0.0,
+            ..self.settings.clone()
+        };
+        self.optimizer = Optimizer::new(settings, self.parameters.len());
+    }
+
+    /// Goes once through every shape that will be met, and learns nothing.
     fn warm_up(&mut self, data: &TextDataset) -> Result<(), WorkloadError> {
+        self.rest();
         let batch = self.cell.setting.batch() as usize;
         let mut shapes = vec![batch.min(data.train.len())];
         let rest = data.train.len() % batch;
         if rest > 0 && !self.task.drop_last {
             shapes.push(rest);
         }
-        let (parameters, scaler) = (self.parameters.clone(), self.scaler.clone());
-        let settings = OptimizerSettings::new(self.cell.setting.optimizer(), 0.0);
-        let optimizer = std::mem::replace(&mut self.optimizer, Optimizer::new(settings, parameters.len()));
         for shape in shapes {
             let indices: Vec<usize> = (0..shape).collect();
             self.step(&[data.train.batch(&indices, self.sequence())])?;
         }
-        (self.parameters, self.scaler, self.optimizer) = (parameters, scaler, optimizer);
         for part in [&data.validation, &data.test] {
             for shape in [batch.min(part.len()), part.len() % batch] {
                 if shape > 0 {
@@ -214,6 +240,18 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
                     self.predict(&part.batch(&indices, self.sequence()))?;
                 }
             }
+        }
+        sync::<B>(self.device)
+    }
+
+    /// Forgets the steps so far: a new optimizer, and generators seeded anew. A learning rate of 0 has left the parameters
+    /// as they were; gradients that were not finite have not, and then they are made again. Keeping a copy instead would
+    /// show in the peak of memory.
+    fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
+        self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
+        self.scaler = self.scaler.take().map(|_| LossScaler::default());
+        if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
+            self.parameters = parameters(&self.model, self.cell, inputs, self.device)?;
         }
         B::seed(self.device, self.cell.seed);
         sync::<B>(self.device)
@@ -267,22 +305,9 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         let (mut losses, mut hits) = (vec![], vec![]);
         for batch in micro_batches {
             let parameters = self.parameters.track();
-            let (input, labels) = upload::<Autodiff<B>>(batch, self.sequence(), self.device);
-            let logits = self.model.forward(&parameters, input, &self.compute, true);
-            hits.push(
-                logits
-                    .clone()
-                    .inner()
-                    .argmax(1)
-                    .flatten::<1>(0, 1)
-                    .equal(labels.clone().inner())
-                    .int()
-                    .sum(),
-            );
-            let loss = self
-                .compute
-                .cross_entropy_sum(logits, labels)
-                .mul_scalar(1.0 / examples as f64);
+            let (loss, right) = self.loss(&parameters, batch);
+            let loss = loss.mul_scalar(1.0 / examples as f64);
+            hits.push(right);
             losses.push(loss.clone().inner());
             gradients.add(loss.mul_scalar(scale), &parameters);
         }
@@ -313,6 +338,19 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             examples: examples as u64,
             scale: change,
         })
+    }
+
+    /// Summed loss of a micro-batch, and how many examples were predicted right.
+    fn loss(
+        &self,
+        parameters: &Tracked<Autodiff<B>>,
+        batch: &TokenBatch,
+    ) -> (Tensor<Autodiff<B>, 1>, Tensor<B, 1, Int>) {
+        let (input, labels) = upload::<Autodiff<B>>(batch, self.sequence(), self.device);
+        let logits = self.model.forward(parameters, input, &self.compute, true);
+        let predicted = logits.clone().inner().argmax(1).flatten::<1>(0, 1);
+        let right = predicted.equal(labels.clone().inner()).int().sum();
+        (self.compute.cross_entropy_sum(logits, labels), right)
     }
 
     /// Writes a step down.

@@ -77,4 +77,8 @@ where
             in_use: usage.bytes_in_use,
         })
     }
+
+    fn submit(device: &Self::Device) -> Result<(), String> {
+        R::client(device).flush().map_err(|error| error.to_string())
+    }
 }

@@ -60,6 +60,7 @@ pub fn matmul() -> Workload {
         max_samples: 50,
         max_seconds: 2.0,
         max_noise: 0.01,
+        cache: mantissa_core::CacheState::Cold,
     };
     Workload {
         name: "matmul".into(),

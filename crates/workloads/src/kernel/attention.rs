@@ -10,24 +10,21 @@ use super::{
 };
 
 /// Queries, keys and values, each `[batch, heads, sequence, width]`.
-pub(super) struct Attention<B: PrecisionBackend> {
+pub(super) struct Attention {
     parts: [Vec<f64>; 3],
     shape: [usize; 4],
-    on_device: [Tensor<B, 4>; 3],
-    padding: Tensor<B, 2, Bool>,
 }
 
-impl<B: PrecisionBackend> Attention<B> {
-    pub(super) fn new(shape: AttentionShape, sequence: usize, inputs: &mut Inputs<'_, B>) -> Self {
+impl Attention {
+    pub(super) fn new<B: PrecisionBackend>(
+        shape: AttentionShape,
+        sequence: usize,
+        inputs: &mut Inputs<'_, B>,
+    ) -> Self {
         let [batch, heads, width] = [shape.batch, shape.heads, shape.width].map(|n| n as usize);
         let shape = [batch, heads, sequence, width];
         let parts = [(); 3].map(|()| inputs.draw(shape.iter().product()));
-        Self {
-            on_device: [0, 1, 2].map(|part: usize| inputs.upload(&parts[part], shape)),
-            padding: Tensor::<B, 2, Bool>::full([batch, sequence], false, inputs.device),
-            parts,
-            shape,
-        }
+        Self { parts, shape }
     }
 }
 
@@ -52,14 +49,24 @@ fn attend(query: &[f64], keys: &[f64], values: &[f64]) -> Vec<f64> {
     mixed
 }
 
-impl<B: PrecisionBackend> Operation<B, 4> for Attention<B> {
+impl<B: PrecisionBackend> Operation<B, 4> for Attention {
+    /// And where padding is.
+    type OnDevice = ([Tensor<B, 4>; 3], Tensor<B, 2, Bool>);
+
+    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
+        let [batch, _, sequence, _] = self.shape;
+        let parts = [0, 1, 2].map(|part: usize| inputs.upload(&self.parts[part], self.shape));
+        let padding = Tensor::<B, 2, Bool>::full([batch, sequence], false, inputs.device);
+        ((parts, padding), self.parts.iter().map(Vec::len).sum())
+    }
+
     fn flops(&self) -> f64 {
         let [batch, heads, sequence, width] = self.shape.map(|edge| edge as f64);
         4.0 * batch * heads * sequence * sequence * width
     }
 
-    fn launch(&self, compute: &Compute) -> Tensor<B, 4> {
-        compute.attention(self.on_device.clone(), &self.padding, 0.0)
+    fn launch(&self, (parts, padding): &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {
+        compute.attention(parts.clone(), padding, 0.0)
     }
 
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {

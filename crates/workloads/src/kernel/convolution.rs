@@ -10,29 +10,21 @@ use super::{
 };
 
 /// Images `[batch, channels, size, size]` and filters `[filters, channels, edge, edge]`.
-pub(super) struct Convolution<B: PrecisionBackend> {
+pub(super) struct Convolution {
     images: Vec<f64>,
     filters: Vec<f64>,
     shape: ConvolutionShape,
     size: usize,
-    on_device: [Tensor<B, 4>; 2],
 }
 
-impl<B: PrecisionBackend> Convolution<B> {
-    pub(super) fn new(shape: ConvolutionShape, size: usize, inputs: &mut Inputs<'_, B>) -> Self {
-        let [batch, channels, filters, edge] =
-            [shape.batch, shape.channels, shape.filters, shape.edge].map(|n| n as usize);
-        let image_shape = [batch, channels, size, size];
-        let filter_shape = [filters, channels, edge, edge];
-        let (images, filters) = (
-            inputs.draw(image_shape.iter().product()),
-            inputs.draw(filter_shape.iter().product()),
-        );
+impl Convolution {
+    pub(super) fn new<B: PrecisionBackend>(
+        shape: ConvolutionShape,
+        size: usize,
+        inputs: &mut Inputs<'_, B>,
+    ) -> Self {
+        let [images, filters] = shapes(shape, size).map(|shape| inputs.draw(shape.iter().product()));
         Self {
-            on_device: [
-                inputs.upload(&images, image_shape),
-                inputs.upload(&filters, filter_shape),
-            ],
             images,
             filters,
             shape,
@@ -72,18 +64,35 @@ impl<B: PrecisionBackend> Convolution<B> {
     }
 }
 
-impl<B: PrecisionBackend> Operation<B, 4> for Convolution<B> {
+/// Shapes of the images and of the filters.
+fn shapes(shape: ConvolutionShape, size: usize) -> [[usize; 4]; 2] {
+    let [batch, channels, filters, edge] =
+        [shape.batch, shape.channels, shape.filters, shape.edge].map(|n| n as usize);
+    [[batch, channels, size, size], [filters, channels, edge, edge]]
+}
+
+impl<B: PrecisionBackend> Operation<B, 4> for Convolution {
+    type OnDevice = [Tensor<B, 4>; 2];
+
+    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
+        let [images, filters] = shapes(self.shape, self.size);
+        let on_device = [
+            inputs.upload(&self.images, images),
+            inputs.upload(&self.filters, filters),
+        ];
+        (on_device, self.images.len() + self.filters.len())
+    }
+
     fn flops(&self) -> f64 {
         let results =
             f64::from(self.shape.batch) * f64::from(self.shape.filters) * (self.positions() as f64).powi(2);
         2.0 * results * self.terms() as f64
     }
 
-    fn launch(&self, compute: &Compute) -> Tensor<B, 4> {
-        let [images, filters] = self.on_device.clone();
+    fn launch(&self, [images, filters]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {
         compute.convolution(
-            images,
-            filters,
+            images.clone(),
+            filters.clone(),
             self.shape.stride as usize,
             self.shape.padding as usize,
         )

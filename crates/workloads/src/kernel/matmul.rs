@@ -32,7 +32,27 @@ impl Operands {
         Self { lhs, rhs, shape }
     }
 
-    pub(super) fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
+    /// Products at a time.
+    pub(super) fn batch(&self) -> usize {
+        self.shape[0]
+    }
+
+    /// Operands of the given shapes, and how many values they are.
+    fn upload<B: PrecisionBackend, const D: usize>(
+        &self,
+        inputs: &Inputs<'_, B>,
+        lhs: [usize; D],
+        rhs: [usize; D],
+    ) -> ([Tensor<B, D>; 2], usize) {
+        let operands = [inputs.upload(&self.lhs, lhs), inputs.upload(&self.rhs, rhs)];
+        (operands, self.lhs.len() + self.rhs.len())
+    }
+
+    fn flops(&self) -> f64 {
+        2.0 * self.shape.iter().map(|edge| *edge as f64).product::<f64>()
+    }
+
+    fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
         let [batch, m, n, k] = self.shape;
         let seen = formats
             .round_operands()
@@ -50,39 +70,51 @@ impl Operands {
     }
 }
 
-/// Matrix products of `D` dimensions.
-pub(super) struct Product<B: PrecisionBackend, const D: usize> {
-    operands: Operands,
-    lhs: Tensor<B, D>,
-    rhs: Tensor<B, D>,
-}
+/// A product of two matrices.
+pub(super) struct Product(pub(super) Operands);
 
-impl<B: PrecisionBackend, const D: usize> Product<B, D> {
-    pub(super) fn new(operands: Operands, lhs: [usize; D], rhs: [usize; D], inputs: &Inputs<'_, B>) -> Self {
-        Self {
-            lhs: inputs.upload(&operands.lhs, lhs),
-            rhs: inputs.upload(&operands.rhs, rhs),
-            operands,
-        }
+/// A batch of products.
+pub(super) struct Products(pub(super) Operands);
+
+impl<B: PrecisionBackend> Operation<B, 2> for Product {
+    type OnDevice = [Tensor<B, 2>; 2];
+
+    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
+        let [_, m, n, k] = self.0.shape;
+        self.0.upload(inputs, [m, k], [k, n])
     }
-}
 
-impl<B: PrecisionBackend, const D: usize> Operation<B, D> for Product<B, D> {
+    fn launch(&self, [lhs, rhs]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 2> {
+        compute.matmul(lhs.clone(), rhs.clone())
+    }
+
     fn flops(&self) -> f64 {
-        2.0 * self
-            .operands
-            .shape
-            .iter()
-            .map(|edge| *edge as f64)
-            .product::<f64>()
-    }
-
-    fn launch(&self, compute: &Compute) -> Tensor<B, D> {
-        compute.matmul(self.lhs.clone(), self.rhs.clone())
+        self.0.flops()
     }
 
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
-        self.operands.compare(result, formats)
+        self.0.compare(result, formats)
+    }
+}
+
+impl<B: PrecisionBackend> Operation<B, 3> for Products {
+    type OnDevice = [Tensor<B, 3>; 2];
+
+    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
+        let [batch, m, n, k] = self.0.shape;
+        self.0.upload(inputs, [batch, m, k], [batch, k, n])
+    }
+
+    fn launch(&self, [lhs, rhs]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 3> {
+        compute.matmul(lhs.clone(), rhs.clone())
+    }
+
+    fn flops(&self) -> f64 {
+        self.0.flops()
+    }
+
+    fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
+        self.0.compare(result, formats)
     }
 }
 

@@ -5,15 +5,20 @@ use std::time::{Duration, Instant};
 use mantissa_analysis::{Decision, MIN_SAMPLES, StopReason, Stopping, StoppingRule, WarmUp, Warmth};
 use mantissa_core::{Event, KernelTask};
 
+use super::timing::Launch;
 use crate::WorkloadError;
 
 /// The most launches of a warm-up.
 const MOST_WARM_UPS: usize = 400;
 
+/// Rest of the device after a launch during which its clock was held back: some thermal and power limits take that long
+/// to be lifted (NVML shows the power over a tenth of a second).
+const REST: Duration = Duration::from_millis(100);
+
 /// What sampling brought.
 pub(super) struct Sampled {
-    /// Seconds of each launch, in their order.
-    pub(super) launches: Vec<f64>,
+    /// Each launch, in their order, those that were taken again too.
+    pub(super) launches: Vec<Launch>,
     /// How the warm-up ended, and why sampling stopped.
     pub(super) events: Vec<Event>,
 }
@@ -42,18 +47,29 @@ pub(super) fn warm_up(
 
 /// Samples until half the 95 % interval of the median is within `max_noise` of it, or a limit is reached. The time cap
 /// waits for `min_samples`.
+///
+/// A launch during which the clock was held back is taken again after a rest, and stays among the samples, as long as that
+/// has not happened more often than `max_samples` nor taken longer than `max_seconds`. From then on the device is
+/// measured as it is.
 pub(super) fn sample(
     task: &KernelTask,
-    mut launch: impl FnMut(u32) -> Result<f64, WorkloadError>,
+    mut launch: impl FnMut(u32) -> Result<(Launch, bool), WorkloadError>,
 ) -> Result<Sampled, WorkloadError> {
     let fewest = (task.min_samples as usize).max(MIN_SAMPLES);
     let most = (task.max_samples as usize).max(fewest);
     let rule = StoppingRule::new(task.max_noise, fewest, most, task.max_seconds);
     let mut stopping = Stopping::new(rule.expect("suites are checked when they are read"));
     let mut launches = vec![];
-    for number in 1..=task.max_samples {
-        let seconds = launch(number)?;
-        launches.push(seconds);
+    let mut retakes = Retakes::default();
+    let mut number = 1;
+    loop {
+        let (launch, held_back) = launch(number)?;
+        let seconds = launch.seconds();
+        launches.push(launch);
+        if held_back && retakes.allowed(task) {
+            retakes.rest();
+            continue;
+        }
         let reason = match stopping.push(seconds) {
             Decision::Stop(StopReason::TimeCap) if number < task.min_samples => None,
             Decision::Stop(reason) => Some(reason),
@@ -61,18 +77,54 @@ pub(super) fn sample(
             Decision::Continue => None,
         };
         if let Some(reason) = reason {
-            let events = vec![event("stopped", number, &reason.to_string())];
+            let stopped = event("stopped", number, &reason.to_string());
+            let events = [stopped].into_iter().chain(retakes.event()).collect();
             return Ok(Sampled { launches, events });
         }
+        number += 1;
     }
-    Ok(Sampled {
-        events: vec![event(
-            "stopped",
-            task.max_samples,
-            &StopReason::MaxSamples.to_string(),
-        )],
-        launches,
-    })
+}
+
+/// Launches that are taken again.
+#[derive(Default)]
+struct Retakes {
+    count: u32,
+    rested: Duration,
+    /// Whether there was one too many.
+    given_up: bool,
+}
+
+impl Retakes {
+    /// Whether one more may be taken again.
+    fn allowed(&mut self, task: &KernelTask) -> bool {
+        let allowed = self.count < task.max_samples && self.rested.as_secs_f64() < task.max_seconds;
+        self.given_up |= !allowed;
+        allowed
+    }
+
+    /// Lets the device cool down.
+    fn rest(&mut self) {
+        std::thread::sleep(REST);
+        self.count += 1;
+        self.rested += REST;
+    }
+
+    fn event(&self) -> Option<Event> {
+        let given_up = if self.given_up {
+            "; then the limit was reached, and launches count although it still was"
+        } else {
+            ""
+        };
+        let detail = format!(
+            "the clock was held back: launches were taken again after a rest of {} ms each, and stay among the samples{given_up}",
+            REST.as_millis()
+        );
+        (self.count > 0).then(|| Event {
+            step: None,
+            value: Some(self.count.into()),
+            ..event("retaken", self.count, &detail)
+        })
+    }
 }
 
 fn event(kind: &str, launches: u32, detail: &str) -> Event {
@@ -86,7 +138,8 @@ fn event(kind: &str, launches: u32, detail: &str) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use mantissa_core::{Kernel, MatmulShape};
+    use mantissa_core::{CacheState, Kernel, MatmulShape};
+    use mantissa_precision::Timed;
 
     use super::*;
 
@@ -97,13 +150,56 @@ mod tests {
             max_samples,
             max_seconds,
             max_noise: 0.01,
+            cache: CacheState::Cold,
+        }
+    }
+
+    fn launch(seconds: f64) -> Launch {
+        let now = Instant::now();
+        let timed = Timed {
+            device: None,
+            wall: seconds,
+        };
+        Launch {
+            window: now..now,
+            timed,
         }
     }
 
     /// Number of samples and the reason, for launches of one second each, give or take a share.
     fn stopped(task: &KernelTask, noise: f64) -> (usize, String) {
-        let sampled = sample(task, |number| Ok(1.0 + noise * f64::from(number).sin())).unwrap();
+        let sampled = sample(task, |number| {
+            Ok((launch(1.0 + noise * f64::from(number).sin()), false))
+        })
+        .unwrap();
         (sampled.launches.len(), sampled.events[0].detail.clone())
+    }
+
+    #[test]
+    fn launches_of_a_clock_that_is_held_back_are_taken_again() {
+        let mut launches = 0;
+        let sampled = sample(&task(3, 5, 1e6), |_| {
+            launches += 1;
+            Ok((launch(1.0), launches == 2))
+        })
+        .unwrap();
+        assert_eq!(sampled.launches.len(), 6);
+        assert_eq!(
+            (sampled.events[1].kind.as_str(), sampled.events[1].value),
+            ("retaken", Some(1.0))
+        );
+        assert!(!sampled.events[1].detail.contains("limit"));
+    }
+
+    #[test]
+    fn a_clock_that_is_always_held_back_is_measured_as_it_is() {
+        let sampled = sample(&task(3, 4, 0.15), |_| Ok((launch(1e-3), true))).unwrap();
+        assert_eq!(
+            sampled.launches.len(),
+            2 + 4,
+            "two rests are longer than the time cap"
+        );
+        assert!(sampled.events[1].detail.contains("the limit was reached"));
     }
 
     #[test]

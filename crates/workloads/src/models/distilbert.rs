@@ -90,6 +90,13 @@ impl DistilBert {
         specs
     }
 
+    /// Whether a linear layer reads the parameter of this name: under a mixed setting it reads a low-precision copy.
+    pub(crate) fn multiplied(&self, name: &str) -> bool {
+        !["embeddings", "LayerNorm", "layer_norm"]
+            .iter()
+            .any(|other| name.contains(other))
+    }
+
     /// Logits `[n, classes]`. Dropout is drawn from the backend's generator if `training`.
     pub(crate) fn forward<B: PrecisionBackend>(
         &self,

@@ -1,0 +1,127 @@
+//! Inputs that the cache of the device no longer holds when their turn comes.
+
+use mantissa_core::{Backend, CacheState, Event};
+use mantissa_precision::device;
+
+/// What a last-level cache is taken to hold where nobody says: as much as the largest of a GPU so far (Infinity Cache of
+/// an MI300X).
+const UNKNOWN_CACHE_BYTES: u64 = 256 << 20;
+
+/// Copies that take turns hold this many times what the cache does: whatever it replaces first, little is left.
+const TIMES_THE_CACHE: u64 = 2;
+
+/// The most copies: smaller inputs would take longer to upload than to measure.
+const MOST_COPIES: u64 = 4096;
+
+/// Copies of a launch's inputs on the device, which take turns.
+pub(super) struct Turns<T>(Vec<T>);
+
+impl<T> Turns<T> {
+    /// The first copy and those that are still lacking.
+    pub(super) fn new(first: T, copies: Copies, copy: impl FnMut() -> T) -> Self {
+        let others = std::iter::repeat_with(copy).take(copies.count - 1);
+        Self([first].into_iter().chain(others).collect())
+    }
+
+    /// The inputs of a launch.
+    pub(super) fn of(&self, turn: usize) -> &T {
+        &self.0[turn % self.0.len()]
+    }
+}
+
+/// How many copies of the inputs a cell works with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Copies {
+    /// One or more.
+    count: usize,
+    /// Of one copy.
+    bytes: u64,
+    /// Of the last-level cache, where it is known; none where nobody looked.
+    cache: Option<Option<u64>>,
+}
+
+impl Copies {
+    /// As many as a state of the cache takes, of inputs of `bytes` each.
+    pub(super) fn of(state: CacheState, backend: Backend, bytes: u64) -> Self {
+        match state {
+            CacheState::Warm => Self {
+                count: 1,
+                bytes,
+                cache: None,
+            },
+            CacheState::Cold => Self::around(device::last_level_cache(backend), bytes),
+        }
+    }
+
+    fn around(cache: Option<u64>, bytes: u64) -> Self {
+        let wanted = TIMES_THE_CACHE * cache.unwrap_or(UNKNOWN_CACHE_BYTES);
+        let count = wanted.div_ceil(bytes.max(1)).clamp(1, MOST_COPIES);
+        Self {
+            count: usize::try_from(count).unwrap_or(usize::MAX),
+            bytes,
+            cache: Some(cache),
+        }
+    }
+
+    /// What the record says of them.
+    pub(super) fn event(&self) -> Event {
+        let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+        let held = self.bytes * self.count as u64;
+        let detail = match self.cache {
+            None => format!("warm: every launch has the same inputs, {}", megabytes(held)),
+            Some(known) => {
+                let cache = match known {
+                    Some(bytes) => format!("the last-level cache has {}", megabytes(bytes)),
+                    None => "the size of the cache is not known".to_owned(),
+                };
+                let still_held = known.is_some_and(|bytes| held <= bytes);
+                let but = if still_held { ", and may hold them all" } else { "" };
+                let what = match self.count {
+                    1 => "the inputs take".to_owned(),
+                    count => format!("{count} copies of the inputs take turns, together"),
+                };
+                format!("cold: {what} {}; {cache}{but}", megabytes(held))
+            }
+        };
+        Event {
+            kind: "cache".into(),
+            step: None,
+            value: Some(self.count as f64),
+            detail,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_together_are_larger_than_the_cache() {
+        let copies = Copies::around(Some(32 << 20), 1 << 20);
+        assert_eq!(copies.count, 64);
+        assert_eq!(
+            copies.event().detail,
+            "cold: 64 copies of the inputs take turns, together 67.1 MB; the last-level cache has 33.6 MB"
+        );
+        assert_eq!(
+            Copies::around(Some(32 << 20), 1 << 30).count,
+            1,
+            "large inputs displace themselves"
+        );
+        assert_eq!(Copies::around(None, 1 << 20).count, 512);
+    }
+
+    #[test]
+    fn inputs_too_small_for_that_say_so() {
+        let detail = Copies::around(Some(32 << 20), 64).event().detail;
+        assert!(detail.ends_with("33.6 MB, and may hold them all"), "{detail}");
+    }
+
+    #[test]
+    fn launches_go_round_their_copies() {
+        let mut next = 1..3;
+        let turns = Turns::new(0, Copies::around(Some(3), 2), || next.next().unwrap());
+        assert_eq!([0, 1, 2, 3, 4].map(|launch| *turns.of(launch)), [0, 1, 2, 0, 1]);
+    }
+}

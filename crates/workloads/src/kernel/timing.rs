@@ -1,0 +1,203 @@
+//! Reading a clock, and knowing how good it is.
+
+use std::{ops::Range, time::Instant};
+
+use mantissa_core::{Backend, Event, Series};
+use mantissa_precision::{Clock, PrecisionBackend, Timed};
+
+use crate::WorkloadError;
+
+/// Times of nothing at all that tell what the clock itself takes.
+const EMPTY_LAUNCHES: usize = 64;
+
+/// A clock, and what it shows when nothing happens.
+pub(super) struct Timing {
+    clock: Clock,
+    /// Times of nothing.
+    empty: Vec<Timed>,
+}
+
+/// A timed launch.
+#[derive(Debug, Clone)]
+pub(super) struct Launch {
+    /// From before it was asked for until it was done.
+    pub(super) window: Range<Instant>,
+    pub(super) timed: Timed,
+}
+
+impl Launch {
+    /// By the best clock there is.
+    pub(super) fn seconds(&self) -> f64 {
+        best(&self.timed)
+    }
+}
+
+fn best(timed: &Timed) -> f64 {
+    timed.device.unwrap_or(timed.wall)
+}
+
+/// What the clock says of all launches.
+pub(super) struct Read {
+    /// Its name.
+    pub(super) clock: &'static str,
+    /// `launch_seconds`, and those of the wall clock where that is another one.
+    pub(super) series: Vec<Series>,
+    /// How good it is.
+    pub(super) event: Event,
+}
+
+impl Timing {
+    /// The clock of a backend, on a device that is idle.
+    pub(super) fn of<B: PrecisionBackend>(
+        backend: Backend,
+        device: &B::Device,
+    ) -> Result<Self, WorkloadError> {
+        let clock = Clock::of(backend);
+        let nothing = || clock.time::<B, _>(device, || ()).map(|((), timed)| timed);
+        let empty = std::iter::repeat_with(nothing).take(EMPTY_LAUNCHES);
+        let empty = empty.collect::<Result<_, _>>().map_err(WorkloadError::Device)?;
+        Ok(Self { clock, empty })
+    }
+
+    pub(super) fn time<B: PrecisionBackend, T>(
+        &self,
+        device: &B::Device,
+        work: impl FnOnce() -> T,
+    ) -> Result<(T, Launch), WorkloadError> {
+        let begun = Instant::now();
+        let (result, timed) = self
+            .clock
+            .time::<B, T>(device, work)
+            .map_err(WorkloadError::Device)?;
+        let window = begun..Instant::now();
+        Ok((result, Launch { window, timed }))
+    }
+
+    /// All launches by one clock: the device's, unless it failed for any of them.
+    pub(super) fn read(&self, launches: &[Launch]) -> Read {
+        let by_device = launches.iter().all(|launch| launch.timed.device.is_some());
+        let series = |name, seconds: fn(&Timed) -> f64| {
+            let mut series = Series::new(name, "s", "launch");
+            for (number, launch) in (1u32..).zip(launches) {
+                series.push(f64::from(number), seconds(&launch.timed));
+            }
+            series
+        };
+        let any = launches.iter().any(|launch| launch.timed.device.is_some());
+        let refused = !by_device && (any || self.clock.is_devices());
+        let refused = refused.then_some("the device's clock gave times that cannot be");
+        let (clock, seconds): (_, fn(&Timed) -> f64) = if by_device {
+            ("CUDA events", best)
+        } else {
+            ("wall clock between two synchronisations", |timed| timed.wall)
+        };
+        let wall = by_device.then(|| series("launch_wall_seconds", |timed| timed.wall));
+        Read {
+            clock,
+            series: [series("launch_seconds", seconds)]
+                .into_iter()
+                .chain(wall)
+                .collect(),
+            event: self.event(clock, seconds, refused),
+        }
+    }
+
+    fn event(&self, clock: &str, seconds: fn(&Timed) -> f64, refused: Option<&str>) -> Event {
+        let mut empty: Vec<f64> = self.empty.iter().map(seconds).collect();
+        empty.sort_by(f64::total_cmp);
+        let overhead = empty[empty.len() / 2];
+        let tick = empty
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .filter(|step| *step > 0.0)
+            .fold(f64::INFINITY, f64::min);
+        let tick = match tick.is_finite() {
+            true => format!("ticks of {:.2} µs or less", tick * 1e6),
+            false => "ticks that an empty launch does not show".to_owned(),
+        };
+        let why = refused.or(self.clock.why_none());
+        let why = why.map_or_else(String::new, |why| format!("; {why}"));
+        Event {
+            kind: "clock".into(),
+            step: None,
+            value: Some(overhead),
+            detail: format!(
+                "{clock}: an empty launch takes {:.2} µs, which every time includes; {tick}{why}",
+                overhead * 1e6
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(device: Option<f64>, wall: f64) -> Launch {
+        let now = Instant::now();
+        Launch {
+            window: now..now,
+            timed: Timed { device, wall },
+        }
+    }
+
+    fn timing(empty: &[Timed]) -> Timing {
+        Timing {
+            clock: Clock::of(Backend::Flex),
+            empty: empty.to_vec(),
+        }
+    }
+
+    const EMPTY: [Timed; 3] = [
+        Timed {
+            device: Some(2e-6),
+            wall: 10e-6,
+        },
+        Timed {
+            device: Some(2.5e-6),
+            wall: 11e-6,
+        },
+        Timed {
+            device: Some(2e-6),
+            wall: 14e-6,
+        },
+    ];
+
+    #[test]
+    fn the_device_times_all_launches_or_none() {
+        let both = [launch(Some(1.0), 1.5), launch(Some(2.0), 2.5)];
+        let read = timing(&EMPTY).read(&both);
+        assert_eq!(read.clock, "CUDA events");
+        let values = |series: &Series| series.values().collect::<Vec<_>>();
+        assert_eq!(values(&read.series[0]), [1.0, 2.0]);
+        assert_eq!(
+            (read.series[1].name.as_str(), values(&read.series[1])),
+            ("launch_wall_seconds", vec![1.5, 2.5])
+        );
+
+        let one = [launch(Some(1.0), 1.5), launch(None, 2.5)];
+        let read = timing(&EMPTY).read(&one);
+        assert_eq!(values(&read.series[0]), [1.5, 2.5]);
+        assert_eq!(read.series.len(), 1);
+        assert!(
+            read.event.detail.contains("times that cannot be"),
+            "{}",
+            read.event.detail
+        );
+    }
+
+    #[test]
+    fn the_record_says_what_the_clock_itself_takes() {
+        let read = timing(&EMPTY).read(&[launch(None, 1.0)]);
+        assert_eq!(
+            read.event.detail,
+            "wall clock between two synchronisations: an empty launch takes 11.00 µs, which every time includes; ticks of 1.00 µs or less"
+        );
+        let read = timing(&EMPTY[..1]).read(&[launch(Some(1.0), 1.0)]);
+        assert!(
+            read.event.detail.contains("does not show"),
+            "{}",
+            read.event.detail
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! What a record says about how its numbers were measured.
+
+use serde_json::Value;
+
+use crate::support::{Place, fixture, stderr};
+
+fn run(suite: &str, axes: &[&str]) -> Vec<Value> {
+    let place = Place::new();
+    let suite = fixture(suite);
+    let mut arguments = vec!["run", &suite, "--backend=flex", "--out=run", "--profile=smoke"];
+    for axis in axes {
+        arguments.extend(["-a", axis]);
+    }
+    let output = place.run(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    place.records("run")
+}
+
+fn value(record: &Value, metric: &str) -> f64 {
+    let found = record["metrics"][metric]["value"].as_f64();
+    found.unwrap_or_else(|| panic!("{metric}: {}", record["metrics"][metric]))
+}
+
+#[test]
+fn the_memory_of_a_training_is_told_by_its_parts() {
+    let records = run("parts", &["precision=32-true,16-mixed,16-true"]);
+    let [single, mixed, half] = records.as_slice() else {
+        panic!("three cells: {records:?}")
+    };
+    let of = |record: &Value, part: &str| value(record, &format!("{part}_bytes"));
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.05;
+    let (weights, optimizer) = (of(single, "weights"), of(single, "optimizer"));
+    // Adam keeps two values a parameter.
+    assert!(near(of(single, "gradients"), weights), "{}", single["metrics"]);
+    assert!(near(optimizer, 2.0 * weights), "{}", single["metrics"]);
+    assert_eq!(of(single, "weight_copies"), 0.0, "f32 is multiplied as it is");
+    assert!(near(of(mixed, "weights"), weights) && near(of(mixed, "optimizer"), optimizer));
+    let copies = of(mixed, "weight_copies");
+    assert!(copies > 0.0 && copies < 0.5 * weights, "{copies} of {weights}");
+    assert!(of(mixed, "activations") < 0.95 * of(single, "activations"));
+    assert!(near(of(half, "weights"), 0.5 * weights));
+    assert!(near(of(half, "optimizer"), 0.5 * optimizer));
+    let method = &single["metrics"]["weights_bytes"]["method"];
+    assert_eq!(method, "allocations of the program, in use");
+}
+
+fn detail(record: &Value, kind: &str) -> String {
+    let mut events = record["events"].as_array().unwrap().iter();
+    let event = events.find(|event| event["kind"] == kind);
+    let event = event.unwrap_or_else(|| panic!("no `{kind}`: {record}"));
+    event["detail"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_kernel_says_by_which_clock_and_out_of_which_cache() {
+    let records = run("kernels", &["size=32"]);
+    let wall = "wall clock between two synchronisations";
+    let clock = detail(&records[0], "clock");
+    assert!(clock.starts_with(wall), "{clock}");
+    let cache = detail(&records[0], "cache");
+    assert!(cache.starts_with("cold: "), "{cache}");
+    let method = records[0]["metrics"]["flops_per_second"]["method"]
+        .as_str()
+        .unwrap();
+    assert!(method.ends_with(wall), "{method}");
+}
+
+#[test]
+fn copies_that_keep_the_cache_cold_are_in_no_memory_of_a_kernel() {
+    let peak = |suite: &str| value(&run(suite, &["size=32"])[0], "host_peak_bytes");
+    let (cold, warm) = (peak("kernels"), peak("warm"));
+    assert!(
+        (cold - warm).abs() < 8e6,
+        "{cold} bytes cold, {warm} warm: the copies take 30 MB or more"
+    );
+}
