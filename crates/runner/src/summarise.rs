@@ -268,13 +268,13 @@ fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
     bytes(
         MetricName::AllocatorReservedPeakBytes,
         reserved,
-        "allocator, after every step",
+        "allocator, after every step and parts of one",
         otherwise,
     );
     bytes(
         MetricName::AllocatorInUsePeakBytes,
         in_use,
-        "allocator, after every step",
+        "allocator, after every step and parts of one",
         otherwise,
     );
 }

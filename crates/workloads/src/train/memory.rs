@@ -2,9 +2,9 @@
 
 use mantissa_precision::{GradientSum, PrecisionBackend};
 
-use super::{Trainer, sync};
+use super::{Trainer, progress, sync};
 use crate::{
-    MemoryParts, Observer, WorkloadError,
+    MemoryParts, Observer, Phase, WorkloadError,
     data::{TextDataset, TokenBatch},
     outcome::allocator,
 };
@@ -13,33 +13,16 @@ use crate::{
 pub(super) fn parts<B: PrecisionBackend>(
     trainer: &mut Trainer<'_, B>,
     data: &TextDataset,
-    observer: &dyn Observer,
+    observer: &mut dyn Observer,
 ) -> Result<Option<MemoryParts>, WorkloadError> {
-    let device = trainer.device;
-    let source = if allocator::<B>(device).is_some() {
-        "device allocator, in use"
-    } else {
-        "allocations of the program, in use"
-    };
-    let in_use = || {
-        sync::<B>(device)?;
-        let of_device = allocator::<B>(device).map(|bytes| bytes.in_use);
-        Ok::<_, WorkloadError>(of_device.or_else(|| observer.heap_bytes()))
-    };
     trainer.rest();
-    let Some(start) = in_use()? else {
+    let Some(mut meter) = Meter::<B>::of(trainer.device, observer) else {
         return Ok(None);
     };
-    // Nobody who counted once stops counting.
-    let now = || in_use().map(Option::unwrap_or_default);
-    let since = |start: u64| now().map(|bytes| bytes.saturating_sub(start));
-
-    let copies: Vec<_> = trainer
-        .parameters
-        .iter()
-        .map(|(_, value)| value.clone() * 1.0)
-        .collect();
-    let weights = since(start)?;
+    meter.begin()?;
+    let parameters = trainer.parameters.iter();
+    let copies: Vec<_> = parameters.map(|(_, value)| value.clone() * 1.0).collect();
+    let weights = meter.since_begin()?;
     drop(copies);
 
     // Where the formats are one, nothing is copied: what the allocator would show are the handles.
@@ -47,46 +30,94 @@ pub(super) fn parts<B: PrecisionBackend>(
     let weight_copies = if precision.compute() == precision.parameters() {
         0
     } else {
-        let start = now()?;
+        meter.begin()?;
         let parameters = trainer.parameters.iter();
         let multiplied = parameters.filter(|(name, _)| trainer.model.multiplied(name));
         let copies: Vec<_> = multiplied
             .map(|(_, value)| trainer.compute.operand(value.clone()))
             .collect();
-        let held = since(start)?;
+        let held = meter.since_begin()?;
         drop(copies);
         held
     };
 
     let batch = first_batch(trainer, data);
-    let start = now()?;
+    meter.begin()?;
     let tracked = trainer.parameters.track();
     let (loss, right) = trainer.loss(&tracked, &batch);
-    let activations = since(start)?.saturating_sub(weight_copies);
+    let activations = meter.since_begin()?.saturating_sub(weight_copies);
 
     let mut sum = GradientSum::new(trainer.parameters.len());
     sum.add(loss, &tracked);
     drop((tracked, right));
-    let with_gradients = now()?;
-    drop(sum);
-    let gradients = with_gradients.saturating_sub(now()?);
+    let gradients = meter.freed_by(|| drop(sum))?;
 
     let mut sum = GradientSum::new(trainer.parameters.len());
     let tracked = trainer.parameters.track();
     sum.add(trainer.loss(&tracked, &batch).0, &tracked);
     drop(tracked);
     trainer.optimizer.step(&mut trainer.parameters, sum);
-    let with_state = now()?;
-    trainer.rest();
-    let optimizer = with_state.saturating_sub(now()?);
+    let optimizer = meter.freed_by(|| trainer.rest())?;
     Ok(Some(MemoryParts {
         weights,
         weight_copies,
         activations,
         gradients,
         optimizer,
-        source,
+        source: meter.source,
     }))
+}
+
+/// Reads how many bytes are in use, once the device has done what was asked of it.
+struct Meter<'a, B: PrecisionBackend> {
+    device: &'a B::Device,
+    observer: &'a mut dyn Observer,
+    source: &'static str,
+    begin: u64,
+}
+
+impl<'a, B: PrecisionBackend> Meter<'a, B> {
+    /// Absent where nobody counts.
+    fn of(device: &'a B::Device, observer: &'a mut dyn Observer) -> Option<Self> {
+        let source = match allocator::<B>(device) {
+            Some(_) => "device allocator, in use",
+            None => observer
+                .heap_bytes()
+                .map(|_| "allocations of the program, in use")?,
+        };
+        Some(Self {
+            device,
+            observer,
+            source,
+            begin: 0,
+        })
+    }
+
+    /// Bytes in use; the observer hears of them, since they may be a peak.
+    fn read(&mut self) -> Result<u64, WorkloadError> {
+        sync::<B>(self.device)?;
+        progress::<B>(self.observer, self.device, Phase::WarmUp, 1, 1);
+        let of_device = allocator::<B>(self.device).map(|bytes| bytes.in_use);
+        // Who counted once does not stop counting.
+        Ok(of_device
+            .or_else(|| self.observer.heap_bytes())
+            .unwrap_or_default())
+    }
+
+    fn begin(&mut self) -> Result<(), WorkloadError> {
+        self.begin = self.read()?;
+        Ok(())
+    }
+
+    fn since_begin(&mut self) -> Result<u64, WorkloadError> {
+        Ok(self.read()?.saturating_sub(self.begin))
+    }
+
+    fn freed_by(&mut self, free: impl FnOnce()) -> Result<u64, WorkloadError> {
+        let before = self.read()?;
+        free();
+        Ok(before.saturating_sub(self.read()?))
+    }
 }
 
 fn first_batch<B: PrecisionBackend>(trainer: &Trainer<'_, B>, data: &TextDataset) -> TokenBatch {
