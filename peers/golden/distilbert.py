@@ -33,15 +33,20 @@ the sequence length have gradient 0.
 Optimizers   torch.optim.SGD / Adam / AdamW with default betas (0.9, 0.999) and eps 1e-8, eps outside the square root:
              m_hat / (sqrt(v_hat) + eps). SGD's momentum buffer starts as the first gradient, dampening 0, no Nesterov.
              AdamW's decay is decoupled, times lr, before the step, on every parameter: biases, norms, unused rows too.
+             timm 1.0.31's Lars and Lamb, with vectors (biases, norms) in a group without weight decay, which timm then
+             does not scale either. clip_grad_norm_ before the step where a run has a `clip_norm`.
 """
 
 import json
 from pathlib import Path
 
+import timm
 import torch
 import transformers
 from safetensors.torch import load_file, save
+from timm.optim import Lamb, Lars
 from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_
 from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
 OUT = Path(__file__).resolve().parents[2] / "crates/workloads/tests/golden"
@@ -62,6 +67,9 @@ OPTIMIZERS = {
     "sgd-momentum": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}),
     "adam": (torch.optim.Adam, {"lr": 5e-3, "betas": (0.9, 0.999), "eps": 1e-8}),
     "adamw": (torch.optim.AdamW, {"lr": 5e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}),
+    "lars": (Lars, {"lr": 0.5, "momentum": 0.9, "eps": 1e-8, "weight_decay": 0.01}),
+    "lamb": (Lamb, {"lr": 5e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01, "max_grad_norm": None}),
+    "adam-clipped": (torch.optim.Adam, {"lr": 5e-3, "betas": (0.9, 0.999), "eps": 1e-8, "clip_norm": 0.5}),
 }
 
 
@@ -106,7 +114,15 @@ def train(optimizer, dtype, weights, data, steps=STEPS, micro_batches=None, auto
     of summed cross-entropy / examples in the whole group; without micro-batches, the plain mean."""
     model = new_model(dtype, weights)
     kind, options = OPTIMIZERS[optimizer]
-    optimizer = kind(model.parameters(), **options, foreach=False)
+    options = dict(options)
+    clip_norm = options.pop("clip_norm", None)
+    parameters = list(model.parameters())
+    if kind in (Lars, Lamb):
+        matrices, vectors = ([p for p in parameters if (p.ndim > 1) == wide] for wide in (True, False))
+        groups_of = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
+    else:
+        groups_of = parameters
+    optimizer = kind(groups_of, **options, foreach=False)
     groups = list(zip(*(part.split(micro_batches or [len(LABELS)]) for part in data)))
 
     def backward_loss():
@@ -122,6 +138,8 @@ def train(optimizer, dtype, weights, data, steps=STEPS, micro_batches=None, auto
     for _ in range(steps):
         optimizer.zero_grad()
         losses.append(backward_loss())
+        if clip_norm:
+            assert clip_grad_norm_(parameters, clip_norm, foreach=False) > clip_norm, "nothing to clip"
         optimizer.step()
     return losses + [backward_loss()]
 
@@ -191,7 +209,8 @@ def main():
 
     golden = {
         "generated": "by peers/golden/distilbert.py; do not edit",
-        "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__},
+        "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__,
+                     "timm": timm.__version__},
         "seed": SEED,
         "config": CONFIG,
         "input_ids": ids.tolist(), "attention_mask": mask.tolist(), "labels": labels.tolist(),

@@ -36,5 +36,6 @@ pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};
 pub use workload::{
     AttentionShape, CacheState, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind,
-    KernelTask, MatmulShape, Model, Split, Task, TaskKind, TrainTask, Workload,
+    KernelTask, LearningRateSchedule, MatmulShape, Model, Split, Task, TaskKind, TrainTask, Updates,
+    Workload,
 };

@@ -97,14 +97,77 @@ pub struct TrainTask {
     pub split: Split,
     /// Passes over the training part.
     pub epochs: u32,
-    /// Learning rate, constant.
+    /// Learning rate: the highest of its schedule, before it is scaled to the effective batch.
     pub learning_rate: f64,
-    /// Decoupled weight decay; `adamw` alone uses it.
+    /// Weight decay; `adamw`, `lars` and `lamb` use it.
     pub weight_decay: f64,
-    /// Momentum; `sgd` alone uses it.
+    /// Momentum; `sgd` and `lars` use it.
     pub momentum: f64,
     /// Whether a short last micro-batch of an epoch is dropped, as the article did.
     pub drop_last: bool,
+    /// How an optimizer step is made of gradients.
+    #[serde(flatten)]
+    pub updates: Updates,
+}
+
+/// How an optimizer step is made of gradients. What is as in the article is not part of a cell's identity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Updates {
+    /// How the learning rate changes from step to step.
+    #[serde(skip_serializing_if = "is_constant")]
+    pub learning_rate_schedule: LearningRateSchedule,
+    /// Steps in which the learning rate rises from 0, before its schedule begins.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub warmup_steps: u32,
+    /// Effective batch that the learning rate is meant for, where it follows the effective batch.
+    #[serde(skip_serializing_if = "is_usual_batch")]
+    pub learning_rate_batch: u32,
+    /// Gradients are scaled down to this norm, all parameters together; absent: they are left as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_norm: Option<f64>,
+    /// A loss scale that stays; absent: it follows overflows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<f64>,
+}
+
+/// See [`Updates::learning_rate_batch`].
+const USUAL_BATCH: u32 = 32;
+
+impl Default for Updates {
+    fn default() -> Self {
+        Self {
+            learning_rate_schedule: LearningRateSchedule::Constant,
+            warmup_steps: 0,
+            learning_rate_batch: USUAL_BATCH,
+            clip_norm: None,
+            loss_scale: None,
+        }
+    }
+}
+
+fn is_constant(schedule: &LearningRateSchedule) -> bool {
+    *schedule == LearningRateSchedule::Constant
+}
+
+fn is_zero(steps: &u32) -> bool {
+    *steps == 0
+}
+
+fn is_usual_batch(batch: &u32) -> bool {
+    *batch == USUAL_BATCH
+}
+
+named! {
+    /// How the learning rate changes from step to step, once it is warm.
+    pub enum LearningRateSchedule ("learning-rate schedule") {
+        /// It does not.
+        Constant = "constant",
+        /// It falls to 0 in proportion to the steps that are left.
+        Linear = "linear",
+        /// It falls to 0 along half a cosine.
+        Cosine = "cosine",
+    }
 }
 
 /// How labelled data becomes three parts. Settings of one workload share the split, so that they can be compared
@@ -189,8 +252,13 @@ pub struct KernelTask {
     pub max_seconds: f64,
     /// Sampling stops when half the 95 % interval of the median is within this share of it.
     pub max_noise: f64,
-    /// What the last-level cache holds of the inputs when a launch begins.
+    /// What the last-level cache holds of the inputs when a launch begins. Records from before it could be chosen were warm.
+    #[serde(default = "warm")]
     pub cache: CacheState,
+}
+
+fn warm() -> CacheState {
+    CacheState::Warm
 }
 
 /// An operation, with what of its shape the axis `size` does not say.

@@ -49,6 +49,28 @@ impl<B: PrecisionBackend> GradientSum<B> {
         }
     }
 
+    /// Scales the sums down so that their norm, all together, is `most` at the most: PyTorch's `clip_grad_norm_`, whose
+    /// factor is `most / (norm + 10⁻⁶)`. Loss scales have to be divided out before. Nothing is read from the device.
+    pub fn clip(&mut self, most: f64) {
+        let squares = self
+            .sums
+            .iter()
+            .flatten()
+            .map(|sum| (sum.clone() * sum.clone()).sum());
+        let Some(total) = squares.reduce(|a, b| a + b) else {
+            return;
+        };
+        let factor = total
+            .sqrt()
+            .add_scalar(1e-6)
+            .recip()
+            .mul_scalar(most)
+            .clamp_max(1.0);
+        for sum in self.sums.iter_mut().flatten() {
+            *sum = sum.clone() * factor.clone();
+        }
+    }
+
     /// Whether every element is finite, read from the device once.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Dynamic loss scaling, as `torch.amp.GradScaler` does it by default.
+//! Loss scaling: a scale that follows overflows, as `torch.amp.GradScaler` does it by default, or one that stays.
 
 /// Scale before the first step: small enough to survive, large enough to lift most gradients out of f16's subnormals.
 pub const INITIAL_SCALE: f64 = 65536.0;
@@ -14,6 +14,7 @@ pub const GROWTH_INTERVAL: u32 = 2000;
 pub struct LossScaler {
     scale: f64,
     good_steps: u32,
+    stays: bool,
 }
 
 /// What one optimizer step did to the scale.
@@ -25,6 +26,8 @@ pub enum ScaleChange {
     Grew(f64),
     /// A gradient was not finite: the step is skipped, the scale fell to this value.
     BackedOff(f64),
+    /// A gradient was not finite: the step is skipped, the scale is one that stays.
+    Skipped,
 }
 
 impl Default for LossScaler {
@@ -32,11 +35,21 @@ impl Default for LossScaler {
         Self {
             scale: INITIAL_SCALE,
             good_steps: 0,
+            stays: false,
         }
     }
 }
 
 impl LossScaler {
+    /// A scale that stays, whatever overflows.
+    pub fn constant(scale: f64) -> Self {
+        Self {
+            scale,
+            good_steps: 0,
+            stays: true,
+        }
+    }
+
     /// The factor for the loss of the next step.
     pub fn scale(&self) -> f64 {
         self.scale
@@ -44,6 +57,13 @@ impl LossScaler {
 
     /// Decides one optimizer step, whatever number of micro-batches it is made of.
     pub fn update(&mut self, gradients_finite: bool) -> ScaleChange {
+        if self.stays {
+            return if gradients_finite {
+                ScaleChange::Kept
+            } else {
+                ScaleChange::Skipped
+            };
+        }
         if !gradients_finite {
             self.scale *= BACKOFF_FACTOR;
             self.good_steps = 0;
@@ -84,5 +104,13 @@ mod tests {
             assert_eq!(scaler.update(true), ScaleChange::Kept);
         }
         assert_eq!(scaler.update(true), ScaleChange::Grew(65_536.0));
+    }
+
+    #[test]
+    fn a_constant_scale_stays_and_still_skips_steps() {
+        let mut scaler = LossScaler::constant(128.0);
+        assert_eq!(scaler.update(false), ScaleChange::Skipped);
+        assert!((0..5000).all(|_| scaler.update(true) == ScaleChange::Kept));
+        assert_eq!(scaler.scale(), 128.0);
     }
 }

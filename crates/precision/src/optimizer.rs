@@ -1,9 +1,16 @@
-//! Optimizers over flat parameters, with PyTorch's update rules; state and update in the precision of the parameters.
+//! Optimizers over flat parameters, with the update rules of PyTorch (SGD, Adam, AdamW) and timm (LARS, LAMB); state and
+//! update in the precision of the parameters, norms in f32 at least.
 
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use mantissa_core::OptimizerKind;
 
 use crate::{GradientSum, ParameterSet, PrecisionBackend, compute::round};
+
+/// Share of a parameter's norm that a step of LARS may move it (arXiv 1708.03888, table 2).
+const LARS_TRUST: f64 = 1e-3;
+
+/// Keeps LARS' trust ratio finite, as timm has it.
+const LARS_EPSILON: f64 = 1e-8;
 
 /// What an optimizer is told. Rates that a rule does not know are ignored.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,15 +19,16 @@ pub struct OptimizerSettings {
     pub kind: OptimizerKind,
     /// Learning rate.
     pub learning_rate: f64,
-    /// Momentum of `sgd`, without dampening.
+    /// Momentum of `sgd` and `lars`, without dampening.
     pub momentum: f64,
-    /// Decay of Adam's running mean of gradients.
+    /// Decay of Adam's and LAMB's running mean of gradients.
     pub beta1: f64,
-    /// Decay of Adam's running mean of squared gradients.
+    /// Decay of Adam's and LAMB's running mean of squared gradients.
     pub beta2: f64,
-    /// Added to Adam's denominator. In f16 anything below 3·10⁻⁸ rounds to zero.
+    /// Added to Adam's and LAMB's denominator. In f16 anything below 3·10⁻⁸ rounds to zero.
     pub epsilon: f64,
-    /// Decoupled weight decay of `adamw`.
+    /// Weight decay: decoupled for `adamw`; part of the gradient for `lars`, of the update for `lamb`, and of matrices alone
+    /// for both.
     pub weight_decay: f64,
 }
 
@@ -57,9 +65,6 @@ struct State<B: PrecisionBackend> {
 
 impl<B: PrecisionBackend> Optimizer<B> {
     /// An optimizer for `parameters` tensors.
-    ///
-    /// # Panics
-    /// On a rule that this version does not have; settings that name one are skipped before they get here.
     pub fn new(settings: OptimizerSettings, parameters: usize) -> Self {
         let state = (0..parameters)
             .map(|_| State {
@@ -67,30 +72,56 @@ impl<B: PrecisionBackend> Optimizer<B> {
                 second: None,
             })
             .collect();
-        match settings.kind {
-            OptimizerKind::Sgd | OptimizerKind::Adam | OptimizerKind::AdamW => Self {
-                settings,
-                steps: 0,
-                state,
-            },
-            other => panic!("optimizer `{other}` is not built"),
+        Self {
+            settings,
+            steps: 0,
+            state,
         }
+    }
+
+    /// The learning rate of the steps to come.
+    pub fn set_learning_rate(&mut self, learning_rate: f64) {
+        self.settings.learning_rate = learning_rate;
     }
 
     /// Applies one update. Gradients are rounded to the precision of their parameter first.
     pub fn step(&mut self, parameters: &mut ParameterSet<B>, gradients: GradientSum<B>) {
         self.steps += 1;
         let mut gradients = gradients.into_parts();
-        parameters.update(|index, value| match gradients[index].take() {
+        parameters.update(|index, dimensions, value| match gradients[index].take() {
             None => value,
             Some(gradient) => {
                 let gradient = round(gradient, value.dtype());
+                let matrix = dimensions > 1;
                 match self.settings.kind {
                     OptimizerKind::Sgd => self.sgd(index, value, gradient),
-                    _ => self.adam(index, value, gradient),
+                    OptimizerKind::Adam | OptimizerKind::AdamW => self.adam(index, value, gradient),
+                    OptimizerKind::Lars => self.lars(index, value, gradient, matrix),
+                    OptimizerKind::Lamb => self.lamb(index, value, gradient, matrix),
                 }
             }
         });
+    }
+
+    /// Layer-wise adaptive rate scaling (arXiv 1708.03888): a matrix moves by a share of its norm. Vectors (biases, norms) are
+    /// neither scaled nor decayed.
+    fn lars(
+        &mut self,
+        index: usize,
+        value: Tensor<B, 1>,
+        gradient: Tensor<B, 1>,
+        matrix: bool,
+    ) -> Tensor<B, 1> {
+        if !matrix {
+            return self.sgd(index, value, gradient);
+        }
+        let decay = self.settings.weight_decay;
+        let (of_value, of_gradient) = (norm(&value), norm(&gradient));
+        let slack = of_gradient.clone() + of_value.clone().mul_scalar(decay);
+        let ratio = of_value.clone().mul_scalar(LARS_TRUST) / slack.add_scalar(LARS_EPSILON);
+        let ratio = one_where_zero(ratio, [of_value, of_gradient]);
+        let gradient = scaled(gradient + value.clone().mul_scalar(decay), ratio);
+        self.sgd(index, value, gradient)
     }
 
     fn sgd(&mut self, index: usize, value: Tensor<B, 1>, gradient: Tensor<B, 1>) -> Tensor<B, 1> {
@@ -113,16 +144,64 @@ impl<B: PrecisionBackend> Optimizer<B> {
             OptimizerKind::AdamW => value.mul_scalar(1.0 - settings.learning_rate * settings.weight_decay),
             _ => value,
         };
+        let learning_rate = settings.learning_rate;
+        value - self.adapted(index, gradient).mul_scalar(learning_rate)
+    }
+
+    /// Adam's update scaled to the norm of its matrix (arXiv 1904.00962). Vectors are neither scaled nor decayed.
+    fn lamb(
+        &mut self,
+        index: usize,
+        value: Tensor<B, 1>,
+        gradient: Tensor<B, 1>,
+        matrix: bool,
+    ) -> Tensor<B, 1> {
+        let learning_rate = self.settings.learning_rate;
+        let update = self.adapted(index, gradient);
+        if !matrix {
+            return value - update.mul_scalar(learning_rate);
+        }
+        let update = update + value.clone().mul_scalar(self.settings.weight_decay);
+        let (of_value, of_update) = (norm(&value), norm(&update));
+        let ratio = of_value.clone() / of_update.clone();
+        let ratio = one_where_zero(ratio, [of_value, of_update]);
+        value - scaled(update, ratio.mul_scalar(learning_rate))
+    }
+
+    /// Adam's update for a learning rate of 1: both means without their bias, the first over the root of the second.
+    fn adapted(&mut self, index: usize, gradient: Tensor<B, 1>) -> Tensor<B, 1> {
+        let settings = &self.settings;
         let state = &mut self.state[index];
         let first = running_mean(state.first.take(), gradient.clone(), settings.beta1);
         let second = running_mean(state.second.take(), gradient.clone() * gradient, settings.beta2);
         (state.first, state.second) = (Some(first.clone()), Some(second.clone()));
 
-        let step_size = settings.learning_rate / (1.0 - settings.beta1.powi(self.steps));
         let correction = (1.0 - settings.beta2.powi(self.steps)).sqrt();
         let denominator = second.sqrt().div_scalar(correction).add_scalar(settings.epsilon);
-        value - (first / denominator).mul_scalar(step_size)
+        (first / denominator).div_scalar(1.0 - settings.beta1.powi(self.steps))
     }
+}
+
+/// The Euclidean norm, `[1]`, in f32 at least: squares of halves overflow or vanish.
+fn norm<B: PrecisionBackend>(vector: &Tensor<B, 1>) -> Tensor<B, 1> {
+    let wide = match vector.dtype() {
+        DType::F16 | DType::BF16 => round(vector.clone(), DType::F32),
+        _ => vector.clone(),
+    };
+    (wide.clone() * wide).sum().sqrt()
+}
+
+/// A ratio of norms, or 1 where one of them is zero.
+fn one_where_zero<B: PrecisionBackend>(ratio: Tensor<B, 1>, norms: [Tensor<B, 1>; 2]) -> Tensor<B, 1> {
+    norms
+        .into_iter()
+        .fold(ratio, |ratio, norm| ratio.mask_fill(norm.equal_elem(0.0), 1.0))
+}
+
+/// Every element times a factor `[1]` of f32 at least, in the precision of the vector.
+fn scaled<B: PrecisionBackend>(vector: Tensor<B, 1>, factor: Tensor<B, 1>) -> Tensor<B, 1> {
+    let factor = round(factor, vector.dtype());
+    vector * factor
 }
 
 /// `decay · mean + (1 − decay) · sample`, from zero.

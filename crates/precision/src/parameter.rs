@@ -102,11 +102,11 @@ impl<B: PrecisionBackend> ParameterSet<B> {
         }
     }
 
-    /// Replaces each value by what `update(index, value)` makes of it.
-    pub(crate) fn update(&mut self, mut update: impl FnMut(usize, Tensor<B, 1>) -> Tensor<B, 1>) {
+    /// Replaces each value by what `update(index, dimensions of its shape, value)` makes of it.
+    pub(crate) fn update(&mut self, mut update: impl FnMut(usize, usize, Tensor<B, 1>) -> Tensor<B, 1>) {
         for (index, entry) in self.entries.iter_mut().enumerate() {
             let value = entry.value.clone();
-            entry.value = update(index, value);
+            entry.value = update(index, entry.shape.len(), value);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use mantissa_core::{CacheState, DatasetKind, KernelKind, Profile, Status, TaskKind};
+use mantissa_core::{CacheState, DatasetKind, KernelKind, LearningRateSchedule, Profile, Status, TaskKind};
 
 /// A key of a table.
 pub(crate) struct Key {
@@ -132,10 +132,15 @@ tables! {
         DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews` are the user's if the run was given any, else synthetic ones; `synthetic-reviews` are always synthetic";
         SPLIT: "split", Takes::Table, Absent::Error, "how the data is divided (see `split`)";
         EPOCHS: "epochs", Takes::Whole(1), Absent::Error, "passes over the training part";
-        LEARNING_RATE: "learning_rate", Takes::Positive, Absent::Error, "constant learning rate";
-        WEIGHT_DECAY: "weight_decay", Takes::NotNegative, Absent::Value("0.01"), "decoupled weight decay; the optimizer `adamw` alone uses it";
-        MOMENTUM: "momentum", Takes::Share, Absent::Value("0.0"), "momentum; the optimizer `sgd` alone uses it";
+        LEARNING_RATE: "learning_rate", Takes::Positive, Absent::Error, "learning rate: the highest of its schedule, before the axis `learning_rate_scaling`";
+        WEIGHT_DECAY: "weight_decay", Takes::NotNegative, Absent::Value("0.01"), "weight decay: decoupled under the optimizer `adamw`; of matrices alone under `lars` and `lamb`";
+        MOMENTUM: "momentum", Takes::Share, Absent::Value("0.0"), "momentum; the optimizers `sgd` and `lars` use it";
         DROP_LAST: "drop_last", Takes::Boolean, Absent::Value("false"), "drop a short last micro-batch of an epoch";
+        SCHEDULE: "learning_rate_schedule", Takes::Name(names!(LearningRateSchedule)), Absent::Value("'constant'"), "how the learning rate changes from step to step: not at all, or down to 0 at the last one";
+        WARMUP_STEPS: "warmup_steps", Takes::Whole(0), Absent::Value("0"), "optimizer steps in which the learning rate rises from 0 before that";
+        LEARNING_RATE_BATCH: "learning_rate_batch", Takes::Whole(1), Absent::Value("32"), "effective batch that `learning_rate` is meant for; the axis `learning_rate_scaling` scales it to that of the cell";
+        CLIP_NORM: "clip_norm", Takes::Positive, Absent::Means("they are left as they are"), "gradients of all parameters together are scaled down to this norm";
+        LOSS_SCALE: "loss_scale", Takes::Positive, Absent::Means("it starts at 65536, halves after an overflow and doubles after 2000 good steps"), "a loss scale that stays, for `precision = \"16-mixed\"`";
     }
     /// `[workload.model_size]` of `model = "distilbert"`.
     distilbert = "model_size" {

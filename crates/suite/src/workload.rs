@@ -2,7 +2,7 @@
 
 use mantissa_core::{
     AttentionShape, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind, KernelTask,
-    MatmulShape, Model, Profile, Split, Task, TaskKind, TrainTask, Workload,
+    MatmulShape, Model, Profile, Split, Task, TaskKind, TrainTask, Updates, Workload,
 };
 
 use crate::{
@@ -63,6 +63,7 @@ fn train_task(section: &Section<'_>) -> Option<TrainTask> {
     let weight_decay = section.number(&train::WEIGHT_DECAY);
     let momentum = section.number(&train::MOMENTUM);
     let drop_last = section.flag(&train::DROP_LAST);
+    let updates = updates(section);
     Some(TrainTask {
         model: model??,
         dataset: dataset?,
@@ -72,6 +73,20 @@ fn train_task(section: &Section<'_>) -> Option<TrainTask> {
         weight_decay: weight_decay?,
         momentum: momentum?,
         drop_last: drop_last?,
+        updates: updates?,
+    })
+}
+
+fn updates(section: &Section<'_>) -> Option<Updates> {
+    let learning_rate_schedule = section.name(&train::SCHEDULE);
+    let warmup_steps = section.whole(&train::WARMUP_STEPS);
+    let learning_rate_batch = section.whole(&train::LEARNING_RATE_BATCH);
+    Some(Updates {
+        learning_rate_schedule: learning_rate_schedule?,
+        warmup_steps: warmup_steps?,
+        learning_rate_batch: learning_rate_batch?,
+        clip_norm: section.number(&train::CLIP_NORM),
+        loss_scale: section.number(&train::LOSS_SCALE),
     })
 }
 

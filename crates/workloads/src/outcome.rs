@@ -122,7 +122,7 @@ pub struct Outcome {
 /// Measurements by task. Series in the samples carry the rest.
 #[derive(Debug)]
 pub enum Measured {
-    /// Series: `step_seconds`, `train_loss`, `loss_scale` by optimizer step; `validation_loss` and
+    /// Series: `step_seconds`, `train_loss`, `learning_rate`, `loss_scale` by optimizer step; `validation_loss` and
     /// `validation_accuracy` by epoch.
     Train {
         /// From the first step to the end of the last validation.

@@ -17,10 +17,10 @@ use burn::{
     backend::Autodiff,
     tensor::{Int, Tensor, TensorData},
 };
-use mantissa_core::{Cell, Event, Executed, Model, Samples, Series, TrainTask};
+use mantissa_core::{Cell, Event, Executed, Model, OptimizerKind, Samples, Series, TrainTask};
 use mantissa_precision::{
-    Compute, GradientSum, LossScaler, Optimizer, OptimizerSettings, ParameterSet, PrecisionBackend,
-    ScaleChange, Tracked,
+    Compute, GradientSum, LearningRate, LossScaler, Optimizer, OptimizerSettings, ParameterSet,
+    PrecisionBackend, ScaleChange, Tracked,
 };
 
 use crate::{
@@ -134,6 +134,34 @@ struct StepResult {
     scale: Option<ScaleChange>,
 }
 
+/// An epsilon that is 0 in the format of the optimizer's state: where a running mean of squares vanishes too, an update is
+/// zero over zero, and the training diverges.
+fn vanishing_epsilon(cell: &Cell) -> Option<Event> {
+    let setting = &cell.setting;
+    let adaptive = matches!(
+        setting.optimizer(),
+        OptimizerKind::Adam | OptimizerKind::AdamW | OptimizerKind::Lamb
+    );
+    let (epsilon, format) = (setting.adam_eps(), setting.precision().parameters());
+    let vanishes = adaptive && epsilon > 0.0 && format.round(epsilon).value == 0.0;
+    vanishes.then(|| Event {
+        kind: "warning".into(),
+        step: None,
+        value: Some(epsilon),
+        detail: format!("`adam_eps={epsilon:e}` is 0 in {format}: an update may be zero over zero"),
+    })
+}
+
+/// The loss scaler of a setting that has one.
+fn scaler(cell: &Cell, task: &TrainTask) -> Option<LossScaler> {
+    let scaler = || {
+        task.updates
+            .loss_scale
+            .map_or_else(LossScaler::default, LossScaler::constant)
+    };
+    cell.setting.precision().scales_loss().then(scaler)
+}
+
 /// The parameters that training starts from.
 fn parameters<B: PrecisionBackend>(
     model: &DistilBert,
@@ -170,7 +198,6 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             )));
         }
         let model = DistilBert::new(size.clone(), vocabulary, classes);
-        let precision = cell.setting.precision();
         let parameters = parameters(&model, cell, inputs, device)?;
         let settings = OptimizerSettings {
             momentum: task.momentum,
@@ -182,6 +209,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             ("train_loss", "nat", "optimizer step"),
             ("step_seconds", "s", "optimizer step"),
             ("loss_scale", "1", "optimizer step"),
+            ("learning_rate", "1", "optimizer step"),
             ("validation_loss", "nat", "epoch"),
             ("validation_accuracy", "1", "epoch"),
         ];
@@ -192,14 +220,14 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         Ok(Self {
             optimizer: Optimizer::new(settings.clone(), parameters.len()),
             settings,
-            scaler: precision.scales_loss().then(LossScaler::default),
+            scaler: scaler(cell, task),
             compute: Compute::of(&cell.setting),
             log: Log {
                 samples: Samples {
                     series,
                     test_correct: None,
                 },
-                events: vec![],
+                events: vanishing_epsilon(cell).into_iter().collect(),
                 diverged: None,
                 totals: Totals::default(),
             },
@@ -249,7 +277,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     /// show in the peak of memory.
     fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
         self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
-        self.scaler = self.scaler.take().map(|_| LossScaler::default());
+        self.scaler = scaler(self.cell, self.task);
         if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
             self.parameters = parameters(&self.model, self.cell, inputs, self.device)?;
         }
@@ -267,15 +295,18 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             let seed = self.cell.seed.wrapping_add(u64::from(epoch));
             let groups = groups(data.train.len(), batch, accumulate, self.task.drop_last, seed);
             let total = groups.len() as u64 * u64::from(self.task.epochs);
+            let rate = self.learning_rate(total);
             self.log.totals.train = Share::default();
             for group in groups {
                 let begun = Instant::now();
+                let learning_rate = rate.at(self.log.totals.steps);
+                self.optimizer.set_learning_rate(learning_rate);
                 let micro_batches: Vec<TokenBatch> = group
                     .iter()
                     .map(|indices| data.train.batch(indices, self.sequence()))
                     .collect();
                 let result = self.step(&micro_batches)?;
-                self.note(&result, begun.elapsed().as_secs_f64());
+                self.note(&result, begun.elapsed().as_secs_f64(), learning_rate);
                 progress::<B>(
                     observer,
                     self.device,
@@ -297,6 +328,18 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         Ok(())
     }
 
+    /// The learning rate of `steps` optimizer steps.
+    fn learning_rate(&self, steps: u64) -> LearningRate {
+        let setting = &self.cell.setting;
+        LearningRate::new(
+            self.task.learning_rate,
+            &self.task.updates,
+            setting.learning_rate_scaling(),
+            u64::from(setting.batch()) * u64::from(setting.accumulate()),
+            steps,
+        )
+    }
+
     /// One optimizer step over the micro-batches of a group, with what is left on the device read back.
     fn step(&mut self, micro_batches: &[TokenBatch]) -> Result<StepResult, WorkloadError> {
         let examples: usize = micro_batches.iter().map(|batch| batch.labels.len()).sum();
@@ -312,20 +355,20 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             gradients.add(loss.mul_scalar(scale), &parameters);
         }
 
-        let change = match &mut self.scaler {
-            None => {
-                self.optimizer.step(&mut self.parameters, gradients);
-                None
-            }
-            Some(scaler) => {
-                let finite = gradients.all_finite().map_err(WorkloadError::Device)?;
-                if finite {
-                    gradients.unscale(scale);
-                    self.optimizer.step(&mut self.parameters, gradients);
-                }
-                Some(scaler.update(finite))
-            }
+        let finite = match self.scaler {
+            None => true,
+            Some(_) => gradients.all_finite().map_err(WorkloadError::Device)?,
         };
+        if finite {
+            if self.scaler.is_some() {
+                gradients.unscale(scale);
+            }
+            if let Some(most) = self.task.updates.clip_norm {
+                gradients.clip(most);
+            }
+            self.optimizer.step(&mut self.parameters, gradients);
+        }
+        let change = self.scaler.as_mut().map(|scaler| scaler.update(finite));
         sync::<B>(self.device)?;
         let loss = read(Tensor::cat(losses, 0))?.iter().sum();
         let hits = Tensor::cat(hits, 0)
@@ -354,7 +397,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     }
 
     /// Writes a step down.
-    fn note(&mut self, result: &StepResult, seconds: f64) {
+    fn note(&mut self, result: &StepResult, seconds: f64, learning_rate: f64) {
         let log = &mut self.log;
         log.totals.steps += 1;
         log.totals.examples += result.examples;
@@ -364,6 +407,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         let step = log.totals.steps;
         log.push("train_loss", step as f64, result.loss);
         log.push("step_seconds", step as f64, seconds);
+        log.push("learning_rate", step as f64, learning_rate);
         if let Some(scaler) = &self.scaler {
             log.push("loss_scale", step as f64, scaler.scale());
         }
@@ -375,6 +419,15 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
                     step,
                     Some(scale),
                     "a scaled gradient overflowed: step skipped, scale halved",
+                );
+            }
+            Some(ScaleChange::Skipped) => {
+                log.totals.skipped_steps += 1;
+                log.event(
+                    "loss-scale",
+                    step,
+                    None,
+                    "a scaled gradient overflowed: step skipped",
                 );
             }
             Some(ScaleChange::Grew(scale)) => log.event("loss-scale", step, Some(scale), "scale doubled"),

@@ -46,6 +46,7 @@ pub fn workload(name: &str) -> Workload {
         weight_decay: 0.0,
         momentum: 0.0,
         drop_last: true,
+        updates: mantissa_core::Updates::default(),
     };
     Workload {
         name: name.into(),

@@ -53,21 +53,39 @@ fn batch(golden: &Value, (first, end): Rows) -> TokenBatch {
     }
 }
 
+/// What an optimizer is told.
+#[derive(Clone, Copy)]
+struct Rates {
+    learning_rate: f64,
+    momentum: f64,
+    weight_decay: f64,
+    clip_norm: Option<f64>,
+}
+
+/// Adam's, as the golden runs have it.
+const ADAM: Rates = Rates {
+    learning_rate: 5e-3,
+    momentum: 0.0,
+    weight_decay: 0.0,
+    clip_norm: None,
+};
+
+const fn sgd(learning_rate: f64) -> Rates {
+    Rates {
+        learning_rate,
+        ..ADAM
+    }
+}
+
 /// Losses before each of `steps` updates, and after the last, over micro-batches of the given rows.
-fn losses(
-    golden: &Value,
-    axes: &[(Axis, &str)],
-    rates: (f64, f64, f64),
-    parts: &[Rows],
-    steps: usize,
-) -> Vec<f64> {
+fn losses(golden: &Value, axes: &[(Axis, &str)], rates: Rates, parts: &[Rows], steps: usize) -> Vec<f64> {
     losses_on::<Flex>(golden, axes, rates, parts, steps)
 }
 
 fn losses_on<B: PrecisionBackend>(
     golden: &Value,
     axes: &[(Axis, &str)],
-    (learning_rate, momentum, weight_decay): (f64, f64, f64),
+    rates: Rates,
     parts: &[Rows],
     steps: usize,
 ) -> Vec<f64> {
@@ -93,10 +111,14 @@ fn losses_on<B: PrecisionBackend>(
             seed: 0,
         },
         epochs: 1,
-        learning_rate,
-        weight_decay,
-        momentum,
+        learning_rate: rates.learning_rate,
+        weight_decay: rates.weight_decay,
+        momentum: rates.momentum,
         drop_last: false,
+        updates: Updates {
+            clip_norm: rates.clip_norm,
+            ..Updates::default()
+        },
     };
     let workload = Workload {
         name: "golden".into(),
@@ -145,9 +167,15 @@ fn every_optimizer_follows_pytorch_in_f64() {
     let golden = golden();
     for run in golden["float64"]["training"].as_array().unwrap() {
         let number = |key: &str| run[key].as_f64().unwrap_or(0.0);
-        let name = run["optimizer"].as_str().unwrap().trim_end_matches("-momentum");
-        let axes = [(Axis::Precision, "64-true"), (Axis::Optimizer, name)];
-        let rates = (number("lr"), number("momentum"), number("weight_decay"));
+        let name = run["optimizer"].as_str().unwrap();
+        let kind = name.split_once('-').map_or(name, |(kind, _)| kind);
+        let axes = [(Axis::Precision, "64-true"), (Axis::Optimizer, kind)];
+        let rates = Rates {
+            learning_rate: number("lr"),
+            momentum: number("momentum"),
+            weight_decay: number("weight_decay"),
+            clip_norm: run["clip_norm"].as_f64(),
+        };
         let got = losses(&golden, &axes, rates, &WHOLE, 6);
         assert_close(&got, &expected(run), F64, &run.to_string());
     }
@@ -157,34 +185,28 @@ fn every_optimizer_follows_pytorch_in_f64() {
 fn unequal_micro_batches_add_up_to_the_whole_batch() {
     let golden = golden();
     let axes = [(Axis::Precision, "64-true"), (Axis::Accumulate, "2")];
-    let got = losses(&golden, &axes, (5e-3, 0.0, 0.0), &[(0, 4), (4, 6)], 4);
+    let got = losses(&golden, &axes, ADAM, &[(0, 4), (4, 6)], 4);
     assert_close(
         &got,
         &expected(&golden["float64"]["accumulation"]),
         F64,
         "against PyTorch",
     );
-    let whole = losses(&golden, &axes, (5e-3, 0.0, 0.0), &WHOLE, 4);
+    let whole = losses(&golden, &axes, ADAM, &WHOLE, 4);
     assert_close(&got, &whole, 1e-12, "against one batch");
 }
 
 #[test]
 fn single_precision_differs_from_pytorch_by_rounding_alone() {
     let golden = golden();
-    let got = losses(&golden, &[], (5e-3, 0.0, 0.0), &WHOLE, 6);
+    let got = losses(&golden, &[], ADAM, &WHOLE, 6);
     assert_close(&got, &expected(&golden["float32"]), 5e-6, "f32");
 }
 
 #[test]
 fn bf16_mixed_follows_pytorchs_autocast_and_is_not_f32() {
     let golden = golden();
-    let got = losses(
-        &golden,
-        &[(Axis::Precision, "bf16-mixed")],
-        (5e-3, 0.0, 0.0),
-        &WHOLE,
-        6,
-    );
+    let got = losses(&golden, &[(Axis::Precision, "bf16-mixed")], ADAM, &WHOLE, 6);
     // Both round at the same places, and each rounding of a logit near 2 may fall the other way by 2⁻⁷.
     assert_close(&got, &expected(&golden["bfloat16_autocast"]), 8e-3, "bf16");
     let single = expected(&golden["float32"]);
@@ -200,8 +222,8 @@ fn bf16_mixed_follows_pytorchs_autocast_and_is_not_f32() {
 fn scaled_f16_gradients_give_the_steps_of_unscaled_f32_ones() {
     let golden = golden();
     let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
-    let got = losses(&golden, &axes, (0.05, 0.0, 0.0), &WHOLE, 3);
-    let single = losses(&golden, &axes[1..], (0.05, 0.0, 0.0), &WHOLE, 3);
+    let got = losses(&golden, &axes, sgd(0.05), &WHOLE, 3);
+    let single = losses(&golden, &axes[1..], sgd(0.05), &WHOLE, 3);
     assert_close(&got, &single, 5e-3, "f16");
     assert_ne!(got, single);
 }
@@ -209,7 +231,7 @@ fn scaled_f16_gradients_give_the_steps_of_unscaled_f32_ones() {
 #[test]
 fn matmul_precision_reaches_every_product_of_the_model() {
     let golden = golden();
-    let first = |axes: &[(Axis, &str)]| losses(&golden, axes, (5e-3, 0.0, 0.0), &WHOLE, 1);
+    let first = |axes: &[(Axis, &str)]| losses(&golden, axes, ADAM, &WHOLE, 1);
     let (highest, high, medium) = (
         first(&[]),
         first(&[(Axis::Matmul, "high")]),
@@ -250,7 +272,7 @@ fn the_code_that_cuda_runs_follows_pytorch_on_the_software_rasteriser() {
     }
     let golden = golden();
     // SGD: Adam's first step is the sign of a gradient, which magnifies rounding where a gradient is near zero.
-    let (axes, rates) = ([(Axis::Optimizer, "sgd")], (0.1, 0.0, 0.0));
+    let (axes, rates) = ([(Axis::Optimizer, "sgd")], sgd(0.1));
     let want = &expected(&golden["float64"]["training"][0])[..3];
     let plain = losses_on::<VulkanPlain>(&golden, &axes, rates, &WHOLE, 2);
     let fused = losses_on::<VulkanFused>(&golden, &axes, rates, &WHOLE, 2);

@@ -1,0 +1,107 @@
+//! The learning rate of each step.
+
+use std::f64::consts::PI;
+
+use mantissa_core::{LearningRateScaling, LearningRateSchedule, Updates};
+
+/// A learning rate from the first optimizer step to the last, as transformers' `get_…_schedule_with_warmup` have it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LearningRate {
+    highest: f64,
+    schedule: LearningRateSchedule,
+    warmup_steps: u64,
+    steps: u64,
+}
+
+impl LearningRate {
+    /// The schedule of `steps` steps over `effective_batch` examples each.
+    pub fn new(
+        learning_rate: f64,
+        updates: &Updates,
+        scaling: LearningRateScaling,
+        effective_batch: u64,
+        steps: u64,
+    ) -> Self {
+        let times = effective_batch as f64 / f64::from(updates.learning_rate_batch);
+        let factor = match scaling {
+            LearningRateScaling::None => 1.0,
+            LearningRateScaling::Linear => times,
+            LearningRateScaling::Sqrt => times.sqrt(),
+        };
+        Self {
+            highest: learning_rate * factor,
+            schedule: updates.learning_rate_schedule,
+            warmup_steps: updates.warmup_steps.into(),
+            steps,
+        }
+    }
+
+    /// Of a step, from 0. The first step of a warm-up has a rate of 0.
+    pub fn at(&self, step: u64) -> f64 {
+        if step < self.warmup_steps {
+            return self.highest * step as f64 / self.warmup_steps as f64;
+        }
+        let falling = self.steps.saturating_sub(self.warmup_steps).max(1);
+        let done = ((step - self.warmup_steps) as f64 / falling as f64).min(1.0);
+        self.highest
+            * match self.schedule {
+                LearningRateSchedule::Constant => 1.0,
+                LearningRateSchedule::Linear => 1.0 - done,
+                LearningRateSchedule::Cosine => 0.5 * (1.0 + (PI * done).cos()),
+            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(schedule: LearningRateSchedule, warmup_steps: u32) -> Vec<f64> {
+        let updates = Updates {
+            learning_rate_schedule: schedule,
+            warmup_steps,
+            ..Updates::default()
+        };
+        let rate = LearningRate::new(0.5, &updates, LearningRateScaling::None, 8, 8);
+        (0..8).map(|step| rate.at(step)).collect()
+    }
+
+    fn assert_close(got: &[f64], want: &[f64]) {
+        let close = got.iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-15);
+        assert!(got.len() == want.len() && close, "{got:?} is not {want:?}");
+    }
+
+    /// By transformers 5.23.0's `get_constant_schedule_with_warmup`, `get_linear_…` and `get_cosine_…` for 8 steps of an
+    /// optimizer with `lr=0.5`, 2 of them warm-up.
+    #[test]
+    fn rates_are_those_of_transformers() {
+        use LearningRateSchedule::{Constant, Cosine, Linear};
+        assert_close(&rates(Constant, 2), &[0.0, 0.25, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]);
+        let sixth = 0.5 / 6.0;
+        let falling = [0.5, 5.0 * sixth, 4.0 * sixth, 3.0 * sixth, 2.0 * sixth, sixth];
+        assert_close(&rates(Linear, 2), &[&[0.0, 0.25][..], &falling].concat());
+        let cosine = [
+            0.0,
+            0.25,
+            0.5,
+            0.4665063509461097,
+            0.375,
+            0.25,
+            0.12500000000000006,
+            0.03349364905389032,
+        ];
+        assert_close(&rates(Cosine, 2), &cosine);
+    }
+
+    #[test]
+    fn the_rate_follows_the_effective_batch_as_asked() {
+        let rate = |scaling| LearningRate::new(0.1, &Updates::default(), scaling, 128, 1).at(0);
+        let [none, linear, sqrt] = [
+            LearningRateScaling::None,
+            LearningRateScaling::Linear,
+            LearningRateScaling::Sqrt,
+        ]
+        .map(rate);
+        assert_close(&[none, linear, sqrt], &[0.1, 0.4, 0.2]);
+    }
+}
