@@ -50,6 +50,14 @@ pub enum SkipReason {
         /// The precision it was combined with.
         precision: Precision,
     },
+    /// The design gives the combination no meaning.
+    #[error(
+        "`keep_f32` is not defined under `{precision}`: only a mixed setting has layers to keep out of it"
+    )]
+    UndefinedKeepF32 {
+        /// The precision it was combined with.
+        precision: Precision,
+    },
     /// Matrix units sum in f16 what they multiply in f16.
     #[error("no GPU sums products of bf16 in f16")]
     NoF16SumsOfBf16,
@@ -152,6 +160,14 @@ impl Setting {
         self.name(Axis::LearningRateScaling, LearningRateScaling::None)
     }
 
+    /// Layers that a mixed setting keeps in f32: names, the first parts of names, `*` for any one part.
+    pub fn keep_f32(&self) -> &[String] {
+        match self.get(Axis::KeepF32) {
+            Some(AxisValue::List(patterns)) => patterns,
+            _ => &[],
+        }
+    }
+
     /// See [`Distribution`].
     pub fn distribution(&self) -> Distribution {
         self.name(Axis::Distribution, Distribution::Normal)
@@ -208,6 +224,9 @@ impl Setting {
                 precision,
             });
         }
+        if !self.keep_f32().is_empty() && !precision.is_mixed() {
+            return Some(SkipReason::UndefinedKeepF32 { precision });
+        }
         let bf16 = precision.compute() == Format::Bf16;
         if accumulator == Accumulator::F16 && bf16 && self.backend() != Backend::Flex {
             return Some(SkipReason::NoF16SumsOfBf16);
@@ -235,7 +254,6 @@ impl Setting {
                 self.accumulator() == Accumulator::F32 || kernel || self.backend() != Backend::Flex
             }
             Axis::Checkpointing => self.name(axis, Switch::Off) == Switch::Off,
-            Axis::KeepF32 => self.get(axis) == Some(&AxisValue::List(vec![])),
             Axis::Devices => self.integer(axis) == 1,
             _ => true,
         }

@@ -75,6 +75,16 @@ impl Compute {
         self.precision
     }
 
+    /// The same for a layer that a mixed setting keeps in f32: its products are those of `32-true`.
+    pub fn in_f32(self) -> Self {
+        let precision = if self.precision.is_mixed() {
+            Precision::True32
+        } else {
+            self.precision
+        };
+        Self { precision, ..self }
+    }
+
     /// A tensor as matmul-class operations take it: in their format.
     pub fn operand<B: PrecisionBackend, const D: usize>(&self, tensor: Tensor<B, D>) -> Tensor<B, D> {
         round(tensor, dtype(self.precision.compute()))

@@ -10,7 +10,7 @@ use burn::{
 use mantissa_core::Format;
 
 use crate::{
-    PrecisionBackend,
+    Compute, PrecisionBackend,
     compute::{dtype, round},
     gradient,
 };
@@ -81,6 +81,22 @@ impl<B: PrecisionBackend> ParameterSet<B> {
     /// What the device reports.
     pub fn all_finite(&self) -> Result<bool, String> {
         gradient::all_finite(self.entries.iter().map(|entry| &entry.value))
+    }
+
+    /// The parameters as forward passes read them: those whose name is `multiplied` in the format of matmul-class
+    /// operations, once for all micro-batches of an optimizer step; the others as they are. Gradients of a copy are those of
+    /// its parameter, rounded as they would be on their way through the cast.
+    pub fn working(&self, compute: &Compute, multiplied: impl Fn(&str) -> bool) -> Self {
+        let working = |entry: &Entry<B>| match multiplied(&entry.name) {
+            true => Entry {
+                value: compute.operand(entry.value.clone()),
+                ..entry.clone()
+            },
+            false => entry.clone(),
+        };
+        Self {
+            entries: self.entries.iter().map(working).collect(),
+        }
     }
 
     /// The parameters as leaves of a fresh graph.

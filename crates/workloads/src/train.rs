@@ -197,7 +197,9 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
                 size.max_position_embeddings
             )));
         }
-        let model = DistilBert::new(size.clone(), vocabulary, classes);
+        let model = DistilBert::new(size.clone(), vocabulary, classes)
+            .keeping(cell.setting.keep_f32())
+            .map_err(WorkloadError::Unavailable)?;
         let parameters = parameters(&model, cell, inputs, device)?;
         let settings = OptimizerSettings {
             momentum: task.momentum,
@@ -261,11 +263,12 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             let indices: Vec<usize> = (0..shape).collect();
             self.step(&[data.train.batch(&indices, self.sequence())])?;
         }
+        let parameters = self.working().freeze();
         for part in [&data.validation, &data.test] {
             for shape in [batch.min(part.len()), part.len() % batch] {
                 if shape > 0 {
                     let indices: Vec<usize> = (0..shape).collect();
-                    self.predict(&part.batch(&indices, self.sequence()))?;
+                    self.predict(&parameters, &part.batch(&indices, self.sequence()));
                 }
             }
         }
@@ -346,8 +349,9 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         let scale = self.scaler.as_ref().map_or(1.0, LossScaler::scale);
         let mut gradients = GradientSum::new(self.parameters.len());
         let (mut losses, mut hits) = (vec![], vec![]);
+        let working = self.working();
         for batch in micro_batches {
-            let parameters = self.parameters.track();
+            let parameters = working.track();
             let (loss, right) = self.loss(&parameters, batch);
             let loss = loss.mul_scalar(1.0 / examples as f64);
             hits.push(right);
@@ -355,6 +359,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             gradients.add(loss.mul_scalar(scale), &parameters);
         }
 
+        drop(working);
         let finite = match self.scaler {
             None => true,
             Some(_) => gradients.all_finite().map_err(WorkloadError::Device)?,
@@ -381,6 +386,12 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             examples: examples as u64,
             scale: change,
         })
+    }
+
+    /// The parameters as forward passes read them, until the next update.
+    fn working(&self) -> ParameterSet<B> {
+        self.parameters
+            .working(&self.compute, |name| self.model.multiplies(name))
     }
 
     /// Summed loss of a micro-batch, and how many examples were predicted right.
@@ -444,13 +455,10 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     }
 
     /// Logits of a micro-batch without dropout or graph, and its labels.
-    fn predict(&self, batch: &TokenBatch) -> Result<(Tensor<B, 2>, Tensor<B, 1, Int>), WorkloadError> {
+    fn predict(&self, parameters: &Tracked<B>, batch: &TokenBatch) -> (Tensor<B, 2>, Tensor<B, 1, Int>) {
         let (input, labels) = upload::<B>(batch, self.sequence(), self.device);
-        Ok((
-            self.model
-                .forward(&self.parameters.freeze(), input, &self.compute, false),
-            labels,
-        ))
+        let logits = self.model.forward(parameters, input, &self.compute, false);
+        (logits, labels)
     }
 
     fn sequence(&self) -> usize {

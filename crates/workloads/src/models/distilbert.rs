@@ -8,7 +8,7 @@ use burn::tensor::{Bool, Int, Tensor};
 use mantissa_core::DistilBertSize;
 use mantissa_precision::{Compute, PrecisionBackend, Tracked};
 
-use super::{Init, ParameterSpec};
+use super::{Init, Kept, ParameterSpec};
 
 /// Epsilon of every layer norm, from the reference.
 const NORM_EPSILON: f64 = 1e-12;
@@ -21,6 +21,7 @@ pub(crate) struct DistilBert {
     size: DistilBertSize,
     vocabulary: usize,
     classes: usize,
+    kept: Kept,
 }
 
 /// A padded micro-batch.
@@ -38,7 +39,22 @@ impl DistilBert {
             size,
             vocabulary: vocabulary as usize,
             classes: classes as usize,
+            kept: Kept::default(),
         }
+    }
+
+    /// The same with layers that a mixed setting keeps in f32.
+    ///
+    /// # Errors
+    /// A pattern that is the name of no layer.
+    pub(crate) fn keeping(self, patterns: &[String]) -> Result<Self, String> {
+        let multiplied = |spec: ParameterSpec| {
+            let layer = spec.name.strip_suffix(".weight")?;
+            is_multiplied(&spec.name).then(|| layer.to_owned())
+        };
+        let layers: Vec<String> = self.parameters().into_iter().filter_map(multiplied).collect();
+        let kept = Kept::new(patterns, &layers)?;
+        Ok(Self { kept, ..self })
     }
 
     /// Every parameter, in Hugging Face's names and order.
@@ -90,11 +106,11 @@ impl DistilBert {
         specs
     }
 
-    /// Whether a linear layer reads the parameter of this name: under a mixed setting it reads a low-precision copy.
-    pub(crate) fn multiplied(&self, name: &str) -> bool {
-        !["embeddings", "LayerNorm", "layer_norm"]
-            .iter()
-            .any(|other| name.contains(other))
+    /// Whether a forward pass reads the parameter of this name in the format of products: under a mixed setting, a
+    /// low-precision copy of it.
+    pub(crate) fn multiplies(&self, name: &str) -> bool {
+        let layer = name.rsplit_once('.').map_or(name, |(layer, _)| layer);
+        is_multiplied(name) && !self.kept.contains(layer)
     }
 
     /// Logits `[n, classes]`. Dropout is drawn from the backend's generator if `training`.
@@ -109,6 +125,7 @@ impl DistilBert {
             size: &self.size,
             parameters,
             compute,
+            kept: &self.kept,
             training,
         };
         let [n, sequence] = input.ids.dims();
@@ -125,6 +142,13 @@ impl DistilBert {
     }
 }
 
+/// Whether a linear layer reads the parameter of this name.
+fn is_multiplied(name: &str) -> bool {
+    !["embeddings", "LayerNorm", "layer_norm"]
+        .iter()
+        .any(|other| name.contains(other))
+}
+
 fn layer_name(layer: u32) -> String {
     format!("distilbert.transformer.layer.{layer}")
 }
@@ -134,10 +158,20 @@ struct Pass<'a, B: PrecisionBackend> {
     size: &'a DistilBertSize,
     parameters: &'a Tracked<B>,
     compute: &'a Compute,
+    kept: &'a Kept,
     training: bool,
 }
 
 impl<B: PrecisionBackend> Pass<'_, B> {
+    /// How a layer multiplies.
+    fn products(&self, layer: &str) -> Compute {
+        if self.kept.contains(layer) {
+            self.compute.in_f32()
+        } else {
+            *self.compute
+        }
+    }
+
     fn embed(&self, ids: Tensor<B, 2, Int>) -> Tensor<B, 2> {
         let [n, sequence] = ids.dims();
         let dim = self.size.dim as usize;
@@ -186,15 +220,16 @@ impl<B: PrecisionBackend> Pass<'_, B> {
         } else {
             0.0
         };
-        let mixed = self.compute.attention(parts, padding, dropout);
+        let compute = self.products(&format!("{layer}.attention"));
+        let mixed = compute.attention(parts, padding, dropout);
         let joined = mixed.swap_dims(1, 2).reshape([n * sequence, heads * width]);
         self.linear(joined, &format!("{layer}.attention.out_lin"))
     }
 
     fn linear(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
-        self.compute
-            .linear(input, weight, self.parameters.vector(&format!("{name}.bias")))
+        let bias = self.parameters.vector(&format!("{name}.bias"));
+        self.products(name).linear(input, weight, bias)
     }
 
     fn layer_norm(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {

@@ -1,8 +1,10 @@
 //! Models: their parameters by name and shape, and their forward passes.
 
 mod distilbert;
+mod kept;
 
 pub(crate) use distilbert::{DistilBert, TextInput};
+pub(crate) use kept::Kept;
 
 /// A parameter of a model: name as in its published checkpoints, and how it starts without one.
 #[derive(Debug, Clone, PartialEq)]

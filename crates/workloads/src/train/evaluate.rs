@@ -25,10 +25,11 @@ pub(super) fn evaluate<B: PrecisionBackend>(
     let indices: Vec<usize> = (0..part.len()).collect();
     let batches = indices.chunks(trainer.cell.setting.batch() as usize);
     let total = batches.len() as u64;
+    let parameters = trainer.working().freeze();
     let (mut loss, mut correct) = (0.0, String::with_capacity(part.len()));
     for (done, indices) in batches.enumerate() {
         let batch = part.batch(indices, trainer.sequence());
-        let (logits, labels) = trainer.predict(&batch)?;
+        let (logits, labels) = trainer.predict(&parameters, &batch);
         let predicted = logits
             .clone()
             .argmax(1)

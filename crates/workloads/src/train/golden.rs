@@ -229,6 +229,29 @@ fn scaled_f16_gradients_give_the_steps_of_unscaled_f32_ones() {
 }
 
 #[test]
+fn layers_that_are_kept_in_f32_multiply_as_they_do_in_f32() {
+    let golden = golden();
+    let kept = |patterns| {
+        let axes = [(Axis::Precision, "bf16-mixed"), (Axis::KeepF32, patterns)];
+        losses(&golden, &axes, ADAM, &WHOLE, 3)
+    };
+    let single = losses(&golden, &[], ADAM, &WHOLE, 3);
+    assert_eq!(
+        kept("distilbert+pre_classifier+classifier"),
+        single,
+        "all of them"
+    );
+    let (none, last) = (kept("none"), kept("classifier"));
+    assert!(last != none && last != single);
+    // The products of a layer's attention are kept by the name of the attention.
+    let but_attention = "distilbert.transformer.layer.*.ffn+distilbert.transformer.layer.*.attention.*";
+    assert_ne!(
+        kept(&format!("{but_attention}+pre_classifier+classifier")),
+        single
+    );
+}
+
+#[test]
 fn matmul_precision_reaches_every_product_of_the_model() {
     let golden = golden();
     let first = |axes: &[(Axis, &str)]| losses(&golden, axes, ADAM, &WHOLE, 1);

@@ -25,27 +25,18 @@ pub(super) fn parts<B: PrecisionBackend>(
     let weights = meter.since_begin()?;
     drop(copies);
 
+    meter.begin()?;
+    let working = trainer.working();
     // Where the formats are one, nothing is copied: what the allocator would show are the handles.
     let precision = trainer.compute.precision();
-    let weight_copies = if precision.compute() == precision.parameters() {
-        0
-    } else {
-        meter.begin()?;
-        let parameters = trainer.parameters.iter();
-        let multiplied = parameters.filter(|(name, _)| trainer.model.multiplied(name));
-        let copies: Vec<_> = multiplied
-            .map(|(_, value)| trainer.compute.operand(value.clone()))
-            .collect();
-        let held = meter.since_begin()?;
-        drop(copies);
-        held
-    };
+    let copied = precision.compute() != precision.parameters();
+    let weight_copies = if copied { meter.since_begin()? } else { 0 };
 
     let batch = first_batch(trainer, data);
     meter.begin()?;
-    let tracked = trainer.parameters.track();
+    let tracked = working.track();
     let (loss, right) = trainer.loss(&tracked, &batch);
-    let activations = meter.since_begin()?.saturating_sub(weight_copies);
+    let activations = meter.since_begin()?;
 
     let mut sum = GradientSum::new(trainer.parameters.len());
     sum.add(loss, &tracked);
@@ -53,9 +44,9 @@ pub(super) fn parts<B: PrecisionBackend>(
     let gradients = meter.freed_by(|| drop(sum))?;
 
     let mut sum = GradientSum::new(trainer.parameters.len());
-    let tracked = trainer.parameters.track();
+    let tracked = working.track();
     sum.add(trainer.loss(&tracked, &batch).0, &tracked);
-    drop(tracked);
+    drop((tracked, working));
     trainer.optimizer.step(&mut trainer.parameters, sum);
     let optimizer = meter.freed_by(|| trainer.rest())?;
     Ok(Some(MemoryParts {
