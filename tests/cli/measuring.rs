@@ -44,6 +44,19 @@ fn the_memory_of_a_training_is_told_by_its_parts() {
     assert_eq!(method, "allocations of the program, in use");
 }
 
+#[test]
+fn checkpointing_keeps_less_of_a_forward_pass() {
+    let records = run("parts", &["checkpointing=off,on"]);
+    let activations = |record: &Value| value(record, "activations_bytes");
+    assert!(
+        activations(&records[1]) < 0.2 * activations(&records[0]),
+        "{} of {}",
+        activations(&records[1]),
+        activations(&records[0])
+    );
+    assert!(value(&records[1], "host_peak_bytes") < value(&records[0], "host_peak_bytes"));
+}
+
 fn detail(record: &Value, kind: &str) -> String {
     let mut events = record["events"].as_array().unwrap().iter();
     let event = events.find(|event| event["kind"] == kind);

@@ -1,7 +1,7 @@
 //! The running sum of gradients over the micro-batches of one optimizer step.
 
 use burn::{
-    backend::Autodiff,
+    backend::{Autodiff, autodiff::grads::Gradients},
     tensor::{DType, Tensor},
 };
 
@@ -26,9 +26,13 @@ impl<B: PrecisionBackend> GradientSum<B> {
 
     /// Runs the backward pass of `loss` and adds the gradients of the parameters it was computed from.
     pub fn add(&mut self, loss: Tensor<Autodiff<B>, 1>, parameters: &Tracked<Autodiff<B>>) {
-        let mut grads = loss.backward();
+        self.collect(&mut loss.backward(), parameters);
+    }
+
+    /// Adds the gradients of the parameters that a backward pass has come to.
+    pub fn collect(&mut self, grads: &mut Gradients, parameters: &Tracked<Autodiff<B>>) {
         for (sum, parameter) in self.sums.iter_mut().zip(parameters.values()) {
-            let Some(grad) = parameter.grad_remove(&mut grads) else {
+            let Some(grad) = parameter.grad_remove(grads) else {
                 continue;
             };
             let grad = match grad.dtype() {

@@ -5,6 +5,7 @@
 //! *summed* loss divided by the number of examples of its whole group, so that short micro-batches count for what they
 //! hold, and a trailing group is applied.
 
+mod checkpointing;
 mod evaluate;
 #[cfg(test)]
 mod golden;
@@ -101,6 +102,9 @@ struct Trainer<'a, B: PrecisionBackend> {
     optimizer: Optimizer<B>,
     scaler: Option<LossScaler>,
     compute: Compute,
+    masks: Masks,
+    /// Micro-batches so far.
+    micro_batches: u64,
     device: &'a B::Device,
     log: Log,
 }
@@ -122,6 +126,23 @@ struct Totals {
     train_seconds: f64,
     train: Share,
     validation: Share,
+}
+
+/// Loss of a micro-batch.
+struct Loss<B: PrecisionBackend> {
+    /// Over all examples, with its graph.
+    summed: Tensor<Autodiff<B>, 1>,
+    /// How many were predicted right.
+    right: Tensor<B, 1, Int>,
+}
+
+/// Where the masks of dropout come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Masks {
+    /// One stream of numbers, seeded at the start.
+    OneStream,
+    /// A stream for each segment of each micro-batch, so that it can be drawn again.
+    OfSegments,
 }
 
 /// What one optimizer step gave.
@@ -224,6 +245,12 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             settings,
             scaler: scaler(cell, task),
             compute: Compute::of(&cell.setting),
+            masks: if cell.setting.checkpointing() {
+                Masks::OfSegments
+            } else {
+                Masks::OneStream
+            },
+            micro_batches: 0,
             log: Log {
                 samples: Samples {
                     series,
@@ -281,6 +308,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
         self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
         self.scaler = scaler(self.cell, self.task);
+        self.micro_batches = 0;
         if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
             self.parameters = parameters(&self.model, self.cell, inputs, self.device)?;
         }
@@ -351,14 +379,12 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         let (mut losses, mut hits) = (vec![], vec![]);
         let working = self.working();
         for batch in micro_batches {
-            let parameters = working.track();
-            let (loss, right) = self.loss(&parameters, batch);
-            let loss = loss.mul_scalar(1.0 / examples as f64);
-            hits.push(right);
-            losses.push(loss.clone().inner());
-            gradients.add(loss.mul_scalar(scale), &parameters);
+            let share = 1.0 / examples as f64;
+            let loss = self.backward(&working, batch, share * scale, &mut gradients);
+            losses.push(loss.summed.inner().mul_scalar(share));
+            hits.push(loss.right);
+            self.micro_batches += 1;
         }
-
         drop(working);
         let finite = match self.scaler {
             None => true,
@@ -394,17 +420,51 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             .working(&self.compute, |name| self.model.multiplies(name))
     }
 
-    /// Summed loss of a micro-batch, and how many examples were predicted right.
-    fn loss(
+    /// Adds the gradients of `factor` times a micro-batch's summed loss.
+    fn backward(
         &self,
-        parameters: &Tracked<Autodiff<B>>,
+        working: &ParameterSet<B>,
         batch: &TokenBatch,
-    ) -> (Tensor<Autodiff<B>, 1>, Tensor<B, 1, Int>) {
+        factor: f64,
+        sum: &mut GradientSum<B>,
+    ) -> Loss<B> {
+        if self.cell.setting.checkpointing() {
+            let kept = checkpointing::forward(self, working, batch);
+            return checkpointing::backward(self, working, batch, kept, factor, sum);
+        }
+        let parameters = working.track();
+        let loss = self.loss(&parameters, batch);
+        sum.add(loss.summed.clone().mul_scalar(factor), &parameters);
+        loss
+    }
+
+    /// Loss of a micro-batch, with its graph.
+    fn loss(&self, parameters: &Tracked<Autodiff<B>>, batch: &TokenBatch) -> Loss<B> {
         let (input, labels) = upload::<Autodiff<B>>(batch, self.sequence(), self.device);
-        let logits = self.model.forward(parameters, input, &self.compute, true);
+        let before = |segment| self.draw_masks_of(segment);
+        let logits = self
+            .model
+            .forward(parameters, &input, &self.compute, true, before);
+        self.loss_of(logits, labels)
+    }
+
+    fn loss_of(&self, logits: Tensor<Autodiff<B>, 2>, labels: Tensor<Autodiff<B>, 1, Int>) -> Loss<B> {
         let predicted = logits.clone().inner().argmax(1).flatten::<1>(0, 1);
-        let right = predicted.equal(labels.clone().inner()).int().sum();
-        (self.compute.cross_entropy_sum(logits, labels), right)
+        Loss {
+            right: predicted.equal(labels.clone().inner()).int().sum(),
+            summed: self.compute.cross_entropy_sum(logits, labels),
+        }
+    }
+
+    /// Where masks of dropout are drawn twice, each segment of each micro-batch has a seed of its own. What has been asked
+    /// for must have drawn its numbers before that.
+    fn draw_masks_of(&self, segment: u32) {
+        if self.masks == Masks::OfSegments {
+            // An error shows again at the step's end, where it is read.
+            let _ = B::submit(self.device);
+            let number = (self.micro_batches << 16) + u64::from(segment);
+            B::seed(self.device, scattered(self.cell.seed, number));
+        }
     }
 
     /// Writes a step down.
@@ -457,7 +517,9 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     /// Logits of a micro-batch without dropout or graph, and its labels.
     fn predict(&self, parameters: &Tracked<B>, batch: &TokenBatch) -> (Tensor<B, 2>, Tensor<B, 1, Int>) {
         let (input, labels) = upload::<B>(batch, self.sequence(), self.device);
-        let logits = self.model.forward(parameters, input, &self.compute, false);
+        let logits = self
+            .model
+            .forward(parameters, &input, &self.compute, false, |_| ());
         (logits, labels)
     }
 
@@ -480,6 +542,14 @@ impl Log {
             detail: detail.into(),
         });
     }
+}
+
+/// Seeds of numbered streams that have nothing to do with each other (the finaliser of SplitMix64).
+fn scattered(seed: u64, number: u64) -> u64 {
+    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }
 
 /// A micro-batch on the device.

@@ -113,32 +113,47 @@ impl DistilBert {
         is_multiplied(name) && !self.kept.contains(layer)
     }
 
-    /// Logits `[n, classes]`. Dropout is drawn from the backend's generator if `training`.
+    /// Logits `[n, classes]`. Dropout is drawn from the backend's generator if `training`; `before` is told of every
+    /// segment, and of the head as the one behind the last.
     pub(crate) fn forward<B: PrecisionBackend>(
         &self,
         parameters: &Tracked<B>,
-        input: TextInput<B>,
+        input: &TextInput<B>,
         compute: &Compute,
         training: bool,
+        mut before: impl FnMut(u32),
     ) -> Tensor<B, 2> {
-        let pass = Pass {
+        let pass = self.pass(parameters, compute, training);
+        before(0);
+        let mut hidden = pass.segment(0, input, None);
+        for segment in 1..self.segments() {
+            before(segment);
+            hidden = pass.segment(segment, input, Some(hidden));
+        }
+        before(self.segments());
+        pass.head(hidden, input)
+    }
+
+    /// Parts of the model one after the other, each of which needs of the ones before it their last hidden states alone: the
+    /// embeddings and the blocks.
+    pub(crate) fn segments(&self) -> u32 {
+        1 + self.size.n_layers
+    }
+
+    /// A pass over the model, segment by segment.
+    pub(crate) fn pass<'a, B: PrecisionBackend>(
+        &'a self,
+        parameters: &'a Tracked<B>,
+        compute: &'a Compute,
+        training: bool,
+    ) -> Pass<'a, B> {
+        Pass {
             size: &self.size,
             parameters,
             compute,
             kept: &self.kept,
             training,
-        };
-        let [n, sequence] = input.ids.dims();
-        let mut hidden = pass.embed(input.ids);
-        for layer in 0..self.size.n_layers {
-            hidden = pass.block(hidden, &layer_name(layer), &input.padding);
         }
-        let first = hidden
-            .reshape([n, sequence, self.size.dim as usize])
-            .narrow(1, 0, 1)
-            .squeeze_dim(1);
-        let pooled = burn::tensor::activation::relu(pass.linear(first, "pre_classifier"));
-        pass.linear(pass.dropout(pooled, self.size.seq_classif_dropout), "classifier")
     }
 }
 
@@ -154,7 +169,7 @@ fn layer_name(layer: u32) -> String {
 }
 
 /// One forward pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matrix product.
-struct Pass<'a, B: PrecisionBackend> {
+pub(crate) struct Pass<'a, B: PrecisionBackend> {
     size: &'a DistilBertSize,
     parameters: &'a Tracked<B>,
     compute: &'a Compute,
@@ -163,6 +178,30 @@ struct Pass<'a, B: PrecisionBackend> {
 }
 
 impl<B: PrecisionBackend> Pass<'_, B> {
+    /// The hidden states behind a segment, from those before it; the first needs none.
+    pub(crate) fn segment(
+        &self,
+        segment: u32,
+        input: &TextInput<B>,
+        hidden: Option<Tensor<B, 2>>,
+    ) -> Tensor<B, 2> {
+        match hidden {
+            None => self.embed(input.ids.clone()),
+            Some(hidden) => self.block(hidden, &layer_name(segment - 1), &input.padding),
+        }
+    }
+
+    /// Logits `[n, classes]` from the hidden states behind the last segment.
+    pub(crate) fn head(&self, hidden: Tensor<B, 2>, input: &TextInput<B>) -> Tensor<B, 2> {
+        let [n, sequence] = input.ids.dims();
+        let first = hidden
+            .reshape([n, sequence, self.size.dim as usize])
+            .narrow(1, 0, 1)
+            .squeeze_dim(1);
+        let pooled = burn::tensor::activation::relu(self.linear(first, "pre_classifier"));
+        self.linear(self.dropout(pooled, self.size.seq_classif_dropout), "classifier")
+    }
+
     /// How a layer multiplies.
     fn products(&self, layer: &str) -> Compute {
         if self.kept.contains(layer) {

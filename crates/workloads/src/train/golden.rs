@@ -6,7 +6,7 @@ use mantissa_core::*;
 use mantissa_precision::{PrecisionBackend, device::Flex};
 use serde_json::Value;
 
-use super::Trainer;
+use super::{Masks, Trainer};
 use crate::{Inputs, data::TokenBatch};
 
 /// First row of a micro-batch, and the one behind its last.
@@ -60,6 +60,8 @@ struct Rates {
     momentum: f64,
     weight_decay: f64,
     clip_norm: Option<f64>,
+    /// Where it is above 0, each segment has masks of its own.
+    dropout: f64,
 }
 
 /// Adam's, as the golden runs have it.
@@ -68,6 +70,7 @@ const ADAM: Rates = Rates {
     momentum: 0.0,
     weight_decay: 0.0,
     clip_norm: None,
+    dropout: 0.0,
 };
 
 const fn sgd(learning_rate: f64) -> Rates {
@@ -98,9 +101,9 @@ fn losses_on<B: PrecisionBackend>(
             n_heads: size("n_heads"),
             hidden_dim: size("hidden_dim"),
             max_position_embeddings: size("max_position_embeddings"),
-            dropout: 0.0,
-            attention_dropout: 0.0,
-            seq_classif_dropout: 0.0,
+            dropout: rates.dropout,
+            attention_dropout: rates.dropout,
+            seq_classif_dropout: rates.dropout,
         }),
         dataset: DatasetKind::SyntheticReviews,
         split: Split {
@@ -137,6 +140,9 @@ fn losses_on<B: PrecisionBackend>(
     };
     let device = B::Device::default();
     let mut trainer = Trainer::<B>::new(&cell, &task, &inputs, (size("vocab_size"), 2), &device).unwrap();
+    if rates.dropout > 0.0 {
+        trainer.masks = Masks::OfSegments;
+    }
     let micro_batches: Vec<TokenBatch> = parts.iter().map(|rows| batch(golden, *rows)).collect();
     (0..=steps)
         .map(|_| trainer.step(&micro_batches).unwrap().loss)
@@ -175,6 +181,7 @@ fn every_optimizer_follows_pytorch_in_f64() {
             momentum: number("momentum"),
             weight_decay: number("weight_decay"),
             clip_norm: run["clip_norm"].as_f64(),
+            dropout: 0.0,
         };
         let got = losses(&golden, &axes, rates, &WHOLE, 6);
         assert_close(&got, &expected(run), F64, &run.to_string());
@@ -248,6 +255,36 @@ fn layers_that_are_kept_in_f32_multiply_as_they_do_in_f32() {
     assert_ne!(
         kept(&format!("{but_attention}+pre_classifier+classifier")),
         single
+    );
+}
+
+#[test]
+fn checkpointing_follows_pytorch_and_changes_no_bit() {
+    let golden = golden();
+    let run = &golden["float64"]["training"][2];
+    let on = (Axis::Checkpointing, "on");
+    let got = losses(&golden, &[(Axis::Precision, "64-true"), on], ADAM, &WHOLE, 6);
+    assert_close(&got, &expected(run), F64, "against PyTorch");
+    for precision in ["32-true", "16-mixed", "bf16-true"] {
+        let off = (Axis::Precision, precision);
+        let plain = losses(&golden, &[off], ADAM, &[(0, 4), (4, 6)], 3);
+        let again = losses(&golden, &[off, on], ADAM, &[(0, 4), (4, 6)], 3);
+        assert_eq!(again, plain, "{precision}");
+    }
+}
+
+#[test]
+fn checkpointing_drops_the_same_elements_when_it_computes_again() {
+    let golden = golden();
+    let rates = Rates { dropout: 0.3, ..ADAM };
+    let on = (Axis::Checkpointing, "on");
+    let plain = losses(&golden, &[], rates, &[(0, 4), (4, 6)], 4);
+    let again = losses(&golden, &[on], rates, &[(0, 4), (4, 6)], 4);
+    assert_eq!(again, plain);
+    assert_ne!(
+        plain,
+        losses(&golden, &[], ADAM, &[(0, 4), (4, 6)], 4),
+        "nothing was dropped"
     );
 }
 

@@ -2,7 +2,7 @@
 
 use mantissa_precision::{GradientSum, PrecisionBackend};
 
-use super::{Trainer, progress, sync};
+use super::{Trainer, checkpointing, progress, sync};
 use crate::{
     MemoryParts, Observer, Phase, WorkloadError,
     data::{TextDataset, TokenBatch},
@@ -34,19 +34,26 @@ pub(super) fn parts<B: PrecisionBackend>(
 
     let batch = first_batch(trainer, data);
     meter.begin()?;
-    let tracked = working.track();
-    let (loss, right) = trainer.loss(&tracked, &batch);
-    let activations = meter.since_begin()?;
+    let activations = if trainer.cell.setting.checkpointing() {
+        let kept = checkpointing::forward(trainer, &working, &batch);
+        let held = meter.since_begin()?;
+        drop(kept);
+        held
+    } else {
+        let tracked = working.track();
+        let loss = trainer.loss(&tracked, &batch);
+        let held = meter.since_begin()?;
+        drop((loss, tracked));
+        held
+    };
 
     let mut sum = GradientSum::new(trainer.parameters.len());
-    sum.add(loss, &tracked);
-    drop((tracked, right));
+    drop(trainer.backward(&working, &batch, 1.0, &mut sum));
     let gradients = meter.freed_by(|| drop(sum))?;
 
     let mut sum = GradientSum::new(trainer.parameters.len());
-    let tracked = working.track();
-    sum.add(trainer.loss(&tracked, &batch).0, &tracked);
-    drop((tracked, working));
+    drop(trainer.backward(&working, &batch, 1.0, &mut sum));
+    drop(working);
     trainer.optimizer.step(&mut trainer.parameters, sum);
     let optimizer = meter.freed_by(|| trainer.rest())?;
     Ok(Some(MemoryParts {
