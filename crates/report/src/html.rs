@@ -39,6 +39,7 @@ struct PublishedLines {
 struct GroupPage<'a> {
     workload: &'a str,
     answer: &'a [String],
+    notes: &'a [String],
     headings: Vec<Heading>,
     lines: Vec<Line>,
     published: Vec<PublishedLines>,
@@ -203,6 +204,7 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
     GroupPage {
         workload: group.workload,
         answer: &group.answer,
+        notes: &group.notes,
         headings: headings.collect(),
         lines: lines.collect(),
         published: published.collect(),

@@ -58,6 +58,7 @@ fn section(out: &mut String, suite: &Suite<'_>) {
         }
         line(out, &escape(&group.answer.join(" ")));
         table(out, suite, group);
+        line(out, &escape(&group.notes.join(" ")));
     }
     for reference in &suite.references {
         line(

@@ -91,7 +91,7 @@ fn text(group: &Group<'_>, columns: &[Column]) -> Text {
 fn field(group: &Group<'_>, column: Column, row: &Row<'_>) -> String {
     let field = column.field(group, row);
     match column {
-        Column::Status if !field.detail.is_empty() => format!("{}: {}", field.text, field.detail),
+        Column::Status if !row.remark().is_empty() => format!("{}: {}", field.text, row.remark()),
         Column::Metric(MetricName::TestAccuracy) => units::accuracy(row.metric(MetricName::TestAccuracy)),
         Column::Executed => row
             .verdict()

@@ -7,7 +7,7 @@ use mantissa_core::{Axis, CellId, MatmulPrecision, MetricName, Record, Status, S
 use crate::{
     Banner, Reference, ReportError, Row, Run, answer, banner,
     baseline::compare,
-    peak, reference,
+    notes, peak, reference,
     units::{self, Scale},
 };
 
@@ -54,6 +54,8 @@ pub struct Group<'a> {
     pub rows: Vec<Row<'a>>,
     /// The suite's question, answered from the rows.
     pub answer: Vec<String>,
+    /// What the intervals and comparisons of its table are.
+    pub notes: Vec<String>,
 }
 
 impl<'a> Report<'a> {
@@ -68,7 +70,7 @@ impl<'a> Report<'a> {
         for entry in &run.plan.cells {
             planned.insert(&entry.cell.id);
             let records = by_cell.get(&entry.cell.id).cloned().unwrap_or_default();
-            let row = Row::new(&entry.cell, entry.skip.clone(), records);
+            let row = Row::new(run, &entry.cell, entry.skip.clone(), records);
             rows.entry(&entry.cell.suite).or_default().push(row);
         }
         // Records whose cell the plan lacks come from a folder put together by hand: shown all the same.
@@ -83,7 +85,7 @@ impl<'a> Report<'a> {
                 let records = by_cell.get(&cell.id).cloned().unwrap_or_default();
                 rows.entry(&cell.suite)
                     .or_default()
-                    .push(Row::new(cell, None, records));
+                    .push(Row::new(run, cell, None, records));
             }
         }
         let mut suites = Vec::new();
@@ -164,8 +166,10 @@ impl<'a> Group<'a> {
             memory,
             rows,
             answer: Vec::new(),
+            notes: Vec::new(),
         };
         group.answer = answer::answer(&group);
+        group.notes = notes::of_group(&group);
         group
     }
 

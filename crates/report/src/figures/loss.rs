@@ -1,6 +1,6 @@
 //! Training loss by optimizer step, a panel a precision; what went wrong is marked where it happened.
 
-use mantissa_core::{Event, Samples, Series, TaskKind};
+use mantissa_core::{Event, Record, Samples, Series, TaskKind};
 
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
@@ -42,11 +42,14 @@ pub fn draw(run: &Run, suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, 
     if group.kind != TaskKind::Train {
         return None;
     }
-    let with_curve: Vec<(&Row<'_>, &Samples, &[Event])> =
-        group.rows.iter().filter_map(|row| curve_of(run, row)).collect();
+    let with_curve: Vec<(&Row<'_>, &Record)> = group
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, curve_of(run, row)?)))
+        .collect();
     let mut panels: Vec<Panel> = Vec::new();
     let mut shown = 0;
-    for (row, samples, events) in &with_curve {
+    for &(row, record) in &with_curve {
         let title = row.cell.setting.precision().name();
         let index = match panels.iter().position(|panel| panel.title == title) {
             Some(index) => index,
@@ -61,7 +64,8 @@ pub fn draw(run: &Run, suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, 
         };
         let panel = &mut panels[index];
         if panel.curves.len() < MAX_LINES
-            && let Some(curve) = curve(group, row, samples, events, panel.curves.len())
+            && let Ok(Some(samples)) = run.samples.read(record)
+            && let Some(curve) = curve(group, row, &samples, &record.events, panel.curves.len())
         {
             panel.curves.push(curve);
             shown += 1;
@@ -218,14 +222,10 @@ fn draw_panel(
     }
 }
 
-/// The samples and events of a row's first repeat that has a loss curve.
-fn curve_of<'r>(run: &'r Run, row: &'r Row<'_>) -> Option<(&'r Row<'r>, &'r Samples, &'r [Event])> {
-    row.records.iter().find_map(|record| {
-        let samples = run.samples.get(&(record.cell.id.clone(), record.repeat))?;
-        samples
-            .get("train_loss")
-            .map(|_| (row, samples, record.events.as_slice()))
-    })
+/// A row's first record that has a loss curve.
+fn curve_of<'r>(run: &Run, row: &Row<'r>) -> Option<&'r Record> {
+    let has_loss = |record: &&Record| run.digest(record).is_some_and(|digest| digest.has_loss);
+    row.records.iter().copied().find(has_loss)
 }
 
 fn curve(

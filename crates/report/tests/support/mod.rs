@@ -8,7 +8,7 @@ use mantissa_core::{
     PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Samples, Series, Setting, Split, Status,
     SuiteInfo, Task, TrainTask, Workload,
 };
-use mantissa_report::Run;
+use mantissa_report::{Digest, Run, Store};
 
 pub fn fingerprint() -> Fingerprint {
     Fingerprint {
@@ -137,7 +137,8 @@ pub fn run(suites: Vec<SuiteInfo>) -> Run {
             cells: vec![],
         },
         records: vec![],
-        samples: HashMap::new(),
+        digests: HashMap::new(),
+        samples: Store::Memory(HashMap::new()),
         cut: false,
         missing_samples: vec![],
     }
@@ -153,9 +154,14 @@ impl Add for Run {
 
     fn add(&mut self, record: Record, samples: Option<Samples>) {
         self.plan(&record.cell.clone(), None);
-        if let Some(samples) = samples {
-            self.samples
-                .insert((record.cell.id.clone(), record.repeat), samples);
+        self.measured(record, samples);
+    }
+
+    fn measured(&mut self, record: Record, samples: Option<Samples>) {
+        if let (Some(samples), Store::Memory(all)) = (samples, &mut self.samples) {
+            let key = (record.cell.id.clone(), record.repeat);
+            self.digests.insert(key.clone(), Digest::new(&samples));
+            all.insert(key, samples);
         }
         self.records.push(record);
     }
@@ -167,6 +173,8 @@ pub trait Add {
     fn plan(&mut self, cell: &Cell, skip: Option<&str>);
     /// A planned cell with its record.
     fn add(&mut self, record: Record, samples: Option<Samples>);
+    /// A record of a cell that is planned already.
+    fn measured(&mut self, record: Record, samples: Option<Samples>);
 }
 
 /// Time, accuracy (of 1,000) and memory of a training cell.
