@@ -3,7 +3,7 @@
 use mantissa_analysis::{CONFIDENCE, Doubt, Estimate, Verdict};
 use mantissa_core::{Axis, KernelKind, MetricName, Status, TaskKind};
 
-use crate::{Group, Row, baseline::SPEED_MATTERS, shape, units};
+use crate::{Group, Row, baseline::SPEED_MATTERS, parts, shape, units};
 
 /// Sentences that answer what a group was run for.
 pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
@@ -14,6 +14,7 @@ pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
     if sentences.is_empty() {
         sentences.push("No cell ran to its end, so there is nothing to compare.".to_owned());
     }
+    sentences.extend(parts::saving(group));
     sentences.extend(seeds(group));
     sentences.extend(endings(group));
     sentences.extend(unexpected(group));

@@ -1,6 +1,6 @@
 //! `report.html`: one file that needs nothing else, for light and dark screens.
 
-use mantissa_core::{FloatClass, Format};
+use mantissa_core::{FloatClass, Format, MetricName};
 use minijinja::{Environment, value::Serde};
 use serde::Serialize;
 
@@ -8,8 +8,9 @@ use crate::{
     Banner, Figure, Group, Report, ReportError, Row,
     banner::this_machine,
     figures::font_faces,
+    parts::{PARTS, parts},
     table::{Align, Column, Field, columns, published_baseline},
-    units,
+    units::{self, Scale},
     view::Suite,
 };
 
@@ -43,6 +44,14 @@ struct GroupPage<'a> {
     headings: Vec<Heading>,
     lines: Vec<Line>,
     published: Vec<PublishedLines>,
+    memory: Option<MemoryTable>,
+}
+
+/// The parts of the memory, a line a setting.
+#[derive(Serialize)]
+struct MemoryTable {
+    headings: Vec<&'static str>,
+    lines: Vec<(String, Vec<String>)>,
 }
 
 #[derive(Serialize)]
@@ -208,7 +217,35 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
         headings: headings.collect(),
         lines: lines.collect(),
         published: published.collect(),
+        memory: memory_table(group),
     }
+}
+
+fn memory_table(group: &Group<'_>) -> Option<MemoryTable> {
+    let known: Vec<(&Row<'_>, [f64; PARTS.len()])> = group
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, parts(row)?)))
+        .collect();
+    let sum = |bytes: &[f64]| bytes.iter().sum::<f64>();
+    let largest = known.iter().map(|(_, bytes)| sum(bytes)).reduce(f64::max)?;
+    // A part may be a tenth of the whole and should keep its digits.
+    let scale = Scale::of(MetricName::WeightsBytes, largest / 10.0);
+    let line = |(row, bytes): &(&Row<'_>, [f64; PARTS.len()])| {
+        let all = sum(bytes);
+        let mut fields: Vec<String> = bytes.iter().chain([&all]).map(|part| scale.text(*part)).collect();
+        let base = row.baseline.and_then(|index| parts(&group.rows[index]));
+        let ratio = base
+            .map(|base| all / sum(&base))
+            .filter(|ratio| ratio.is_finite());
+        fields.push(ratio.map_or_else(|| units::ABSENT.to_owned(), units::times));
+        (group.label(row, &[]), fields)
+    };
+    let names = PARTS.iter().map(|(_, name)| *name);
+    Some(MemoryTable {
+        headings: names.chain(["together", "of the baseline"]).collect(),
+        lines: known.iter().map(line).collect(),
+    })
 }
 
 /// The style classes of a row.

@@ -15,6 +15,7 @@ mod html;
 mod load;
 mod markdown;
 mod notes;
+mod parts;
 mod peak;
 mod reference;
 mod render;

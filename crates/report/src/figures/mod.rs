@@ -7,6 +7,7 @@ mod canvas;
 mod formats;
 mod kernel;
 mod loss;
+mod memory;
 mod palette;
 mod pixels;
 mod type_setting;
@@ -38,6 +39,7 @@ pub fn figures(report: &Report<'_>) -> Vec<Figure> {
             let drawn = [
                 ("times", article::draw(suite, group)),
                 ("accumulation", accumulation::draw(suite, group)),
+                ("memory", memory::draw(suite, group)),
                 ("loss", loss::draw(report.run, suite, group)),
                 ("kernel", kernel::draw(suite, group)),
             ];

@@ -202,6 +202,25 @@ pub fn train_metrics(record: &mut Record, seconds: f64, hits: u64, bytes: f64) {
     record.data = Some(synthetic());
 }
 
+/// What the memory of a training holds: weights of 60 MB in f32 with Adam's two moments.
+pub fn memory_parts(record: &mut Record, precision: &str) {
+    let (weight, copies, activations) = match precision {
+        "64-true" => (120e6, 0.0, 800e6),
+        "16-mixed" | "bf16-mixed" => (60e6, 26e6, 250e6),
+        "16-true" | "bf16-true" => (30e6, 0.0, 200e6),
+        _ => (60e6, 0.0, 400e6),
+    };
+    let parts = [
+        (MetricName::WeightsBytes, weight),
+        (MetricName::WeightCopiesBytes, copies),
+        (MetricName::ActivationsBytes, activations),
+        (MetricName::GradientsBytes, weight),
+        (MetricName::OptimizerBytes, 2.0 * weight),
+    ];
+    let reading = |(name, bytes)| (name, Metric::reading(name, bytes, "invented"));
+    record.metrics.extend(parts.map(reading));
+}
+
 /// A noisy falling loss over 1,000 steps; `lost_at` is where it stops being finite.
 pub fn loss(seed: u32, lost_at: Option<u32>) -> Samples {
     let mut series = Series::new("train_loss", "nat", "optimizer step");
@@ -249,6 +268,7 @@ pub fn article(run: &mut Run, workload: &Workload) {
             diverges.then_some("the loss was not finite from step 412"),
         );
         train_metrics(&mut record, seconds, hits, bytes);
+        memory_parts(&mut record, precision);
         if precision == "16-mixed" {
             let event = |step, value| Event {
                 kind: "loss-scale".into(),
