@@ -78,6 +78,7 @@ struct SuitePage<'a> {
     banners: &'a [Banner],
     groups: Vec<GroupPage<'a>>,
     figures: Vec<Picture<'a>>,
+    folded: Vec<Picture<'a>>,
     references: Vec<Source<'a>>,
 }
 
@@ -146,9 +147,12 @@ fn picture<'a>((figure, svg): &'a (&'a Figure, String)) -> Picture<'a> {
 }
 
 fn suite_page<'a>(suite: &'a Suite<'_>, index: usize, figures: &'a [(&'a Figure, String)]) -> SuitePage<'a> {
-    let own = figures
-        .iter()
-        .filter(|(figure, _)| figure.suite.as_deref() == Some(&suite.info.name));
+    let own = |folded: bool| {
+        let these = figures.iter().filter(move |(figure, _)| {
+            figure.suite.as_deref() == Some(&suite.info.name) && figure.folded == folded
+        });
+        these.map(picture).collect()
+    };
     let paragraphs = suite
         .info
         .analysis
@@ -172,7 +176,8 @@ fn suite_page<'a>(suite: &'a Suite<'_>, index: usize, figures: &'a [(&'a Figure,
             .iter()
             .map(|group| group_page(suite, group))
             .collect(),
-        figures: own.map(picture).collect(),
+        figures: own(false),
+        folded: own(true),
         references: sources.collect(),
     }
 }

@@ -2,12 +2,15 @@
 
 #[path = "support/mod.rs"]
 mod support;
+#[path = "support/traces.rs"]
+mod traces;
 
 use std::{collections::HashSet, fs};
 
-use mantissa_core::Axis;
+use mantissa_core::{Axis, Event, Samples, Status};
 use mantissa_report::{Report, figures, render};
-use support::{article, invented, run, suite, workload};
+use support::{Add, article, cell, invented, matmul, record, run, suite, workload};
+use traces::{launches, trace};
 
 /// Decodes a PNG to its size and the number of its colours.
 fn decode(bytes: &[u8]) -> (u32, u32, usize) {
@@ -72,8 +75,8 @@ fn the_memory_figure_stacks_the_parts_to_their_sum_and_the_page_says_what_is_sav
     for text in [
         "copies of weights",
         "activations",
-        "1280 MB",
-        "516.0 MB",
+        "1.28 GB",
+        "0.52 GB",
         "invented",
     ] {
         assert!(svg.contains(text), "{text}");
@@ -137,6 +140,76 @@ fn more_cells_than_a_figure_can_show_are_counted() {
     assert!(drawn[0].canvas.svg().unwrap().contains("showing 40 of 130"));
 }
 
+/// One cell with the traces of its sensors and every launch.
+fn observed() -> mantissa_report::Run {
+    let mut run = run(vec![suite("s", "Observed", &[], &[Axis::Size])]);
+    let cell = cell("s", &matmul(), &[(Axis::Size, "64")]);
+    let mut record = record(&cell, Status::Ok, None);
+    record.events.push(Event {
+        kind: "throttled".into(),
+        step: None,
+        value: Some(60.0),
+        detail: "software power cap".into(),
+    });
+    let samples = Samples {
+        series: [trace(), launches()].concat(),
+        test_correct: None,
+    };
+    run.add(record, Some(samples));
+    run
+}
+
+#[test]
+fn a_trace_has_a_panel_for_each_thing_read_and_shades_where_the_clock_was_held_back() {
+    let run = observed();
+    let drawn = figures(&Report::new(&run).unwrap());
+    assert_eq!(drawn[0].id, "s-trace");
+    let svg = drawn[0].canvas.svg().unwrap();
+    for text in [
+        "Memory, GB",
+        "allocator, in use",
+        "Power, W",
+        "Clocks, GHz",
+        "Temperature, °C",
+        "Utilisation, %",
+    ] {
+        assert!(svg.contains(text), "{text}");
+    }
+    assert_eq!(
+        svg.matches("#FBE3D6").count(),
+        5,
+        "one stretch in each of five panels"
+    );
+    assert!(drawn[0].caption.contains("throttled: software power cap."));
+    let power = svg.matches("<polyline").count();
+    assert!(power > 10, "{power}");
+}
+
+#[test]
+fn every_launch_is_plotted_with_its_mark() {
+    let run = observed();
+    let drawn = figures(&Report::new(&run).unwrap());
+    assert_eq!(drawn[1].id, "s-samples");
+    let svg = drawn[1].canvas.svg().unwrap();
+    for text in [
+        "385 as most",
+        "3 far off, kept",
+        "12 under a throttled clock",
+        "400 times",
+    ] {
+        assert!(svg.contains(text), "{text}");
+    }
+    assert_eq!(svg.matches("<circle").count(), 385 + 1);
+    assert_eq!(svg.matches("<polygon").count(), 3 + 1);
+    assert!(svg.contains("what lies beyond stands at the edge"));
+}
+
+#[test]
+fn a_run_without_telemetry_has_no_trace() {
+    let drawn = figures(&Report::new(&invented()).unwrap());
+    assert!(drawn.iter().all(|figure| !figure.folded));
+}
+
 #[test]
 fn the_files_are_written_where_they_are_said_to_be() {
     let folder = tempfile::tempdir().unwrap();
@@ -147,6 +220,8 @@ fn the_files_are_written_where_they_are_said_to_be() {
         assert!(fs::metadata(path).unwrap().len() > 100, "{}", path.display());
     }
     if let Some(keep) = std::env::var_os("MANTISSA_KEEP_RENDERED") {
-        render(&invented(), std::path::Path::new(&keep)).unwrap();
+        let keep = std::path::Path::new(&keep);
+        render(&invented(), keep).unwrap();
+        render(&observed(), &keep.join("observed")).unwrap();
     }
 }

@@ -7,6 +7,7 @@ use super::{
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     palette::{self, ALARM, Colour, FAINT, MUTED},
     shown_of,
+    thin::thin,
     type_setting::{Weight, fit},
 };
 use crate::{Group, Row, Run, Suite, units};
@@ -252,8 +253,8 @@ fn curve(
     Some(Curve {
         label,
         colour,
-        raw: thin(&finite),
-        smooth: thin(&smooth(&finite)),
+        raw: thin(&finite, MAX_POINTS),
+        smooth: thin(&smooth(&finite), MAX_POINTS),
         lost,
         overflows: falls
             .filter_map(|event| event.step)
@@ -295,27 +296,6 @@ fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.iter().enumerate().map(mean).collect()
 }
 
-/// At most [`MAX_POINTS`] points that keep the extremes: the smallest and the largest of every bucket.
-fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    if points.len() <= MAX_POINTS {
-        return points.to_vec();
-    }
-    let bucket = points.len().div_ceil(MAX_POINTS / 2);
-    let mut kept = Vec::with_capacity(MAX_POINTS + 2);
-    for chunk in points.chunks(bucket) {
-        let low = chunk.iter().enumerate().min_by(|a, b| a.1.1.total_cmp(&b.1.1));
-        let high = chunk.iter().enumerate().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
-        if let (Some(low), Some(high)) = (low, high) {
-            let (first, second) = if low.0 <= high.0 { (low, high) } else { (high, low) };
-            kept.push(*first.1);
-            if first.0 != second.0 {
-                kept.push(*second.1);
-            }
-        }
-    }
-    kept
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,18 +329,8 @@ mod tests {
     }
 
     #[test]
-    fn one_point_survives_smoothing_and_thinning() {
+    fn one_point_survives_smoothing() {
         assert_eq!(smooth(&[(1.0, 2.0)]), [(1.0, 2.0)]);
-        assert_eq!(thin(&[(1.0, 2.0)]), [(1.0, 2.0)]);
         assert!(smooth(&[]).is_empty());
-    }
-
-    #[test]
-    fn thinning_keeps_order_and_extremes() {
-        let mut points = line(5_000);
-        points[1234].1 = 1e9;
-        let thin = thin(&points);
-        assert!(thin.len() <= MAX_POINTS && thin.is_sorted_by(|a, b| a.0 < b.0));
-        assert!(thin.contains(&(1234.0, 1e9)));
     }
 }
