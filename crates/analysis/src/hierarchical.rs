@@ -132,6 +132,9 @@ impl<'a> Resampled<'a> {
     /// smallest of the n/2 numbers above it.
     fn median(&self, random: &mut ChaCha8Rng) -> f64 {
         let n = self.process.samples;
+        if n == 1 {
+            return self.process.rank(0);
+        }
         let lower = self.lower_middle.sample(random);
         if n.is_multiple_of(2) {
             let smallest_above = 1.0 - random.random::<f64>().powf(2.0 / n as f64);

@@ -30,6 +30,9 @@ pub struct Times {
 }
 
 impl Digest {
+    /// The series that it is made from; of the others it asks whether they are there and where they end.
+    pub(crate) const READS: [&str; 3] = ["launch_seconds", "step_seconds", "throttled"];
+
     /// Reduces the samples of a process.
     pub fn new(samples: &Samples) -> Self {
         let traced = samples

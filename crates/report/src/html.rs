@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{
     Banner, Figure, Group, Report, ReportError, Row,
     banner::this_machine,
-    figures::font_faces,
+    figures::{font_faces, shown_of},
     parts::{PARTS, parts},
     table::{Align, Column, Field, columns, published_baseline},
     units::{self, Scale},
@@ -44,6 +44,8 @@ struct GroupPage<'a> {
     headings: Vec<Heading>,
     lines: Vec<Line>,
     published: Vec<PublishedLines>,
+    /// How many of how many rows are shown, where not all are.
+    capped: Option<String>,
     memory: Option<MemoryTable>,
 }
 
@@ -93,6 +95,7 @@ struct Page<'a> {
     started: &'a str,
     banners: &'a [Banner],
     tally: String,
+    capped: bool,
     suites: Vec<SuitePage<'a>>,
     formats: Option<Picture<'a>>,
     finfo: Vec<FormatLine>,
@@ -116,11 +119,16 @@ pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String
         started: &run.environment.started,
         banners: &report.banners,
         tally: tally(report),
+        capped: report
+            .suites
+            .iter()
+            .flat_map(|suite| &suite.groups)
+            .any(|group| group.rows.len() > report.rows_shown()),
         suites: report
             .suites
             .iter()
             .enumerate()
-            .map(|(index, suite)| suite_page(suite, index, figures))
+            .map(|(index, suite)| suite_page(suite, index, figures, report.rows_shown()))
             .collect(),
         formats: figures
             .iter()
@@ -146,7 +154,12 @@ fn picture<'a>((figure, svg): &'a (&'a Figure, String)) -> Picture<'a> {
     }
 }
 
-fn suite_page<'a>(suite: &'a Suite<'_>, index: usize, figures: &'a [(&'a Figure, String)]) -> SuitePage<'a> {
+fn suite_page<'a>(
+    suite: &'a Suite<'_>,
+    index: usize,
+    figures: &'a [(&'a Figure, String)],
+    most: usize,
+) -> SuitePage<'a> {
     let own = |folded: bool| {
         let these = figures.iter().filter(move |(figure, _)| {
             figure.suite.as_deref() == Some(&suite.info.name) && figure.folded == folded
@@ -174,7 +187,7 @@ fn suite_page<'a>(suite: &'a Suite<'_>, index: usize, figures: &'a [(&'a Figure,
         groups: suite
             .groups
             .iter()
-            .map(|group| group_page(suite, group))
+            .map(|group| group_page(suite, group, most))
             .collect(),
         figures: own(false),
         folded: own(true),
@@ -182,7 +195,8 @@ fn suite_page<'a>(suite: &'a Suite<'_>, index: usize, figures: &'a [(&'a Figure,
     }
 }
 
-fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
+fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>, most: usize) -> GroupPage<'a> {
+    let shown = group.shown(most);
     let columns = columns(group);
     let headings = columns.iter().map(|column| {
         let (title, below) = column.title(group);
@@ -192,7 +206,7 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
             align: column.align(),
         }
     });
-    let lines = group.rows.iter().map(|row| Line {
+    let lines = shown.iter().map(|row| Line {
         id: row.cell.id.to_string(),
         class: class(row),
         fields: columns.iter().map(|column| column.field(group, row)).collect(),
@@ -222,16 +236,14 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
         headings: headings.collect(),
         lines: lines.collect(),
         published: published.collect(),
-        memory: memory_table(group),
+        capped: shown_of(shown.len(), group.rows.len()),
+        memory: memory_table(group, &shown),
     }
 }
 
-fn memory_table(group: &Group<'_>) -> Option<MemoryTable> {
-    let known: Vec<(&Row<'_>, [f64; PARTS.len()])> = group
-        .rows
-        .iter()
-        .filter_map(|row| Some((row, parts(row)?)))
-        .collect();
+fn memory_table(group: &Group<'_>, rows: &[&Row<'_>]) -> Option<MemoryTable> {
+    let known: Vec<(&Row<'_>, [f64; PARTS.len()])> =
+        rows.iter().filter_map(|row| Some((*row, parts(row)?))).collect();
     let sum = |bytes: &[f64]| bytes.iter().sum::<f64>();
     let largest = known.iter().map(|(_, bytes)| sum(bytes)).reduce(f64::max)?;
     // A part may be a tenth of the whole and should keep its digits.

@@ -6,6 +6,7 @@
 mod answer;
 mod banner;
 mod baseline;
+mod chosen;
 mod csv;
 mod digest;
 mod error;

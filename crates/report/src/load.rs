@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     fs::File,
     io::{BufRead, BufReader},
+    mem,
     path::Path,
 };
 
@@ -57,7 +58,7 @@ pub fn load(folder: &Path) -> Result<Run, ReportError> {
     let mut digests = HashMap::new();
     let mut missing_samples = Vec::new();
     for record in &records {
-        match store.read(record) {
+        match store.read(record, &Digest::READS) {
             Ok(None) => {}
             Ok(Some(samples)) => {
                 digests.insert((record.cell.id.clone(), record.repeat), Digest::new(&samples));
@@ -116,10 +117,12 @@ fn read_records(path: &Path) -> Result<(Vec<Record>, bool), ReportError> {
         if line.trim().is_empty() {
             continue;
         }
-        let record = parse_record(&line, number).map_err(|source| ReportError::Records {
+        let mut record = parse_record(&line, number).map_err(|source| ReportError::Records {
             path: path.to_owned(),
             source,
         })?;
+        // A map that grew entry by entry is half empty, and metrics are most of a record.
+        record.metrics = mem::take(&mut record.metrics).into_iter().collect();
         match place.get(&(record.cell.id.clone(), record.repeat)) {
             Some(&index) if latest[index].attempt <= record.attempt => latest[index] = record,
             Some(_) => {}

@@ -9,6 +9,9 @@ use std::{
 
 use flate2::bufread::GzDecoder;
 use mantissa_core::{CellId, Record, Samples};
+use serde::de::DeserializeSeed as _;
+
+use crate::chosen::Chosen;
 
 /// The raw samples of a run.
 #[derive(Debug, Clone)]
@@ -20,18 +23,18 @@ pub enum Store {
 }
 
 impl Store {
-    /// The samples of a record; none if it names none.
+    /// The samples of a record; none if it names none. Of series whose name is not among `names`, the last `x` at most.
     ///
     /// # Errors
     /// Why samples that it names could not be read, with their path.
-    pub fn read(&self, record: &Record) -> Result<Option<Samples>, String> {
+    pub fn read(&self, record: &Record, names: &[&str]) -> Result<Option<Samples>, String> {
         match (self, &record.samples) {
             (Self::Memory(samples), _) => {
                 let key = (record.cell.id.clone(), record.repeat);
                 Ok(samples.get(&key).cloned())
             }
             (Self::Folder(_), None) => Ok(None),
-            (Self::Folder(run), Some(relative)) => match read(run, relative) {
+            (Self::Folder(run), Some(relative)) => match read(run, relative, names) {
                 Ok(samples) => Ok(Some(samples)),
                 Err(reason) => Err(format!("`{relative}`: {reason}")),
             },
@@ -40,7 +43,7 @@ impl Store {
 }
 
 /// Reads the samples in a folder of the run; a path that would leave the run folder is refused.
-fn read(run: &Path, relative: &str) -> Result<Samples, String> {
+fn read(run: &Path, relative: &str, names: &[&str]) -> Result<Samples, String> {
     let relative = PathBuf::from(relative);
     if !relative
         .components()
@@ -50,5 +53,9 @@ fn read(run: &Path, relative: &str) -> Result<Samples, String> {
     }
     let packed = File::open(run.join(relative).join("samples.json.gz")).map_err(|error| error.to_string())?;
     let json = BufReader::new(GzDecoder::new(BufReader::new(packed)));
-    serde_json::from_reader(json).map_err(|error| error.to_string())
+    let mut json = serde_json::Deserializer::from_reader(json);
+    let samples = Chosen(names).deserialize(&mut json);
+    samples
+        .and_then(|samples| json.end().map(|()| samples))
+        .map_err(|error| error.to_string())
 }

@@ -261,7 +261,7 @@ fn a_folder_is_read_with_its_latest_attempts_samples_and_cut_line() {
     let loaded = load(&folder).unwrap();
     assert_eq!((loaded.name.as_str(), loaded.cut), ("a-run", true));
     assert_eq!((loaded.records.len(), loaded.records[0].status), (1, Status::Ok));
-    let samples = loaded.samples.read(&loaded.records[0]).unwrap();
+    let samples = loaded.samples.read(&loaded.records[0], &["train_loss"]).unwrap();
     assert_eq!(samples, Some(loss(1, None)));
     assert_eq!(loaded.digests[&(cell.id.clone(), 0)], Digest::new(&loss(1, None)));
     assert!(loaded.missing_samples.is_empty());

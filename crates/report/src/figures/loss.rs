@@ -65,8 +65,8 @@ pub fn draw(run: &Run, suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, 
         };
         let panel = &mut panels[index];
         if panel.curves.len() < MAX_LINES
-            && let Ok(Some(samples)) = run.samples.read(record)
-            && let Some(curve) = curve(group, row, &samples, &record.events, panel.curves.len())
+            && let Ok(Some(samples)) = run.samples.read(record, &["train_loss"])
+            && let Some(curve) = curve(group, row, samples, &record.events, panel.curves.len())
         {
             panel.curves.push(curve);
             shown += 1;
@@ -232,13 +232,15 @@ fn curve_of<'r>(run: &Run, row: &Row<'r>) -> Option<&'r Record> {
 fn curve(
     group: &Group<'_>,
     row: &Row<'_>,
-    samples: &Samples,
+    samples: Samples,
     events: &[Event],
     index: usize,
 ) -> Option<Curve> {
-    let series = samples.get("train_loss")?;
-    let (finite, lost) = split(series);
-    if finite.is_empty() && lost.is_none() {
+    // A record may have a million steps: what is not needed any more is let go.
+    let mut series = samples.series.into_iter();
+    let (mut points, lost) = split(&series.find(|series| series.name == "train_loss")?);
+    drop(series);
+    if points.is_empty() && lost.is_none() {
         return None;
     }
     let label = group.label(row, &[mantissa_core::Axis::Precision]);
@@ -250,11 +252,13 @@ fn curve(
     let falls = events
         .iter()
         .filter(|event| event.kind == "loss-scale" && fell(events, event));
+    let raw = thin(&points, MAX_POINTS);
+    smooth(&mut points);
     Some(Curve {
         label,
         colour,
-        raw: thin(&finite, MAX_POINTS),
-        smooth: thin(&smooth(&finite), MAX_POINTS),
+        raw,
+        smooth: thin(&points, MAX_POINTS),
         lost,
         overflows: falls
             .filter_map(|event| event.step)
@@ -282,18 +286,18 @@ fn fell(events: &[Event], event: &Event) -> bool {
     event.value.is_some_and(|value| value < before)
 }
 
-/// Centred running mean over [`SMOOTHING`] of the curve.
-fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+/// Replaces every value by the centred running mean over [`SMOOTHING`] of the curve.
+fn smooth(points: &mut [(f64, f64)]) {
     let half = (points.len() as f64 * SMOOTHING / 2.0).round() as usize;
     let mut sums = vec![0.0; points.len() + 1];
     for (index, point) in points.iter().enumerate() {
         sums[index + 1] = sums[index] + point.1;
     }
-    let mean = |(index, point): (usize, &(f64, f64))| {
-        let (from, to) = (index.saturating_sub(half), (index + half + 1).min(points.len()));
-        (point.0, (sums[to] - sums[from]) / (to - from) as f64)
-    };
-    points.iter().enumerate().map(mean).collect()
+    let last = points.len();
+    for (index, point) in points.iter_mut().enumerate() {
+        let (from, to) = (index.saturating_sub(half), (index + half + 1).min(last));
+        point.1 = (sums[to] - sums[from]) / (to - from) as f64;
+    }
 }
 
 #[cfg(test)]
@@ -323,14 +327,16 @@ mod tests {
 
     #[test]
     fn smoothing_keeps_a_straight_line_straight_away_from_its_ends() {
-        let smooth = smooth(&line(200));
-        assert_eq!(smooth.len(), 200);
-        assert!(smooth[10..190].iter().all(|(x, y)| (x - y).abs() < 1e-9));
+        let mut points = line(200);
+        smooth(&mut points);
+        assert!(points[10..190].iter().all(|(x, y)| (x - y).abs() < 1e-9));
     }
 
     #[test]
     fn one_point_survives_smoothing() {
-        assert_eq!(smooth(&[(1.0, 2.0)]), [(1.0, 2.0)]);
-        assert!(smooth(&[]).is_empty());
+        let mut one = [(1.0, 2.0)];
+        smooth(&mut one);
+        assert_eq!(one, [(1.0, 2.0)]);
+        smooth(&mut []);
     }
 }

@@ -135,6 +135,9 @@ fn file_name(name: &str, index: usize) -> String {
 }
 
 /// `showing 40 of 1,000`, if something was left out.
-fn shown_of(shown: usize, all: usize) -> Option<String> {
-    (shown < all).then(|| format!("showing {shown} of {}", crate::units::count(all as u64)))
+pub(crate) fn shown_of(shown: usize, all: usize) -> Option<String> {
+    (shown < all).then(|| {
+        let count = |n: usize| crate::units::count(n as u64);
+        format!("showing {} of {}", count(shown), count(all))
+    })
 }

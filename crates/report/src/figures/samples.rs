@@ -9,7 +9,7 @@ use super::{
     thin::thin,
 };
 use crate::{
-    Group, Row, Run, Suite,
+    Digest, Group, Row, Run, Suite,
     digest::{outliers, times_of},
     units::{self, Scale},
 };
@@ -55,7 +55,7 @@ pub fn draw(
     row: &Row<'_>,
     record: &Record,
 ) -> Option<(Canvas, String)> {
-    let samples = run.samples.read(record).ok()??;
+    let samples = run.samples.read(record, &Digest::READS).ok()??;
     let series = times_of(&samples)?;
     let marked = marks(series, samples.get("throttled"))?;
     let median = run.digest(record)?.times.as_ref()?.process.median();

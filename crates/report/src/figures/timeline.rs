@@ -21,6 +21,9 @@ const FROM_SECONDS: f64 = 1.0;
 /// Event kinds that tell what disturbed a cell.
 const DISTURBANCES: [&str; 5] = ["throttled", "clocks-held", "foreign-process", "sampling", "ecc"];
 
+/// The series of NVML's throttle reasons.
+const THROTTLE: &str = "throttle_reasons";
+
 /// NVML's throttle reasons by which heat, power or the hardware's protection hold a clock back: software power cap,
 /// hardware slowdown, software and hardware thermal slowdown, power brake (`nvmlClocksThrottleReason…` of nvml.h).
 const HELD_BACK: u64 = 0x04 | 0x08 | 0x20 | 0x40 | 0x80;
@@ -102,7 +105,9 @@ pub fn draw(
     row: &Row<'_>,
     record: &Record,
 ) -> Option<(Canvas, String)> {
-    let samples = run.samples.read(record).ok()??;
+    let names = QUANTITIES.iter().flat_map(|quantity| quantity.series);
+    let names: Vec<&str> = names.map(|(name, _)| *name).chain([THROTTLE]).collect();
+    let samples = run.samples.read(record, &names).ok()??;
     let panels: Vec<(&Quantity, Vec<(&str, &Series)>)> = QUANTITIES
         .iter()
         .map(|quantity| (quantity, present(quantity, &samples)))
@@ -113,7 +118,7 @@ pub fn draw(
         .filter_map(|(_, series)| series.x.last())
         .copied()
         .reduce(f64::max)?;
-    let held_back = samples.get("throttle_reasons").map(held_back).unwrap_or_default();
+    let held_back = samples.get(THROTTLE).map(held_back).unwrap_or_default();
     let subtitle = format!(
         "{} · {} · process {} · over seconds since its start{}",
         group.workload,
