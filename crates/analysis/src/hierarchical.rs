@@ -86,6 +86,15 @@ pub fn median_over_processes(processes: &[Process], seed: u64) -> Option<Estimat
 }
 
 fn interval(processes: &[Process], seed: u64) -> Option<Interval> {
+    let mut values = processes.iter().flat_map(|process| &process.middle);
+    let first = *values.next()?;
+    if values.all(|value| *value == first) {
+        // Bytes and counts that never vary: whatever is drawn is this.
+        return Some(Interval {
+            low: first,
+            high: first,
+        });
+    }
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let resampled: Vec<Resampled<'_>> = processes.iter().map(Resampled::new).collect::<Option<_>>()?;
     let replicates = Sample::new((0..RESAMPLES).filter_map(|_| {
@@ -210,6 +219,12 @@ mod tests {
         // The smallest is the median of five draws with probability 0.0579, far more than the tail of 0.00096.
         let found = median_over_processes(&constants(&[5.0, 1.0, 4.0, 2.0, 3.0]), 1).unwrap();
         assert_eq!(found.interval, Some(Interval { low: 1.0, high: 5.0 }));
+    }
+
+    #[test]
+    fn processes_that_all_gave_the_same_have_an_interval_without_width() {
+        let found = median_over_processes(&constants(&[7e9; 5]), 1).unwrap();
+        assert_eq!(found.interval, Some(Interval { low: 7e9, high: 7e9 }));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a reader of a table must know about the numbers in it: of one row, and of all.
 
-use mantissa_analysis::{Doubt, MIN_PROCESSES, Verdict, smallest_p};
+use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, Verdict, smallest_p};
 use mantissa_core::MetricName;
 
 use crate::{Group, Row, digest::Times, estimates::Measured, units};
@@ -22,26 +22,23 @@ pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
         .map(|serial| serial.drift)
         .collect();
     if let Some(most) = drifts.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())) {
-        let word = if most > 0.0 { "longer" } else { "shorter" };
         notes.push(format!(
-            "times drift: {:.1} % {word} in the second half{}",
-            100.0 * most.abs(),
+            "drift {:+.1} %{}",
+            100.0 * most,
             of_several(drifts.len())
         ));
     }
     let dependent: Vec<(u64, f64)> = times
         .iter()
         .filter_map(|times| {
-            Some((
-                times.n(),
-                times.serial.filter(|serial| serial.depends())?.effective_samples,
-            ))
+            let serial = times.serial.filter(|serial| serial.depends())?;
+            Some((times.n(), serial.effective_samples))
         })
         .collect();
     if let Some((n, worth)) = dependent.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
+        let n = units::count(*n);
         notes.push(format!(
-            "neighbours resemble each other: {} samples say as much as {worth:.0}{}",
-            units::count(*n),
+            "{n} times worth {worth:.0}{}",
             of_several(dependent.len())
         ));
     }
@@ -49,7 +46,7 @@ pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
     let counted = |count: u64, what: &str| {
         (count > 0).then(|| {
             format!(
-                "{} of {} samples {what}",
+                "{} of {} times {what}",
                 units::count(count),
                 units::count(samples)
             )
@@ -57,12 +54,9 @@ pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
     };
     notes.extend(counted(
         times.iter().map(|times| times.throttled).sum(),
-        "under a throttled clock",
+        "throttled",
     ));
-    notes.extend(counted(
-        times.iter().map(|times| times.outliers).sum(),
-        "far off, kept",
-    ));
+    notes.extend(counted(times.iter().map(|times| times.outliers).sum(), "far off"));
     notes
 }
 
@@ -72,6 +66,7 @@ pub(crate) fn of_group(group: &Group<'_>) -> Vec<String> {
     notes.extend(of_processes(group));
     notes.extend(of_speeds(group));
     notes.extend(of_accuracies(group));
+    notes.extend(of_samples(group));
     notes
 }
 
@@ -145,4 +140,28 @@ fn of_accuracies(group: &Group<'_>) -> Option<String> {
              correction)."
         ),
     })
+}
+
+/// What the notes of its rows mean.
+fn of_samples(group: &Group<'_>) -> Option<String> {
+    let noted = |what: &str| {
+        let mut notes = group.rows.iter().flat_map(|row| &row.notes);
+        notes.any(|note| note.contains(what))
+    };
+    let far = format!("far off: beyond {OUTLIER_BEYOND} deviations, kept in every number");
+    let meanings = [
+        ("drift", "drift: the second half of the times against the first"),
+        (
+            "worth",
+            "worth: neighbours resemble each other, so that an interval within the process is too narrow",
+        ),
+        ("throttled", "throttled: while the clock was held back"),
+        ("far off", &far),
+    ];
+    let meant: Vec<&str> = meanings
+        .iter()
+        .filter(|(what, _)| noted(what))
+        .map(|(_, meaning)| *meaning)
+        .collect();
+    (!meant.is_empty()).then(|| format!("Times within a process: {}.", meant.join("; ")))
 }
