@@ -27,18 +27,9 @@ pub(crate) fn total(row: &Row<'_>) -> Option<f64> {
     parts(row).map(|bytes| bytes.iter().sum())
 }
 
-/// What mixed precision saves and what it adds: its leanest setting against the baseline, all else being equal.
+/// What mixed precision saves and what it adds, part by part.
 pub(crate) fn saving(group: &Group<'_>) -> Option<String> {
-    let candidates = group.ok().filter_map(|row| {
-        let base = &group.rows[row.baseline?];
-        let rest = |row: &Row<'_>| group.label(row, &[Axis::Precision, Axis::Matmul]);
-        let precision = |row: &Row<'_>| row.cell.setting.precision();
-        let compared = precision(row).is_mixed() && !precision(base).is_mixed() && rest(row) == rest(base);
-        compared.then_some((row, base, total(row)? / total(base)?))
-    });
-    let (row, base, ratio) = candidates
-        .filter(|(.., ratio)| ratio.is_finite())
-        .min_by(|a, b| a.2.total_cmp(&b.2))?;
+    let (row, base, ratio) = leanest_mixed(group)?;
     Some(format!(
         "{} {}: in all {} of {}.",
         group.label(row, &[]),
@@ -46,6 +37,27 @@ pub(crate) fn saving(group: &Group<'_>) -> Option<String> {
         units::times(ratio),
         group.label(base, &[])
     ))
+}
+
+/// The same in a few words: `16-mixed · highest holds 0.81× of 32-true · highest`.
+pub(crate) fn saving_in_short(group: &Group<'_>) -> Option<String> {
+    let (row, base, ratio) = leanest_mixed(group)?;
+    let (name, base) = (group.label(row, &[]), group.label(base, &[]));
+    Some(format!("{name} holds {} of {base}", units::times(ratio)))
+}
+
+/// The leanest setting under mixed precision, its baseline with all else equal, and their ratio.
+fn leanest_mixed<'r, 'a>(group: &'r Group<'a>) -> Option<(&'r Row<'a>, &'r Row<'a>, f64)> {
+    let candidates = group.ok().filter_map(|row| {
+        let base = &group.rows[row.baseline?];
+        let rest = |row: &Row<'_>| group.label(row, &[Axis::Precision, Axis::Matmul]);
+        let precision = |row: &Row<'_>| row.cell.setting.precision();
+        let compared = precision(row).is_mixed() && !precision(base).is_mixed() && rest(row) == rest(base);
+        compared.then_some((row, base, total(row)? / total(base)?))
+    });
+    candidates
+        .filter(|(.., ratio)| ratio.is_finite())
+        .min_by(|a, b| a.2.total_cmp(&b.2))
 }
 
 /// `holds 0.51× the activations and adds copies of weights (8 % as much as all the baseline holds)`.

@@ -172,6 +172,7 @@ fn a_trace_has_a_panel_for_each_thing_read_and_shades_where_the_clock_was_held_b
         "Clocks, GHz",
         "Temperature, °C",
         "Utilisation, %",
+        "the clock was held back for 6.0 of 59.9 s",
     ] {
         assert!(svg.contains(text), "{text}");
     }
@@ -195,7 +196,7 @@ fn every_launch_is_plotted_with_its_mark() {
         "385 as most",
         "3 far off, kept",
         "12 under a throttled clock",
-        "400 times",
+        "of 400 times by launch 3 far off, 12 throttled",
     ] {
         assert!(svg.contains(text), "{text}");
     }

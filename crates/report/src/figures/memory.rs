@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Group, Row, Suite,
-    parts::{PARTS, parts, total},
+    parts::{PARTS, parts, saving_in_short, total},
     units::Scale,
 };
 
@@ -46,11 +46,12 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .map(|text| format!(" · {text}"))
         .unwrap_or_default();
     let subtitle = format!(
-        "{} · read part by part in one step, not all there at once{}{capped}",
+        "{} · what the memory holds, read part by part in one step, not all there at once{}{capped}",
         group.workload,
         source.unwrap_or_default()
     );
-    let title = format!("{}: what the memory holds", suite.info.title);
+    let found = saving_in_short(group).unwrap_or_else(|| "what the memory holds".to_owned());
+    let title = format!("{}: {found}", suite.info.title);
     let mut canvas = Canvas::titled(bottom + 44.0, &title, &subtitle);
     draw_key(&mut canvas);
 

@@ -85,11 +85,10 @@ pub fn draw(
         "optimizer step"
     };
     let subtitle = format!(
-        "{} · {} · process {} · {} · line: median{}",
+        "{} · {} · process {} · line: median{}",
         group.workload,
         group.label(row, &[]),
         record.repeat + 1,
-        units::count(marked.len() as u64) + " times",
         if beyond {
             "; what lies beyond stands at the edge"
         } else {
@@ -98,7 +97,20 @@ pub fn draw(
     );
     let top = Canvas::CONTENT_TOP + 40.0;
     let bottom = top + PLOT_HEIGHT;
-    let title = format!("{}: time by {what}", suite.info.title);
+    let odd = [(far.len(), "far off"), (throttled.len(), "throttled")];
+    let odd = odd
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, how)| format!("{} {how}", units::count(*count as u64)));
+    let found = match odd.collect::<Vec<_>>() {
+        odd if odd.is_empty() => format!("no {what} stands out"),
+        odd => format!(
+            "of {} times by {what} {}",
+            units::count(marked.len() as u64),
+            odd.join(", ")
+        ),
+    };
+    let title = format!("{}: {found}", suite.info.title);
     let mut canvas = Canvas::titled(bottom + 52.0, &title, &subtitle);
     draw_key(&mut canvas, [typical.len(), far.len(), throttled.len()]);
 

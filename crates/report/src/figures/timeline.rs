@@ -132,7 +132,13 @@ pub fn draw(
     );
     let top = Canvas::CONTENT_TOP + 24.0;
     let height = top + panels.len() as f64 * (PANEL_HEIGHT + PANEL_GAP) + 6.0;
-    let title = format!("{}: what the sensors read", suite.info.title);
+    let held: f64 = held_back.iter().map(|(from, to)| to - from).sum();
+    let found = if held_back.is_empty() {
+        "what the sensors read".to_owned()
+    } else {
+        format!("the clock was held back for {held:.1} of {end:.1} s")
+    };
+    let title = format!("{}: {found}", suite.info.title);
     let mut canvas = Canvas::titled(height, &title, &subtitle);
     let x = Axis::linear((0.0, end), (MARGIN + LABELS, WIDTH - MARGIN));
     for (index, (quantity, series)) in panels.iter().enumerate() {
