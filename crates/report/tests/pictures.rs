@@ -73,6 +73,7 @@ fn the_memory_figure_stacks_the_parts_to_their_sum_and_the_page_says_what_is_sav
     let report = Report::new(&run).unwrap();
     let svg = figures(&report)[1].canvas.svg().unwrap();
     for text in [
+        "Memory: 16-mixed · highest holds 0.81× of 32-true · highest",
         "copies of weights",
         "activations",
         "1.28 GB",
@@ -196,7 +197,7 @@ fn every_launch_is_plotted_with_its_mark() {
         "385 as most",
         "3 far off, kept",
         "12 under a throttled clock",
-        "of 400 times by launch 3 far off, 12 throttled",
+        "400 launches, 3 far off, 12 throttled",
     ] {
         assert!(svg.contains(text), "{text}");
     }

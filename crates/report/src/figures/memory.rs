@@ -50,8 +50,10 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         group.workload,
         source.unwrap_or_default()
     );
-    let found = saving_in_short(group).unwrap_or_else(|| "what the memory holds".to_owned());
-    let title = format!("{}: {found}", suite.info.title);
+    let title = saving_in_short(group).map_or_else(
+        || format!("{}: what the memory holds", suite.info.title),
+        |found| format!("Memory: {found}"),
+    );
     let mut canvas = Canvas::titled(bottom + 44.0, &title, &subtitle);
     draw_key(&mut canvas);
 

@@ -79,10 +79,10 @@ pub fn draw(
     let shown = (least.max(low - room), most.min(high + room));
     let beyond = least < shown.0 || most > shown.1;
 
-    let what = if series.name == "launch_seconds" {
-        "launch"
+    let (what, whats) = if series.name == "launch_seconds" {
+        ("launch", "launches")
     } else {
-        "optimizer step"
+        ("optimizer step", "optimizer steps")
     };
     let subtitle = format!(
         "{} · {} · process {} · line: median{}",
@@ -102,13 +102,11 @@ pub fn draw(
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, how)| format!("{} {how}", units::count(*count as u64)));
-    let found = match odd.collect::<Vec<_>>() {
-        odd if odd.is_empty() => format!("no {what} stands out"),
-        odd => format!(
-            "of {} times by {what} {}",
-            units::count(marked.len() as u64),
-            odd.join(", ")
-        ),
+    let (count, odd) = (units::count(marked.len() as u64), odd.collect::<Vec<_>>());
+    let found = if odd.is_empty() {
+        format!("none of {count} {whats} stands out")
+    } else {
+        format!("{count} {whats}, {}", odd.join(", "))
     };
     let title = format!("{}: {found}", suite.info.title);
     let mut canvas = Canvas::titled(bottom + 52.0, &title, &subtitle);
