@@ -57,10 +57,16 @@ impl Field {
         }
     }
 
-    /// An estimate of something that each process gives: its n counts processes where there are several.
-    fn estimate(estimate: &Estimate, scale: Scale, n: &str) -> Self {
+    /// An estimate whose n counts processes, or else samples.
+    fn estimate(estimate: &Estimate, scale: Scale, of_processes: bool) -> Self {
         let interval = estimate.interval.map(|interval| scale.range(interval));
-        let n = (estimate.n > 1).then(|| format!("{n} {}", units::count(estimate.n)));
+        let count = units::count(estimate.n);
+        let n = if of_processes {
+            format!("{count} processes")
+        } else {
+            format!("n {count}")
+        };
+        let n = (estimate.n > 1).then_some(n);
         let detail = interval.into_iter().chain(n).collect::<Vec<_>>().join(" · ");
         Self {
             text: scale.text(estimate.value),
@@ -155,12 +161,8 @@ impl Column {
                 let Some(estimate) = row.metric(metric) else {
                     return Field::absent();
                 };
-                let n = match metric {
-                    MetricName::TestAccuracy => "n",
-                    _ if row.processes() > 1 => "processes",
-                    _ => "n",
-                };
-                let field = Field::estimate(estimate, group.scale(metric, estimate.value), n);
+                let of_processes = row.processes() > 1 && metric != MetricName::TestAccuracy;
+                let field = Field::estimate(estimate, group.scale(metric, estimate.value), of_processes);
                 match &row.memory_ratio {
                     _ if metric == MetricName::TestAccuracy && row.accuracy_p.is_some_and(is_apart) => {
                         field.and("not the baseline's")
