@@ -7,6 +7,58 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{CONFIDENCE, Estimate, Interval, RESAMPLES, Sample, normal};
 
+/// How many standard deviations of the rank of a resampled median are kept to either side of the middle: beyond seven
+/// lies one draw in 10¹¹.
+const KEPT_DEVIATIONS: f64 = 7.0;
+
+/// What is needed of a process's samples: the middle of their order. A resampled median never comes from the rest, so
+/// that an estimate is the same, and a million samples take 7,000 values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    samples: usize,
+    /// Rank of the first value that is kept.
+    first: usize,
+    middle: Vec<f64>,
+}
+
+impl Process {
+    /// Of a process's samples; a quantity that a process gives once is a sample of one.
+    pub fn new(sample: &Sample) -> Self {
+        let sorted = sample.sorted();
+        let samples = sorted.len();
+        // The rank of the median of a resample has a standard deviation of √n/2; an upper middle lies a few ranks above it.
+        let reach = (KEPT_DEVIATIONS / 2.0 * (samples as f64).sqrt()).ceil() as usize + 25;
+        let first = (samples / 2).saturating_sub(reach);
+        let end = (samples / 2 + reach).min(samples);
+        Self {
+            samples,
+            first,
+            middle: sorted[first..end].to_vec(),
+        }
+    }
+
+    /// The median of the samples.
+    pub fn median(&self) -> f64 {
+        f64::midpoint(self.rank((self.samples - 1) / 2), self.rank(self.samples / 2))
+    }
+
+    /// Samples behind it.
+    pub fn samples(&self) -> u64 {
+        self.samples as u64
+    }
+
+    /// The same with every sample times a positive factor: seconds to seconds an operation.
+    #[must_use]
+    pub fn times(mut self, factor: f64) -> Self {
+        self.middle.iter_mut().for_each(|value| *value *= factor);
+        self
+    }
+
+    fn rank(&self, rank: usize) -> f64 {
+        self.middle[rank.saturating_sub(self.first).min(self.middle.len() - 1)]
+    }
+}
+
 /// The fewest processes that an interval over processes is made from. Resampling never reaches beyond the range of
 /// what the processes gave, and the range of k values covers their median with probability 1 − 2¹⁻ᵏ: 75 % for three,
 /// 87.5 for four, 93.75 for five.
@@ -20,8 +72,8 @@ pub const MIN_PROCESSES: usize = 5;
 /// of Student's t with k − 1 degrees of freedom and the variance's factor k/(k − 1): the expanded percentile interval (Hesterberg
 /// 2015, doi:10.1080/00031305.2015.1089789). Medians of resamples are drawn through their ranks, whose distribution
 /// is known, so that a resample of a million values costs what one of ten does.
-pub fn median_over_processes(processes: &[Sample], seed: u64) -> Option<Estimate> {
-    let medians = Sample::new(processes.iter().map(Sample::median))?;
+pub fn median_over_processes(processes: &[Process], seed: u64) -> Option<Estimate> {
+    let medians = Sample::new(processes.iter().map(Process::median))?;
     let interval = (processes.len() >= MIN_PROCESSES)
         .then(|| interval(processes, seed))
         .flatten();
@@ -33,7 +85,16 @@ pub fn median_over_processes(processes: &[Sample], seed: u64) -> Option<Estimate
     })
 }
 
-fn interval(processes: &[Sample], seed: u64) -> Option<Interval> {
+fn interval(processes: &[Process], seed: u64) -> Option<Interval> {
+    let mut values = processes.iter().flat_map(|process| &process.middle);
+    let first = *values.next()?;
+    if values.all(|value| *value == first) {
+        // Bytes and counts that never vary: whatever is drawn is this.
+        return Some(Interval {
+            low: first,
+            high: first,
+        });
+    }
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let resampled: Vec<Resampled<'_>> = processes.iter().map(Resampled::new).collect::<Option<_>>()?;
     let replicates = Sample::new((0..RESAMPLES).filter_map(|_| {
@@ -57,27 +118,32 @@ fn expanded_tail(k: f64) -> Option<f64> {
     Some(normal::above(t * (k / (k - 1.0)).sqrt()))
 }
 
-/// A sample whose resampled medians can be drawn.
+/// A process whose resampled medians can be drawn.
 struct Resampled<'a> {
-    sorted: &'a [f64],
+    process: &'a Process,
     /// Of the lower middle of n uniform numbers.
     lower_middle: Beta<f64>,
 }
 
 impl<'a> Resampled<'a> {
-    fn new(sample: &'a Sample) -> Option<Self> {
-        let sorted = sample.sorted();
-        let n = sorted.len();
+    fn new(process: &'a Process) -> Option<Self> {
+        let n = process.samples;
         let middle = n.div_ceil(2) as f64;
         let lower_middle = Beta::new(middle, n as f64 + 1.0 - middle).ok()?;
-        Some(Self { sorted, lower_middle })
+        Some(Self {
+            process,
+            lower_middle,
+        })
     }
 
     /// The median of a resample. Drawing n positions in the sample is drawing n uniform numbers, the order of positions is
     /// that of the numbers, and the lower middle of those has a Beta distribution; for an even n the upper middle is the
     /// smallest of the n/2 numbers above it.
     fn median(&self, random: &mut ChaCha8Rng) -> f64 {
-        let n = self.sorted.len();
+        let n = self.process.samples;
+        if n == 1 {
+            return self.process.rank(0);
+        }
         let lower = self.lower_middle.sample(random);
         if n.is_multiple_of(2) {
             let smallest_above = 1.0 - random.random::<f64>().powf(2.0 / n as f64);
@@ -89,8 +155,8 @@ impl<'a> Resampled<'a> {
     }
 
     fn at(&self, uniform: f64) -> f64 {
-        let n = self.sorted.len();
-        self.sorted[((uniform * n as f64) as usize).min(n - 1)]
+        self.process
+            .rank((uniform * self.process.samples as f64) as usize)
     }
 }
 
@@ -102,8 +168,43 @@ mod tests {
         Sample::new(values.iter().copied()).unwrap()
     }
 
-    fn constants(values: &[f64]) -> Vec<Sample> {
-        values.iter().map(|value| sample(&[*value; 9])).collect()
+    fn process(values: &[f64]) -> Process {
+        Process::new(&sample(values))
+    }
+
+    fn constants(values: &[f64]) -> Vec<Process> {
+        values.iter().map(|value| process(&[*value; 9])).collect()
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_process_changes_nothing() {
+        let whole = |shift: f64, n: usize| {
+            let values = (0..n).map(|i| shift + (i as f64 / n as f64).powi(3));
+            Sample::new(values).unwrap()
+        };
+        for n in [9_999, 10_000] {
+            let samples = [0.0, 0.01, 0.03, 0.02, 0.05].map(|shift| whole(shift, n));
+            let kept = samples.each_ref().map(Process::new);
+            let all = samples.each_ref().map(|sample| Process {
+                samples: n,
+                first: 0,
+                middle: sample.sorted().to_vec(),
+            });
+            assert!(kept.iter().all(|process| process.middle.len() < 800));
+            assert!((0..5).all(|at| kept[at].median() == samples[at].median()));
+            assert_eq!(median_over_processes(&kept, 3), median_over_processes(&all, 3));
+        }
+    }
+
+    #[test]
+    fn a_factor_goes_through_to_the_estimate() {
+        let processes = [1.0, 2.0, 3.0, 4.0, 5.0].map(|x| process(&[x, x + 0.5, x + 2.0]));
+        let (plain, twice) = (
+            median_over_processes(&processes, 9).unwrap(),
+            median_over_processes(&processes.map(|process| process.times(2.0)), 9).unwrap(),
+        );
+        assert_eq!(twice.value, 2.0 * plain.value);
+        assert_eq!(twice.interval.unwrap().high, 2.0 * plain.interval.unwrap().high);
     }
 
     #[test]
@@ -121,16 +222,22 @@ mod tests {
     }
 
     #[test]
+    fn processes_that_all_gave_the_same_have_an_interval_without_width() {
+        let found = median_over_processes(&constants(&[7e9; 5]), 1).unwrap();
+        assert_eq!(found.interval, Some(Interval { low: 7e9, high: 7e9 }));
+    }
+
+    #[test]
     fn more_samples_within_processes_do_not_make_up_for_few_processes() {
         let spread = |n: usize| {
-            let process = |centre: f64| {
-                sample(
+            let around = |centre: f64| {
+                process(
                     &(0..n)
                         .map(|i| centre + i as f64 / n as f64 / 10.0)
                         .collect::<Vec<_>>(),
                 )
             };
-            let found = median_over_processes(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(process), 1);
+            let found = median_over_processes(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(around), 1);
             let interval = found.unwrap().interval.unwrap();
             interval.high - interval.low
         };
@@ -154,8 +261,8 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(3);
         for n in [1, 2, 5, 8] {
             let values: Vec<f64> = (0..n).map(|i| f64::from(i * i)).collect();
-            let sample = sample(&values);
-            let resampled = Resampled::new(&sample).unwrap();
+            let process = process(&values);
+            let resampled = Resampled::new(&process).unwrap();
             let counts = |draw: &mut dyn FnMut() -> f64| {
                 (0..4_000).filter(|_| draw() <= values[values.len() / 3]).count()
             };
@@ -172,8 +279,8 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_interval() {
-        let processes: Vec<Sample> = (0..7)
-            .map(|i| sample(&[f64::from(i), f64::from(i) + 0.3, f64::from(i) + 0.4]))
+        let processes: Vec<Process> = (0..7)
+            .map(|i| process(&[f64::from(i), f64::from(i) + 0.3, f64::from(i) + 0.4]))
             .collect();
         assert_eq!(
             median_over_processes(&processes, 5),

@@ -29,7 +29,7 @@ pub use binomial::wilson;
 pub use bootstrap::{RESAMPLES, bca_interval, bootstrap_interval};
 pub use equivalence::{Equivalence, equivalence, equivalent_curves};
 pub use estimate::{CONFIDENCE, Estimate, Interval};
-pub use hierarchical::{MIN_PROCESSES, median_over_processes};
+pub use hierarchical::{MIN_PROCESSES, Process, median_over_processes};
 pub use hodges_lehmann::hodges_lehmann_ratio;
 pub use holm::holm;
 pub use mann_whitney::{MannWhitney, mann_whitney, smallest_p};

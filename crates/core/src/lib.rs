@@ -30,7 +30,7 @@ pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};
 pub use record::{
     Event, Executed, ExecutedVerdict, ParsedRecords, Record, RecordError, Requested, SCHEMA_VERSION, Status,
-    parse_records,
+    parse_record, parse_records,
 };
 pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};

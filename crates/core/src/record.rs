@@ -209,13 +209,14 @@ pub fn parse_records(text: &str) -> Result<ParsedRecords, RecordError> {
         }
         parsed.whole_bytes += line.len();
         if !line.trim().is_empty() {
-            parsed.records.push(parse_line(line, index + 1)?);
+            parsed.records.push(parse_record(line, index + 1)?);
         }
     }
     Ok(parsed)
 }
 
-fn parse_line(text: &str, line: usize) -> Result<Record, RecordError> {
+/// Reads one line of `records.jsonl`, `line` being its number, from 1: for a reader that keeps no whole file in memory.
+pub fn parse_record(text: &str, line: usize) -> Result<Record, RecordError> {
     #[derive(Deserialize)]
     struct Version {
         schema: u64,

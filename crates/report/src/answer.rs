@@ -1,9 +1,9 @@
 //! The suite's question answered in words, from the rows alone.
 
-use mantissa_analysis::Estimate;
+use mantissa_analysis::{CONFIDENCE, Doubt, Estimate, Verdict};
 use mantissa_core::{Axis, KernelKind, MetricName, Status, TaskKind};
 
-use crate::{Group, Row, shape, units};
+use crate::{Group, Row, baseline::SPEED_MATTERS, parts, shape, units};
 
 /// Sentences that answer what a group was run for.
 pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
@@ -14,6 +14,8 @@ pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
     if sentences.is_empty() {
         sentences.push("No cell ran to its end, so there is nothing to compare.".to_owned());
     }
+    sentences.extend(parts::saving(group));
+    sentences.extend(seeds(group));
     sentences.extend(endings(group));
     sentences.extend(unexpected(group));
     sentences
@@ -51,20 +53,24 @@ fn train(group: &Group<'_>) -> Vec<String> {
         .filter(|row| row.baseline == Some(baseline) && row.cell.id != base.cell.id)
         .collect();
     if rivals.is_empty() {
-        return vec![format!(
-            "Only {} ran to its end, so there is nothing to compare.",
-            group.label(base, &[])
-        )];
+        return vec![if group.ok().count() > 1 {
+            "No two settings did the same work, so there is nothing to compare.".to_owned()
+        } else {
+            format!(
+                "Only {} ran to its end, so there is nothing to compare.",
+                group.label(base, &[])
+            )
+        }];
     }
     let (equal, worse): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rivals
         .iter()
         .copied()
-        .partition(|row| accuracy_overlaps(row, base));
+        .partition(|row| !accuracy_differs(row, base));
     let mut sentences = Vec::new();
     match fastest(&equal) {
         Some(row) => sentences.extend(fastest_equal(group, row, base)),
         None => sentences.push(format!(
-            "No setting matches the test accuracy of the baseline, {}{}: every other interval lies apart.",
+            "No setting matches the test accuracy of the baseline, {}{}: every other one lies apart.",
             group.label(base, &[]),
             accuracy_of(base)
                 .map(|text| format!(" ({text})"))
@@ -117,12 +123,7 @@ fn fastest_equal(group: &Group<'_>, row: &Row<'_>, base: &Row<'_>) -> Vec<String
             seconds(base),
         )
     }];
-    if speed
-        .and_then(|speed| speed.interval)
-        .is_some_and(|interval| interval.contains(1.0))
-    {
-        sentences.push("That difference in time is within its interval.".to_owned());
-    }
+    sentences.extend(row.speed_verdict.map(|verdict| certainty(verdict, row)));
     if let (Some(mine), Some(theirs)) = (accuracy_of(row), accuracy_of(base)) {
         sentences.push(format!("Its test accuracy is {mine}, the baseline's {theirs}."));
     }
@@ -135,12 +136,40 @@ fn fastest_equal(group: &Group<'_>, row: &Row<'_>, base: &Row<'_>) -> Vec<String
     sentences
 }
 
+/// How sure a difference in speed is.
+fn certainty(verdict: Verdict, row: &Row<'_>) -> String {
+    let processes = match row.processes() {
+        1 => "one process".to_owned(),
+        count => format!("{count} processes"),
+    };
+    match verdict {
+        Verdict::Improved | Verdict::Regressed => {
+            format!("That difference is more than chance, by {processes} of it.")
+        }
+        Verdict::Unchanged => format!(
+            "By {processes} of it, both are equally fast to within {:.0} %.",
+            100.0 * SPEED_MATTERS
+        ),
+        Verdict::Inconclusive(Doubt::TooNoisy) => {
+            "That difference is within what processes differ by: inconclusive.".to_owned()
+        }
+        Verdict::Inconclusive(_) => {
+            format!("With {processes} of it, that difference may be chance: inconclusive.")
+        }
+    }
+}
+
 /// Says how many settings share the baseline's accuracy, so that nobody ranks them.
 fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
     let known = equal
         .iter()
         .filter(|row| row.metrics.contains_key(&MetricName::TestAccuracy))
         .count();
+    let what = if equal.iter().any(|row| row.accuracy_p.is_some()) {
+        "cannot be told apart from the baseline's example by example"
+    } else {
+        "is within the baseline's interval"
+    };
     let n = group
         .ok()
         .filter_map(|row| row.metric(MetricName::TestAccuracy))
@@ -148,20 +177,64 @@ fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
         .min()?;
     (known > 1).then(|| {
         format!(
-            "{known} settings have a test accuracy within the baseline's interval ({} test examples): their order in \
-             accuracy means nothing.",
+            "The test accuracy of {known} settings {what} ({} test examples): their order in accuracy means nothing.",
             units::count(n)
         )
     })
 }
 
-/// Whether two rows' accuracies cannot be told apart; without an accuracy on either side nothing tells them apart.
-fn accuracy_overlaps(row: &Row<'_>, base: &Row<'_>) -> bool {
+/// Whether two rows' accuracies can be told apart: example by example where the examples are known, else by their
+/// intervals; without an accuracy on either side nothing tells them apart.
+fn accuracy_differs(row: &Row<'_>, base: &Row<'_>) -> bool {
     let interval = |row: &Row<'_>| row.metric(MetricName::TestAccuracy).and_then(|e| e.interval);
-    match (interval(row), interval(base)) {
-        (Some(mine), Some(theirs)) => mine.overlaps(theirs),
-        _ => true,
+    match (row.accuracy_p, interval(row), interval(base)) {
+        (Some(p), ..) => p <= 1.0 - CONFIDENCE,
+        (None, Some(mine), Some(theirs)) => !mine.overlaps(theirs),
+        _ => false,
     }
+}
+
+/// How much a setting's accuracy varies from seed to seed, which no interval over test examples shows.
+fn seeds(group: &Group<'_>) -> Option<String> {
+    if !group.varies(Axis::Seed) {
+        return None;
+    }
+    let mut settings: Vec<(String, Vec<f64>)> = Vec::new();
+    for row in group.ok() {
+        let Some(accuracy) = row.metric(MetricName::TestAccuracy) else {
+            continue;
+        };
+        let label = group.label(row, &[Axis::Seed]);
+        match settings.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, values)) => values.push(accuracy.value),
+            None => settings.push((label, vec![accuracy.value])),
+        }
+    }
+    settings.retain(|(_, values)| values.len() > 1);
+    let seeds = settings.iter().map(|(_, values)| values.len()).max()?;
+    let points: Vec<f64> = settings
+        .iter()
+        .map(|(_, values)| 100.0 * deviation(values))
+        .collect();
+    let (least, most) = points.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), x| {
+        (least.min(*x), most.max(*x))
+    });
+    let spread = if settings.len() == 1 {
+        format!("{most:.2} points")
+    } else {
+        format!("{least:.2} to {most:.2} points, by setting")
+    };
+    Some(format!(
+        "From seed to seed ({seeds} of them) the test accuracy of one setting deviates by {spread} (standard deviation)."
+    ))
+}
+
+/// The standard deviation of a sample, with Bessel's correction.
+fn deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (squares / (n - 1.0)).sqrt()
 }
 
 fn accuracy_of(row: &Row<'_>) -> Option<String> {
@@ -245,6 +318,7 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
             error(fastest),
         )),
     }
+    sentences.extend(fastest.speed_verdict.map(|verdict| certainty(verdict, fastest)));
     let known = |row: &&&Row<'_>| row.metrics.contains_key(&MetricName::RelativeError);
     let value = |row: &Row<'_>| row.metric(MetricName::RelativeError).map_or(0.0, |e| e.value);
     if let Some(worst) = rows

@@ -1,14 +1,17 @@
-//! Which row every row is compared with, and the ratios that follow.
+//! Which row every row is compared with, and what the comparison says.
 
 use std::collections::HashMap;
 
-use mantissa_analysis::{Estimate, ratio};
+use mantissa_analysis::{Estimate, Groups, Judgement, hodges_lehmann_ratio, holm, judge, mcnemar};
 use mantissa_core::{Axis, Better, MatmulPrecision, MetricName, Precision};
 
-use crate::Row;
+use crate::{Correct, Row};
 
-/// Finds every row's baseline and its ratios to it: of the rows that do the same work, the first under
-/// 32-true/highest, or else the first that ran.
+/// A change of speed that matters, as a share of the baseline's: what two decimals of a ratio show beyond rounding.
+pub(crate) const SPEED_MATTERS: f64 = 0.02;
+
+/// Finds every row's baseline, its ratios to it, and whether they are more than chance: of the rows that do the same
+/// work, the baseline is the first under 32-true/highest, or else the first that ran.
 pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<MetricName>) {
     let keys: Vec<String> = rows.iter().map(work).collect();
     let is_f32 = |row: &Row<'_>| {
@@ -23,33 +26,84 @@ pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<Me
             }
         }
     }
-    let found: Vec<Option<usize>> = keys
-        .iter()
-        .map(|key| baselines.get(key.as_str()).copied())
-        .collect();
-    let against = |row: &Row<'_>, base: &Row<'_>, metric: MetricName, speed: bool| {
-        let (mine, theirs) = (row.metric(metric)?, base.metric(metric)?);
-        if speed && metric.better() == Better::Lower {
-            ratio(theirs, mine)
-        } else {
-            ratio(mine, theirs)
-        }
+    for (row, key) in rows.iter_mut().zip(&keys) {
+        row.baseline = baselines.get(key.as_str()).copied();
+    }
+    speeds(rows, speed);
+    accuracies(rows);
+    let Some(memory) = memory else { return };
+    let bytes: Vec<Vec<f64>> = rows.iter().map(|row| row.values(memory)).collect();
+    for (row, mine) in rows.iter_mut().zip(&bytes) {
+        row.memory_ratio = row
+            .baseline
+            .and_then(|baseline| hodges_lehmann_ratio(mine, &bytes[baseline]));
+    }
+}
+
+/// The rows that are compared with another one, each with its baseline.
+fn pairs(rows: &[Row<'_>]) -> Vec<(usize, usize)> {
+    let pair = |(index, row): (usize, &Row<'_>)| Some((index, row.baseline?));
+    let pairs = rows.iter().enumerate().filter_map(pair);
+    pairs.filter(|(row, baseline)| row != baseline).collect()
+}
+
+fn speeds(rows: &mut [Row<'_>], metric: MetricName) {
+    let of_row = |row: &Row<'_>| match metric.better() {
+        Better::Lower => row.values(metric).iter().map(|value| 1.0 / value).collect(),
+        Better::Higher => row.values(metric),
     };
-    for (index, baseline) in found.into_iter().enumerate() {
-        let Some(baseline) = baseline else { continue };
-        let (row, base) = (&rows[index], &rows[baseline]);
-        let mut speed_up = against(row, base, speed, true);
-        if index == baseline {
-            // A row is not independent of itself: its ratio is 1 and has no interval.
-            speed_up = speed_up.map(|itself| Estimate {
+    let speeds: Vec<Vec<f64>> = rows.iter().map(of_row).collect();
+    let mut pairs = pairs(rows);
+    pairs.retain(|(row, baseline)| !speeds[*row].is_empty() && !speeds[*baseline].is_empty());
+    let family: Vec<Groups<'_>> = pairs
+        .iter()
+        .map(|(row, baseline)| Groups {
+            baseline: &speeds[*baseline],
+            candidate: &speeds[*row],
+            better: Better::Higher,
+            threshold: SPEED_MATTERS,
+        })
+        .collect();
+    for ((row, _), Judgement { verdict, ratio, .. }) in pairs.iter().zip(judge(&family)) {
+        (rows[*row].speed_up, rows[*row].speed_verdict) = (ratio, Some(verdict));
+    }
+    for (index, row) in rows.iter_mut().enumerate() {
+        if row.baseline == Some(index) && row.metric(metric).is_some() {
+            row.speed_up = Some(Estimate {
+                value: 1.0,
                 interval: None,
-                ..itself
+                n: row.processes() as u64,
+                method: "itself",
             });
         }
-        let memory_ratio = memory.and_then(|memory| against(row, base, memory, false));
-        let row = &mut rows[index];
-        (row.baseline, row.speed_up, row.memory_ratio) = (Some(baseline), speed_up, memory_ratio);
     }
+}
+
+/// Compares which test examples were predicted right, where they are the same: equal data, equally many examples. Repeats
+/// of a cell share its seed, so that the first one stands for them.
+fn accuracies(rows: &mut [Row<'_>]) {
+    let tested: Vec<(usize, f64)> = pairs(rows)
+        .into_iter()
+        .filter_map(|(row, baseline)| {
+            let ((data, mine), (same, theirs)) = (right(&rows[row])?, right(&rows[baseline])?);
+            let (only_mine, only_theirs) = mine.apart(theirs).filter(|_| data == same)?;
+            Some((row, mcnemar(only_mine, only_theirs)))
+        })
+        .collect();
+    let p_values: Vec<f64> = tested.iter().map(|(_, p)| *p).collect();
+    for ((row, _), p) in tested.into_iter().zip(holm(&p_values)) {
+        rows[row].accuracy_p = Some(p);
+    }
+}
+
+/// Which test examples a row predicted right, with the fingerprint of their data.
+fn right<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Correct)> {
+    let (record, digest) = row
+        .measured
+        .iter()
+        .copied()
+        .find(|(_, digest)| digest.is_some_and(|digest| digest.correct.is_some()))?;
+    Some((&record.data.as_ref()?.hash, digest?.correct.as_ref()?))
 }
 
 /// Rows of equal work share a baseline: however a setting cuts or computes it, only a size, a sequence length, other

@@ -1,15 +1,16 @@
 //! `report.html`: one file that needs nothing else, for light and dark screens.
 
-use mantissa_core::{FloatClass, Format};
+use mantissa_core::{FloatClass, Format, MetricName};
 use minijinja::{Environment, value::Serde};
 use serde::Serialize;
 
 use crate::{
     Banner, Figure, Group, Report, ReportError, Row,
     banner::this_machine,
-    figures::font_faces,
+    figures::{font_faces, shown_of},
+    parts::{PARTS, parts},
     table::{Align, Column, Field, columns, published_baseline},
-    units,
+    units::{self, Scale},
     view::Suite,
 };
 
@@ -39,9 +40,20 @@ struct PublishedLines {
 struct GroupPage<'a> {
     workload: &'a str,
     answer: &'a [String],
+    notes: &'a [String],
     headings: Vec<Heading>,
     lines: Vec<Line>,
     published: Vec<PublishedLines>,
+    /// How many of how many rows are shown, where not all are.
+    capped: Option<String>,
+    memory: Option<MemoryTable>,
+}
+
+/// The parts of the memory, a line a setting.
+#[derive(Serialize)]
+struct MemoryTable {
+    headings: Vec<&'static str>,
+    lines: Vec<(String, Vec<String>)>,
 }
 
 #[derive(Serialize)]
@@ -68,6 +80,7 @@ struct SuitePage<'a> {
     banners: &'a [Banner],
     groups: Vec<GroupPage<'a>>,
     figures: Vec<Picture<'a>>,
+    folded: Vec<Picture<'a>>,
     references: Vec<Source<'a>>,
 }
 
@@ -82,6 +95,7 @@ struct Page<'a> {
     started: &'a str,
     banners: &'a [Banner],
     tally: String,
+    capped: bool,
     suites: Vec<SuitePage<'a>>,
     formats: Option<Picture<'a>>,
     finfo: Vec<FormatLine>,
@@ -105,11 +119,16 @@ pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String
         started: &run.environment.started,
         banners: &report.banners,
         tally: tally(report),
+        capped: report
+            .suites
+            .iter()
+            .flat_map(|suite| &suite.groups)
+            .any(|group| group.rows.len() > report.rows_shown()),
         suites: report
             .suites
             .iter()
             .enumerate()
-            .map(|(index, suite)| suite_page(suite, index, figures))
+            .map(|(index, suite)| suite_page(suite, index, figures, report.rows_shown()))
             .collect(),
         formats: figures
             .iter()
@@ -135,10 +154,18 @@ fn picture<'a>((figure, svg): &'a (&'a Figure, String)) -> Picture<'a> {
     }
 }
 
-fn suite_page<'a>(suite: &'a Suite<'_>, index: usize, figures: &'a [(&'a Figure, String)]) -> SuitePage<'a> {
-    let own = figures
-        .iter()
-        .filter(|(figure, _)| figure.suite.as_deref() == Some(&suite.info.name));
+fn suite_page<'a>(
+    suite: &'a Suite<'_>,
+    index: usize,
+    figures: &'a [(&'a Figure, String)],
+    most: usize,
+) -> SuitePage<'a> {
+    let own = |folded: bool| {
+        let these = figures.iter().filter(move |(figure, _)| {
+            figure.suite.as_deref() == Some(&suite.info.name) && figure.folded == folded
+        });
+        these.map(picture).collect()
+    };
     let paragraphs = suite
         .info
         .analysis
@@ -160,14 +187,16 @@ fn suite_page<'a>(suite: &'a Suite<'_>, index: usize, figures: &'a [(&'a Figure,
         groups: suite
             .groups
             .iter()
-            .map(|group| group_page(suite, group))
+            .map(|group| group_page(suite, group, most))
             .collect(),
-        figures: own.map(picture).collect(),
+        figures: own(false),
+        folded: own(true),
         references: sources.collect(),
     }
 }
 
-fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
+fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>, most: usize) -> GroupPage<'a> {
+    let shown = group.shown(most);
     let columns = columns(group);
     let headings = columns.iter().map(|column| {
         let (title, below) = column.title(group);
@@ -177,7 +206,7 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
             align: column.align(),
         }
     });
-    let lines = group.rows.iter().map(|row| Line {
+    let lines = shown.iter().map(|row| Line {
         id: row.cell.id.to_string(),
         class: class(row),
         fields: columns.iter().map(|column| column.field(group, row)).collect(),
@@ -203,10 +232,37 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>) -> GroupPage<'a> {
     GroupPage {
         workload: group.workload,
         answer: &group.answer,
+        notes: &group.notes,
         headings: headings.collect(),
         lines: lines.collect(),
         published: published.collect(),
+        capped: shown_of(shown.len(), group.rows.len()),
+        memory: memory_table(group, &shown),
     }
+}
+
+fn memory_table(group: &Group<'_>, rows: &[&Row<'_>]) -> Option<MemoryTable> {
+    let known: Vec<(&Row<'_>, [f64; PARTS.len()])> =
+        rows.iter().filter_map(|row| Some((*row, parts(row)?))).collect();
+    let sum = |bytes: &[f64]| bytes.iter().sum::<f64>();
+    let largest = known.iter().map(|(_, bytes)| sum(bytes)).reduce(f64::max)?;
+    // A part may be a tenth of the whole and should keep its digits.
+    let scale = Scale::of(MetricName::WeightsBytes, largest / 10.0);
+    let line = |(row, bytes): &(&Row<'_>, [f64; PARTS.len()])| {
+        let all = sum(bytes);
+        let mut fields: Vec<String> = bytes.iter().chain([&all]).map(|part| scale.text(*part)).collect();
+        let base = row.baseline.and_then(|index| parts(&group.rows[index]));
+        let ratio = base
+            .map(|base| all / sum(&base))
+            .filter(|ratio| ratio.is_finite());
+        fields.push(ratio.map_or_else(|| units::ABSENT.to_owned(), units::times));
+        (group.label(row, &[]), fields)
+    };
+    let names = PARTS.iter().map(|(_, name)| *name);
+    Some(MemoryTable {
+        headings: names.chain(["together", "of the baseline"]).collect(),
+        lines: known.iter().map(line).collect(),
+    })
 }
 
 /// The style classes of a row.

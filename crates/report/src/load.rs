@@ -2,15 +2,15 @@
 
 use std::{
     collections::HashMap,
-    fs,
-    io::Read,
-    path::{Component, Path, PathBuf},
+    fs::File,
+    io::{BufRead, BufReader},
+    mem,
+    path::Path,
 };
 
-use flate2::read::GzDecoder;
-use mantissa_core::{CellId, Environment, Plan, Record, SCHEMA_VERSION, Samples, parse_records};
+use mantissa_core::{CellId, Environment, Plan, Record, SCHEMA_VERSION, parse_record};
 
-use crate::ReportError;
+use crate::{Digest, ReportError, Store};
 
 /// One execution of a plan, as its folder tells it.
 #[derive(Debug, Clone)]
@@ -23,15 +23,25 @@ pub struct Run {
     pub plan: Plan,
     /// The latest attempt of every repeat of every cell, in the order of the file.
     pub records: Vec<Record>,
-    /// Raw samples by cell and repeat, for the records that have them.
-    pub samples: HashMap<(CellId, u32), Samples>,
+    /// What tables need of the raw samples, by cell and repeat, for the records that have them.
+    pub digests: HashMap<(CellId, u32), Digest>,
+    /// The raw samples.
+    pub samples: Store,
     /// Whether the last line of `records.jsonl` was cut by a crash or a full disk.
     pub cut: bool,
     /// Samples that records name and that could not be read, each with the reason.
     pub missing_samples: Vec<String>,
 }
 
-/// Reads a run folder. Samples that are missing cost their figure and are named, nothing else.
+impl Run {
+    /// What is kept of a record's samples.
+    pub fn digest(&self, record: &Record) -> Option<&Digest> {
+        self.digests.get(&(record.cell.id.clone(), record.repeat))
+    }
+}
+
+/// Reads a run folder; the raw samples one record at a time. Samples that are missing cost what needs them and are
+/// named, nothing else.
 pub fn load(folder: &Path) -> Result<Run, ReportError> {
     let environment: Environment = read_json(&folder.join("environment.json"))?;
     if environment.schema > SCHEMA_VERSION {
@@ -42,17 +52,18 @@ pub fn load(folder: &Path) -> Result<Run, ReportError> {
         });
     }
     let plan: Plan = read_json(&folder.join("plan.json"))?;
-    let path = folder.join("records.jsonl");
-    let parsed = parse_records(&read_text(&path)?).map_err(|source| ReportError::Records { path, source })?;
-    let records = latest_attempts(parsed.records);
+    let (records, cut) = read_records(&folder.join("records.jsonl"))?;
 
-    let mut samples = HashMap::new();
+    let store = Store::Folder(folder.to_owned());
+    let mut digests = HashMap::new();
     let mut missing_samples = Vec::new();
     for record in &records {
-        let Some(relative) = &record.samples else { continue };
-        match read_samples(folder, relative) {
-            Ok(read) => drop(samples.insert((record.cell.id.clone(), record.repeat), read)),
-            Err(reason) => missing_samples.push(format!("`{relative}`: {reason}")),
+        match store.read(record, &Digest::READS) {
+            Ok(None) => {}
+            Ok(Some(samples)) => {
+                digests.insert((record.cell.id.clone(), record.repeat), Digest::new(&samples));
+            }
+            Err(reason) => missing_samples.push(reason),
         }
     }
     let absolute = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
@@ -64,31 +75,54 @@ pub fn load(folder: &Path) -> Result<Run, ReportError> {
         environment,
         plan,
         records,
-        samples,
-        cut: parsed.cut,
+        digests,
+        samples: store,
+        cut,
         missing_samples,
     })
 }
 
-fn read_text(path: &Path) -> Result<String, ReportError> {
-    fs::read_to_string(path).map_err(|source| ReportError::Read {
+fn open(path: &Path) -> Result<BufReader<File>, ReportError> {
+    let opened = File::open(path).map(BufReader::new);
+    opened.map_err(|source| ReportError::Read {
         path: path.to_owned(),
         source,
     })
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ReportError> {
-    serde_json::from_str(&read_text(path)?).map_err(|source| ReportError::Malformed {
+    serde_json::from_reader(open(path)?).map_err(|source| ReportError::Malformed {
         path: path.to_owned(),
         source,
     })
 }
 
-/// Keeps, for every repeat of every cell, the attempt with the highest number.
-fn latest_attempts(records: Vec<Record>) -> Vec<Record> {
+/// Reads the records line by line and keeps, for every repeat of every cell, the attempt with the highest number. Says
+/// too whether the last line was cut: it lacks its line end, and is left out.
+fn read_records(path: &Path) -> Result<(Vec<Record>, bool), ReportError> {
+    let mut lines = open(path)?;
     let mut place: HashMap<(CellId, u32), usize> = HashMap::new();
-    let mut latest: Vec<Record> = Vec::with_capacity(records.len());
-    for record in records {
+    let mut latest: Vec<Record> = Vec::new();
+    let mut line = String::new();
+    for number in 1.. {
+        line.clear();
+        let read = lines.read_line(&mut line);
+        read.map_err(|source| ReportError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        if !line.ends_with('\n') {
+            break;
+        }
+        if line.trim().is_empty() {
+            continue;
+        }
+        let mut record = parse_record(&line, number).map_err(|source| ReportError::Records {
+            path: path.to_owned(),
+            source,
+        })?;
+        // A map that grew entry by entry is half empty, and metrics are most of a record.
+        record.metrics = mem::take(&mut record.metrics).into_iter().collect();
         match place.get(&(record.cell.id.clone(), record.repeat)) {
             Some(&index) if latest[index].attempt <= record.attempt => latest[index] = record,
             Some(_) => {}
@@ -98,23 +132,5 @@ fn latest_attempts(records: Vec<Record>) -> Vec<Record> {
             }
         }
     }
-    latest
-}
-
-/// Reads the samples in a folder of the run; a path that would leave the run folder is refused.
-fn read_samples(run: &Path, relative: &str) -> Result<Samples, String> {
-    let relative = PathBuf::from(relative);
-    if !relative
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)))
-    {
-        return Err("the path leaves the run folder".to_owned());
-    }
-    let path = run.join(relative).join("samples.json.gz");
-    let packed = fs::read(path).map_err(|error| error.to_string())?;
-    let mut json = String::new();
-    GzDecoder::new(packed.as_slice())
-        .read_to_string(&mut json)
-        .map_err(|error| error.to_string())?;
-    serde_json::from_str(&json).map_err(|error| error.to_string())
+    Ok((latest, !line.is_empty()))
 }

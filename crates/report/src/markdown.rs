@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::{
-    Banner, Group, Report,
+    Banner, Group, Report, Row,
     banner::this_machine,
+    figures::shown_of,
     table::{Align, Field, columns, published_baseline},
     view::Suite,
 };
@@ -27,7 +28,7 @@ pub fn markdown(report: &Report<'_>) -> String {
     );
     banners(&mut out, &report.banners);
     for suite in &report.suites {
-        section(&mut out, suite);
+        section(&mut out, suite, report.rows_shown());
     }
     out.truncate(out.trim_end().len());
     out.push('\n');
@@ -48,7 +49,7 @@ fn banners(out: &mut String, banners: &[Banner]) {
     }
 }
 
-fn section(out: &mut String, suite: &Suite<'_>) {
+fn section(out: &mut String, suite: &Suite<'_>, most: usize) {
     line(out, &format!("## {}", escape(&suite.info.title)));
     line(out, &format!("*{}*", escape(suite.info.question.trim())));
     banners(out, &suite.banners);
@@ -57,7 +58,15 @@ fn section(out: &mut String, suite: &Suite<'_>) {
             line(out, &format!("### {}", escape(group.workload)));
         }
         line(out, &escape(&group.answer.join(" ")));
-        table(out, suite, group);
+        let shown = group.shown(most);
+        if let Some(text) = shown_of(shown.len(), group.rows.len()) {
+            line(
+                out,
+                &format!("The table is {text} settings; `results.csv` has them all."),
+            );
+        }
+        table(out, suite, group, &shown);
+        line(out, &escape(&group.notes.join(" ")));
     }
     for reference in &suite.references {
         line(
@@ -77,7 +86,7 @@ fn section(out: &mut String, suite: &Suite<'_>) {
     }
 }
 
-fn table(out: &mut String, suite: &Suite<'_>, group: &Group<'_>) {
+fn table(out: &mut String, suite: &Suite<'_>, group: &Group<'_>, rows: &[&Row<'_>]) {
     let columns = columns(group);
     let titles = columns.iter().map(|column| match column.title(group) {
         (title, "") => title,
@@ -95,7 +104,7 @@ fn table(out: &mut String, suite: &Suite<'_>, group: &Group<'_>) {
             .to_owned()
         }),
     );
-    for measured in &group.rows {
+    for measured in rows {
         row(
             out,
             columns.iter().map(|column| text(&column.field(group, measured))),

@@ -25,7 +25,19 @@ pub struct Rendered {
 pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
     let report = Report::new(run)?;
     let drawn = figures(&report);
-    let mut outputs: Vec<(String, Vec<u8>)> = Vec::with_capacity(2 * drawn.len() + 3);
+    let mut files = Vec::with_capacity(2 * drawn.len() + 3);
+    // Written one by one: together they would be the larger part of the memory of a large run.
+    let mut write = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        let parent = path.parent().unwrap_or(folder);
+        let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
+        written.map_err(|source| ReportError::Write {
+            path: path.clone(),
+            source,
+        })?;
+        files.push(path);
+        Ok::<(), ReportError>(())
+    };
     let mut pictures = Vec::with_capacity(drawn.len());
     for figure in &drawn {
         let failed = |reason| ReportError::Draw {
@@ -33,31 +45,14 @@ pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
             reason,
         };
         let svg = figure.canvas.svg().map_err(failed)?;
-        outputs.push((
-            format!("figures/{}.png", figure.id),
-            figure.canvas.png().map_err(failed)?,
-        ));
-        outputs.push((format!("figures/{}.svg", figure.id), with_font(&svg).into_bytes()));
+        let png = figure.canvas.png().map_err(failed)?;
+        write(&format!("figures/{}.png", figure.id), &png)?;
+        write(&format!("figures/{}.svg", figure.id), with_font(&svg).as_bytes())?;
         pictures.push((figure, svg));
     }
-    outputs.push(("results.csv".to_owned(), csv(&report)?));
-    outputs.push(("summary.md".to_owned(), markdown(&report).into_bytes()));
-    outputs.push(("report.html".to_owned(), html(&report, &pictures)?.into_bytes()));
-
-    let write = |path: &Path, bytes: &[u8]| {
-        let parent = path.parent().unwrap_or(folder);
-        let written = fs::create_dir_all(parent).and_then(|()| fs::write(path, bytes));
-        written.map_err(|source| ReportError::Write {
-            path: path.to_owned(),
-            source,
-        })
-    };
-    let mut files = Vec::with_capacity(outputs.len());
-    for (name, bytes) in &outputs {
-        let path = folder.join(name);
-        write(&path, bytes)?;
-        files.push(path);
-    }
+    write("results.csv", &csv(&report)?)?;
+    write("summary.md", markdown(&report).as_bytes())?;
+    write("report.html", html(&report, &pictures)?.as_bytes())?;
     Ok(Rendered {
         html: folder.join("report.html"),
         files,

@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use mantissa_analysis::{Estimate, Interval, Sample};
+use mantissa_analysis::{Estimate, Verdict};
 use mantissa_core::{
     Axis, AxisValue, Cell, Event, Executed, ExecutedVerdict, Format, MetricName, Record, Requested, Status,
+};
+
+use crate::{
+    Run,
+    estimates::{Measured, over_processes},
+    notes,
 };
 
 /// A cell with everything that was found out about it.
@@ -18,14 +24,23 @@ pub struct Row<'a> {
     pub reason: Option<String>,
     /// What its suite expects and does not hold.
     pub unexpected: Vec<String>,
-    /// Metrics over its repeats: the median of the repeats, and an interval that spans those of all repeats.
+    /// Metrics over its processes.
     pub metrics: BTreeMap<MetricName, Estimate>,
     /// Its records, a repeat each.
     pub records: Vec<&'a Record>,
+    /// The records behind its metrics, with what is kept of their samples: those that ran to their end, or else all.
+    pub(crate) measured: Vec<Measured<'a>>,
+    /// What a reader of its times should know of the samples behind them.
+    pub notes: Vec<String>,
     /// Index of the row that it is compared with.
     pub baseline: Option<usize>,
-    /// How many times as fast as its baseline.
+    /// How many times as fast as its baseline: Hodges and Lehmann's ratio of its processes to the baseline's.
     pub speed_up: Option<Estimate>,
+    /// Whether it is faster or slower than its baseline by more than chance; the comparisons of its table are one family.
+    pub speed_verdict: Option<Verdict>,
+    /// How seldom chance alone would let it predict as many test examples better or worse than its baseline: McNemar's
+    /// exact test on the same examples, corrected for the comparisons of its table.
+    pub accuracy_p: Option<f64>,
     /// How many times the memory of its baseline.
     pub memory_ratio: Option<Estimate>,
     /// Share of the fastest throughput that any kernel of the run reached in the same arithmetic, on a GPU.
@@ -33,7 +48,12 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn new(cell: &'a Cell, skip: Option<String>, mut records: Vec<&'a Record>) -> Self {
+    pub(crate) fn new(
+        run: &'a Run,
+        cell: &'a Cell,
+        skip: Option<String>,
+        mut records: Vec<&'a Record>,
+    ) -> Self {
         records.sort_by_key(|record| record.repeat);
         let ok: Vec<_> = records
             .iter()
@@ -54,7 +74,11 @@ impl<'a> Row<'a> {
             }
             Some(record) => (Some(record.status), record.reason.clone()),
         };
-        let metrics = merge(if ok.is_empty() { &records } else { &ok });
+        let behind = if ok.is_empty() { &records } else { &ok };
+        let measured: Vec<Measured<'a>> = behind
+            .iter()
+            .map(|record| (*record, run.digest(record)))
+            .collect();
         let mut unexpected: Vec<String> = Vec::new();
         for event in records.iter().flat_map(|record| &record.events) {
             if event.kind == Event::EXPECTATION && !unexpected.contains(&event.detail) {
@@ -66,10 +90,14 @@ impl<'a> Row<'a> {
             status,
             reason,
             unexpected,
-            metrics,
+            metrics: over_processes(&measured),
+            notes: notes::of_row(&measured),
             records,
+            measured,
             baseline: None,
             speed_up: None,
+            speed_verdict: None,
+            accuracy_p: None,
             memory_ratio: None,
             peak_share: None,
         }
@@ -92,6 +120,19 @@ impl<'a> Row<'a> {
     /// The name of its status.
     pub fn status_name(&self) -> &'static str {
         self.status.map_or("not run", Status::name)
+    }
+
+    /// How many processes are behind its metrics.
+    pub fn processes(&self) -> usize {
+        self.measured.len()
+    }
+
+    /// What each of its processes recorded of a metric.
+    pub(crate) fn values(&self, metric: MetricName) -> Vec<f64> {
+        let recorded = self.measured.iter();
+        recorded
+            .filter_map(|(record, _)| record.metrics.get(&metric)?.value)
+            .collect()
     }
 
     /// The estimate of a metric.
@@ -177,47 +218,4 @@ fn operands(significand: Option<u32>, exponent: Option<u32>, accumulator: Option
         |format| format.name().to_owned(),
     );
     format!("{operands} → {}", accumulator.unwrap_or("?"))
-}
-
-/// One estimate a metric from those of the repeats: the median of the values; the interval spans every repeat's
-/// interval and value, so it never claims more than the repeats do.
-fn merge(records: &[&Record]) -> BTreeMap<MetricName, Estimate> {
-    let mut parts: BTreeMap<MetricName, Vec<Estimate>> = BTreeMap::new();
-    for (name, metric) in records.iter().flat_map(|record| &record.metrics) {
-        if let Some(estimate) = Estimate::from_metric(metric).filter(|estimate| estimate.value.is_finite()) {
-            parts.entry(*name).or_default().push(estimate);
-        }
-    }
-    let merged = parts.into_iter().filter_map(|(name, mut parts)| {
-        if parts.len() == 1 {
-            return parts.pop().map(|only| (name, only));
-        }
-        let value = Sample::new(parts.iter().map(|part| part.value))?.median();
-        let span = |part: &Estimate| {
-            part.interval.unwrap_or(Interval {
-                low: part.value,
-                high: part.value,
-            })
-        };
-        let low = parts
-            .iter()
-            .map(|part| span(part).low)
-            .fold(f64::INFINITY, f64::min);
-        let high = parts
-            .iter()
-            .map(|part| span(part).high)
-            .fold(f64::NEG_INFINITY, f64::max);
-        let n = parts.iter().map(|part| part.n).min().unwrap_or(0);
-        let interval = Some(Interval { low, high });
-        Some((
-            name,
-            Estimate {
-                value,
-                interval,
-                n,
-                method: "median and span of the repeats",
-            },
-        ))
-    });
-    merged.collect()
 }

@@ -1,6 +1,6 @@
 //! Columns and fields of a group's table, as the page and the summary show them.
 
-use mantissa_analysis::Estimate;
+use mantissa_analysis::{CONFIDENCE, Estimate};
 use mantissa_core::{Axis, MetricName, TaskKind};
 use serde::Serialize;
 
@@ -57,9 +57,16 @@ impl Field {
         }
     }
 
-    fn estimate(estimate: &Estimate, scale: Scale) -> Self {
+    /// An estimate whose n counts processes, or else samples.
+    fn estimate(estimate: &Estimate, scale: Scale, of_processes: bool) -> Self {
         let interval = estimate.interval.map(|interval| scale.range(interval));
-        let n = (estimate.n > 1).then(|| format!("n {}", units::count(estimate.n)));
+        let count = units::count(estimate.n);
+        let n = if of_processes {
+            format!("{count} processes")
+        } else {
+            format!("n {count}")
+        };
+        let n = (estimate.n > 1).then_some(n);
         let detail = interval.into_iter().chain(n).collect::<Vec<_>>().join(" · ");
         Self {
             text: scale.text(estimate.value),
@@ -67,6 +74,15 @@ impl Field {
             sort: Some(estimate.value),
             ..Self::default()
         }
+    }
+
+    /// The same with more detail, unless that is empty.
+    fn and(mut self, detail: &str) -> Self {
+        if !(self.detail.is_empty() || detail.is_empty()) {
+            self.detail += " · ";
+        }
+        self.detail += detail;
+        self
     }
 
     fn ratio(estimate: Option<&Estimate>) -> Self {
@@ -145,8 +161,12 @@ impl Column {
                 let Some(estimate) = row.metric(metric) else {
                     return Field::absent();
                 };
-                let field = Field::estimate(estimate, group.scale(metric, estimate.value));
+                let of_processes = row.processes() > 1 && metric != MetricName::TestAccuracy;
+                let field = Field::estimate(estimate, group.scale(metric, estimate.value), of_processes);
                 match &row.memory_ratio {
+                    _ if metric == MetricName::TestAccuracy && row.accuracy_p.is_some_and(is_apart) => {
+                        field.and("not the baseline's")
+                    }
                     _ if metric == MetricName::RelativeError => Field {
                         detail: sources(row),
                         ..field
@@ -155,15 +175,9 @@ impl Column {
                         detail: format!("{} baseline", units::times(ratio.value)),
                         ..field
                     },
-                    _ if metric == MetricName::FlopsPerSecond => Field {
-                        detail: [Some(field.detail), row.peak_share.map(of_peak)]
-                            .into_iter()
-                            .flatten()
-                            .filter(|part| !part.is_empty())
-                            .collect::<Vec<_>>()
-                            .join(" · "),
-                        ..field
-                    },
+                    _ if metric == MetricName::FlopsPerSecond => {
+                        field.and(&row.peak_share.map(of_peak).unwrap_or_default())
+                    }
                     _ => field,
                 }
             }
@@ -173,12 +187,10 @@ impl Column {
                     .baseline
                     .is_some_and(|index| group.rows[index].cell.id == row.cell.id);
                 if itself {
-                    Field {
-                        detail: "baseline".to_owned(),
-                        ..field
-                    }
+                    field.and("baseline")
                 } else {
-                    field
+                    let verdict = row.speed_verdict.map(|verdict| verdict.to_string());
+                    field.and(&verdict.unwrap_or_default())
                 }
             }
             Self::Executed => Field {
@@ -187,12 +199,15 @@ impl Column {
                 ..Field::default()
             },
             Self::Repeats => Field::axis(row.records.len().to_string()),
-            Self::Status => Field {
-                text: row.status_name().to_owned(),
-                detail: row.remark(),
-                sort: None,
-                status: true,
-            },
+            Self::Status => {
+                let field = Field {
+                    text: row.status_name().to_owned(),
+                    detail: row.remark(),
+                    sort: None,
+                    status: true,
+                };
+                row.notes.iter().fold(field, |field, note| field.and(note))
+            }
         }
     }
 
@@ -244,6 +259,11 @@ impl Column {
             Self::Executed | Self::Repeats => Field::absent(),
         }
     }
+}
+
+/// Whether a p-value tells an accuracy apart from the baseline's.
+fn is_apart(p: f64) -> bool {
+    p <= 1.0 - CONFIDENCE
 }
 
 fn of_peak(share: f64) -> String {

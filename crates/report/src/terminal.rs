@@ -4,6 +4,7 @@ use mantissa_core::{Axis, ExecutedVerdict, MetricName};
 
 use crate::{
     Group, Report, Row, Suite,
+    figures::shown_of,
     table::{Align, Column, columns},
     units,
 };
@@ -38,10 +39,12 @@ pub fn terminal_tables(report: &Report<'_>) -> Vec<Table> {
         .suites
         .iter()
         .flat_map(|suite| suite.groups.iter().map(move |group| (suite, group)));
-    groups.map(|(suite, group)| table(suite, group)).collect()
+    let most = report.rows_shown();
+    groups.map(|(suite, group)| table(suite, group, most)).collect()
 }
 
-fn table(suite: &Suite<'_>, group: &Group<'_>) -> Table {
+fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize) -> Table {
+    let shown = group.shown(most);
     let mut columns = columns(group);
     columns.retain(|column| match column {
         Column::Axis(axis @ (Axis::Precision | Axis::Matmul)) => group.varies(*axis),
@@ -51,11 +54,11 @@ fn table(suite: &Suite<'_>, group: &Group<'_>) -> Table {
     columns.retain(|column| *column != Column::Status);
     columns.push(Column::Status);
     let mut dispensable = DISPENSABLE.iter();
-    let (mut header, mut rows) = text(group, &columns);
+    let (mut header, mut rows) = text(group, &shown, &columns);
     while width_without_last(&header, &rows) + LEAST_STATUS > WIDTH {
         let Some(dropped) = dispensable.next() else { break };
         columns.retain(|column| column != dropped);
-        (header, rows) = text(group, &columns);
+        (header, rows) = text(group, &shown, &columns);
     }
     let room = WIDTH
         .saturating_sub(width_without_last(&header, &rows))
@@ -65,8 +68,11 @@ fn table(suite: &Suite<'_>, group: &Group<'_>) -> Table {
             *status = status.chars().take(room - 1).chain(['…']).collect();
         }
     }
+    let capped = shown_of(shown.len(), group.rows.len())
+        .map(|text| format!(", {text}"))
+        .unwrap_or_default();
     Table {
-        title: format!("{} ({})", suite.info.title, group.workload),
+        title: format!("{} ({}{capped})", suite.info.title, group.workload),
         header,
         rows,
     }
@@ -74,15 +80,14 @@ fn table(suite: &Suite<'_>, group: &Group<'_>) -> Table {
 
 type Text = (Vec<(String, Align)>, Vec<Vec<String>>);
 
-fn text(group: &Group<'_>, columns: &[Column]) -> Text {
+fn text(group: &Group<'_>, rows: &[&Row<'_>], columns: &[Column]) -> Text {
     let title = |column: &Column| match column {
         Column::Executed => "executed".to_owned(),
         Column::Metric(metric) if Some(*metric) == group.memory => "memory".to_owned(),
         column => column.title(group).0,
     };
     let header = columns.iter().map(|column| (title(column), column.align()));
-    let rows = group
-        .rows
+    let rows = rows
         .iter()
         .map(|row| columns.iter().map(|column| field(group, *column, row)).collect());
     (header.collect(), rows.collect())
@@ -91,7 +96,7 @@ fn text(group: &Group<'_>, columns: &[Column]) -> Text {
 fn field(group: &Group<'_>, column: Column, row: &Row<'_>) -> String {
     let field = column.field(group, row);
     match column {
-        Column::Status if !field.detail.is_empty() => format!("{}: {}", field.text, field.detail),
+        Column::Status if !row.remark().is_empty() => format!("{}: {}", field.text, row.remark()),
         Column::Metric(MetricName::TestAccuracy) => units::accuracy(row.metric(MetricName::TestAccuracy)),
         Column::Executed => row
             .verdict()

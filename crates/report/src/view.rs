@@ -1,13 +1,13 @@
 //! What there is to say about a run, computed once: everything that the renderers show.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use mantissa_core::{Axis, CellId, MatmulPrecision, MetricName, Record, Status, SuiteInfo, TaskKind};
 
 use crate::{
     Banner, Reference, ReportError, Row, Run, answer, banner,
     baseline::compare,
-    peak, reference,
+    notes, peak, reference,
     units::{self, Scale},
 };
 
@@ -54,6 +54,10 @@ pub struct Group<'a> {
     pub rows: Vec<Row<'a>>,
     /// The suite's question, answered from the rows.
     pub answer: Vec<String>,
+    /// What the intervals and comparisons of its table are.
+    pub notes: Vec<String>,
+    /// The smallest and the largest magnitude of each metric.
+    magnitudes: BTreeMap<MetricName, (f64, f64)>,
 }
 
 impl<'a> Report<'a> {
@@ -68,7 +72,7 @@ impl<'a> Report<'a> {
         for entry in &run.plan.cells {
             planned.insert(&entry.cell.id);
             let records = by_cell.get(&entry.cell.id).cloned().unwrap_or_default();
-            let row = Row::new(&entry.cell, entry.skip.clone(), records);
+            let row = Row::new(run, &entry.cell, entry.skip.clone(), records);
             rows.entry(&entry.cell.suite).or_default().push(row);
         }
         // Records whose cell the plan lacks come from a folder put together by hand: shown all the same.
@@ -83,7 +87,7 @@ impl<'a> Report<'a> {
                 let records = by_cell.get(&cell.id).cloned().unwrap_or_default();
                 rows.entry(&cell.suite)
                     .or_default()
-                    .push(Row::new(cell, None, records));
+                    .push(Row::new(run, cell, None, records));
             }
         }
         let mut suites = Vec::new();
@@ -98,6 +102,16 @@ impl<'a> Report<'a> {
             banners: banner::of_run(run),
             suites,
         })
+    }
+
+    /// How many rows of a group its tables show, so that a page stays one that a browser can show.
+    pub(crate) fn rows_shown(&self) -> usize {
+        /// Rows of all tables together.
+        const MOST: usize = 2_000;
+        /// Rows of a table even beside very many others.
+        const LEAST: usize = 5;
+        let groups: usize = self.suites.iter().map(|suite| suite.groups.len()).sum();
+        (MOST / groups.max(1)).max(LEAST)
     }
 
     /// Every row with its group.
@@ -155,6 +169,12 @@ impl<'a> Group<'a> {
         compare(&mut rows, speed, memory);
         let own_place = |axis: &Axis| matches!(axis, Axis::Precision | Axis::Matmul);
         let axes = varying.iter().copied().filter(|axis| !own_place(axis)).collect();
+        let mut magnitudes: BTreeMap<MetricName, (f64, f64)> = BTreeMap::new();
+        for (metric, estimate) in rows.iter().flat_map(|row| &row.metrics) {
+            let size = estimate.value.abs();
+            let (least, most) = magnitudes.entry(*metric).or_insert((size, size));
+            (*least, *most) = (least.min(size), most.max(size));
+        }
         let mut group = Self {
             workload,
             kind,
@@ -164,8 +184,11 @@ impl<'a> Group<'a> {
             memory,
             rows,
             answer: Vec::new(),
+            notes: Vec::new(),
+            magnitudes,
         };
         group.answer = answer::answer(&group);
+        group.notes = notes::of_group(&group);
         group
     }
 
@@ -174,19 +197,28 @@ impl<'a> Group<'a> {
         self.rows.iter().filter(|row| row.status == Some(Status::Ok))
     }
 
+    /// At most so many of its rows, in plan order: those first that did not run to their end, or not as expected.
+    pub(crate) fn shown(&self, most: usize) -> Vec<&Row<'a>> {
+        if self.rows.len() <= most {
+            return self.rows.iter().collect();
+        }
+        let fell_short = |row: &Row<'_>| {
+            let ended = row.status.is_some_and(|status| status != Status::Skipped);
+            ended && (!row.is_ok() || !row.unexpected.is_empty())
+        };
+        let (first, rest): (Vec<_>, Vec<_>) =
+            (0..self.rows.len()).partition(|&at| fell_short(&self.rows[at]));
+        let mut shown: Vec<usize> = first.into_iter().chain(rest).take(most).collect();
+        shown.sort_unstable();
+        shown.into_iter().map(|at| &self.rows[at]).collect()
+    }
+
     /// The scale on which a metric of its rows is shown. It is one scale for all rows, so that they can be compared at
     /// a glance, unless they lie so far apart that the small ones would lose their digits.
     pub fn scale(&self, metric: MetricName, value: f64) -> Scale {
         /// Beyond this ratio, two decimals on the scale of the largest value are fewer than two digits of the smallest.
         const ONE_SCALE_WITHIN: f64 = 50.0;
-        let values = || {
-            self.rows
-                .iter()
-                .filter_map(|row| row.metric(metric))
-                .map(|e| e.value.abs())
-        };
-        let largest = values().fold(0.0, f64::max);
-        let smallest = values().fold(f64::INFINITY, f64::min);
+        let (smallest, largest) = self.magnitudes.get(&metric).copied().unwrap_or_default();
         let together = largest <= smallest * ONE_SCALE_WITHIN;
         Scale::of(metric, if together { largest } else { value })
     }
@@ -201,7 +233,7 @@ impl<'a> Group<'a> {
 
     /// Whether any row has this metric.
     pub fn has(&self, metric: MetricName) -> bool {
-        self.rows.iter().any(|row| row.metrics.contains_key(&metric))
+        self.magnitudes.contains_key(&metric)
     }
 
     /// Whether its cells differ in an axis.

@@ -2,12 +2,15 @@
 
 #[path = "support/mod.rs"]
 mod support;
+#[path = "support/traces.rs"]
+mod traces;
 
 use std::{collections::HashSet, fs};
 
-use mantissa_core::Axis;
+use mantissa_core::{Axis, Event, Samples, Status};
 use mantissa_report::{Report, figures, render};
-use support::{article, invented, run, suite, workload};
+use support::{Add, article, cell, invented, matmul, record, run, suite, workload};
+use traces::{launches, trace};
 
 /// Decodes a PNG to its size and the number of its colours.
 fn decode(bytes: &[u8]) -> (u32, u32, usize) {
@@ -25,6 +28,7 @@ fn every_png_is_twice_its_svg_in_size_and_not_blank() {
     let ids: Vec<&str> = drawn.iter().map(|figure| figure.id.as_str()).collect();
     let expected = [
         "article-times",
+        "article-memory",
         "article-loss",
         "accumulation-accumulation",
         "accumulation-loss",
@@ -64,10 +68,53 @@ fn the_chart_prints_every_time_accuracy_and_memory_and_the_status_of_what_diverg
 }
 
 #[test]
+fn the_memory_figure_stacks_the_parts_to_their_sum_and_the_page_says_what_is_saved() {
+    let run = invented();
+    let report = Report::new(&run).unwrap();
+    let svg = figures(&report)[1].canvas.svg().unwrap();
+    for text in [
+        "Memory: 16-mixed · highest holds 0.81× of 32-true · highest",
+        "copies of weights",
+        "activations",
+        "1.28 GB",
+        "0.52 GB",
+        "invented",
+    ] {
+        assert!(svg.contains(text), "{text}");
+    }
+    let answer = report.suites[0].groups[0].answer.join(" ");
+    let saving = "16-mixed · highest holds 0.62× the activations and adds copies of weights (4 % of what the baseline \
+                  holds): in all 0.81× of 32-true · highest.";
+    assert!(answer.contains(saving), "{answer}");
+}
+
+#[test]
+fn without_every_part_of_the_memory_nothing_is_drawn_or_said_of_it() {
+    let mut run = invented();
+    for record in &mut run.records {
+        record
+            .metrics
+            .remove(&mantissa_core::MetricName::WeightCopiesBytes);
+    }
+    let report = Report::new(&run).unwrap();
+    assert!(
+        figures(&report)
+            .iter()
+            .all(|figure| figure.id != "article-memory")
+    );
+    assert!(
+        !report.suites[0].groups[0]
+            .answer
+            .join(" ")
+            .contains("activations")
+    );
+}
+
+#[test]
 fn the_loss_figure_marks_where_the_loss_was_lost() {
     let run = invented();
     let drawn = figures(&Report::new(&run).unwrap());
-    assert!(drawn[1].canvas.svg().unwrap().contains("not finite at step 412"));
+    assert!(drawn[2].canvas.svg().unwrap().contains("not finite at step 412"));
 }
 
 #[test]
@@ -94,16 +141,89 @@ fn more_cells_than_a_figure_can_show_are_counted() {
     assert!(drawn[0].canvas.svg().unwrap().contains("showing 40 of 130"));
 }
 
+/// One cell with the traces of its sensors and every launch.
+fn observed() -> mantissa_report::Run {
+    let mut run = run(vec![suite("s", "Observed", &[], &[Axis::Size])]);
+    let cell = cell("s", &matmul(), &[(Axis::Size, "64")]);
+    let mut record = record(&cell, Status::Ok, None);
+    record.events.push(Event {
+        kind: "throttled".into(),
+        step: None,
+        value: Some(60.0),
+        detail: "software power cap".into(),
+    });
+    let samples = Samples {
+        series: [trace(), launches()].concat(),
+        test_correct: None,
+    };
+    run.add(record, Some(samples));
+    run
+}
+
+#[test]
+fn a_trace_has_a_panel_for_each_thing_read_and_shades_where_the_clock_was_held_back() {
+    let run = observed();
+    let drawn = figures(&Report::new(&run).unwrap());
+    assert_eq!(drawn[0].id, "s-trace");
+    let svg = drawn[0].canvas.svg().unwrap();
+    for text in [
+        "Memory, GB",
+        "allocator, in use",
+        "Power, W",
+        "Clocks, GHz",
+        "Temperature, °C",
+        "Utilisation, %",
+        "the clock was held back for 6.0 of 59.9 s",
+    ] {
+        assert!(svg.contains(text), "{text}");
+    }
+    assert_eq!(
+        svg.matches("#FBE3D6").count(),
+        5,
+        "one stretch in each of five panels"
+    );
+    assert!(drawn[0].caption.contains("throttled: software power cap."));
+    let power = svg.matches("<polyline").count();
+    assert!(power > 10, "{power}");
+}
+
+#[test]
+fn every_launch_is_plotted_with_its_mark() {
+    let run = observed();
+    let drawn = figures(&Report::new(&run).unwrap());
+    assert_eq!(drawn[1].id, "s-samples");
+    let svg = drawn[1].canvas.svg().unwrap();
+    for text in [
+        "385 as most",
+        "3 far off, kept",
+        "12 under a throttled clock",
+        "400 launches, 3 far off, 12 throttled",
+    ] {
+        assert!(svg.contains(text), "{text}");
+    }
+    assert_eq!(svg.matches("<circle").count(), 385 + 1);
+    assert_eq!(svg.matches("<polygon").count(), 3 + 1);
+    assert!(svg.contains("what lies beyond stands at the edge"));
+}
+
+#[test]
+fn a_run_without_telemetry_has_no_trace() {
+    let drawn = figures(&Report::new(&invented()).unwrap());
+    assert!(drawn.iter().all(|figure| !figure.folded));
+}
+
 #[test]
 fn the_files_are_written_where_they_are_said_to_be() {
     let folder = tempfile::tempdir().unwrap();
     let rendered = render(&invented(), folder.path()).unwrap();
     assert!(rendered.html.ends_with("report.html"));
-    assert_eq!(rendered.files.len(), 2 * 6 + 3);
+    assert_eq!(rendered.files.len(), 2 * 7 + 3);
     for path in &rendered.files {
         assert!(fs::metadata(path).unwrap().len() > 100, "{}", path.display());
     }
     if let Some(keep) = std::env::var_os("MANTISSA_KEEP_RENDERED") {
-        render(&invented(), std::path::Path::new(&keep)).unwrap();
+        let keep = std::path::Path::new(&keep);
+        render(&invented(), keep).unwrap();
+        render(&observed(), &keep.join("observed")).unwrap();
     }
 }

@@ -2,8 +2,8 @@
 //! distributions whose median is known. Shared by the example that writes the tables and the tests that check the claims.
 
 use mantissa_analysis::{
-    Decision, Groups, Interval, LOOK_GROWTH, LOOKS_IN_A_ROW, MIN_PROCESSES, MIN_SAMPLES, RESAMPLES, Sample,
-    Stopping, StoppingRule, Verdict, judge, median, median_over_processes,
+    Decision, Groups, Interval, LOOK_GROWTH, LOOKS_IN_A_ROW, MIN_PROCESSES, MIN_SAMPLES, Process, RESAMPLES,
+    Sample, Stopping, StoppingRule, Verdict, judge, median, median_over_processes,
 };
 use mantissa_core::Better;
 use rand::SeedableRng;
@@ -170,10 +170,10 @@ pub fn over_processes(processes: usize, between: f64, draws: usize) -> Rate {
     let mut rate = Rate::default();
     for seed in 0..draws {
         let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
-        let groups: Vec<Sample> = (0..processes)
+        let groups: Vec<Process> = (0..processes)
             .map(|_| {
                 let centre = between * normal();
-                Sample::new((0..30).map(|_| centre + normal())).unwrap()
+                Process::new(&Sample::new((0..30).map(|_| centre + normal())).unwrap())
             })
             .collect();
         let found = median_over_processes(&groups, seed as u64).unwrap();

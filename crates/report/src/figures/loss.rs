@@ -1,12 +1,13 @@
 //! Training loss by optimizer step, a panel a precision; what went wrong is marked where it happened.
 
-use mantissa_core::{Event, Samples, Series, TaskKind};
+use mantissa_core::{Event, Record, Samples, Series, TaskKind};
 
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     palette::{self, ALARM, Colour, FAINT, MUTED},
     shown_of,
+    thin::thin,
     type_setting::{Weight, fit},
 };
 use crate::{Group, Row, Run, Suite, units};
@@ -42,11 +43,14 @@ pub fn draw(run: &Run, suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, 
     if group.kind != TaskKind::Train {
         return None;
     }
-    let with_curve: Vec<(&Row<'_>, &Samples, &[Event])> =
-        group.rows.iter().filter_map(|row| curve_of(run, row)).collect();
+    let with_curve: Vec<(&Row<'_>, &Record)> = group
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, curve_of(run, row)?)))
+        .collect();
     let mut panels: Vec<Panel> = Vec::new();
     let mut shown = 0;
-    for (row, samples, events) in &with_curve {
+    for &(row, record) in &with_curve {
         let title = row.cell.setting.precision().name();
         let index = match panels.iter().position(|panel| panel.title == title) {
             Some(index) => index,
@@ -61,7 +65,8 @@ pub fn draw(run: &Run, suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, 
         };
         let panel = &mut panels[index];
         if panel.curves.len() < MAX_LINES
-            && let Some(curve) = curve(group, row, samples, events, panel.curves.len())
+            && let Ok(Some(samples)) = run.samples.read(record, &["train_loss"])
+            && let Some(curve) = curve(group, row, samples, &record.events, panel.curves.len())
         {
             panel.curves.push(curve);
             shown += 1;
@@ -218,26 +223,24 @@ fn draw_panel(
     }
 }
 
-/// The samples and events of a row's first repeat that has a loss curve.
-fn curve_of<'r>(run: &'r Run, row: &'r Row<'_>) -> Option<(&'r Row<'r>, &'r Samples, &'r [Event])> {
-    row.records.iter().find_map(|record| {
-        let samples = run.samples.get(&(record.cell.id.clone(), record.repeat))?;
-        samples
-            .get("train_loss")
-            .map(|_| (row, samples, record.events.as_slice()))
-    })
+/// A row's first record that has a loss curve.
+fn curve_of<'r>(run: &Run, row: &Row<'r>) -> Option<&'r Record> {
+    let has_loss = |record: &&Record| run.digest(record).is_some_and(|digest| digest.has_loss);
+    row.records.iter().copied().find(has_loss)
 }
 
 fn curve(
     group: &Group<'_>,
     row: &Row<'_>,
-    samples: &Samples,
+    samples: Samples,
     events: &[Event],
     index: usize,
 ) -> Option<Curve> {
-    let series = samples.get("train_loss")?;
-    let (finite, lost) = split(series);
-    if finite.is_empty() && lost.is_none() {
+    // A record may have a million steps: what is not needed any more is let go.
+    let mut series = samples.series.into_iter();
+    let (mut points, lost) = split(&series.find(|series| series.name == "train_loss")?);
+    drop(series);
+    if points.is_empty() && lost.is_none() {
         return None;
     }
     let label = group.label(row, &[mantissa_core::Axis::Precision]);
@@ -249,11 +252,13 @@ fn curve(
     let falls = events
         .iter()
         .filter(|event| event.kind == "loss-scale" && fell(events, event));
+    let raw = thin(&points, MAX_POINTS);
+    smooth(&mut points);
     Some(Curve {
         label,
         colour,
-        raw: thin(&finite),
-        smooth: thin(&smooth(&finite)),
+        raw,
+        smooth: thin(&points, MAX_POINTS),
         lost,
         overflows: falls
             .filter_map(|event| event.step)
@@ -281,39 +286,18 @@ fn fell(events: &[Event], event: &Event) -> bool {
     event.value.is_some_and(|value| value < before)
 }
 
-/// Centred running mean over [`SMOOTHING`] of the curve.
-fn smooth(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+/// Replaces every value by the centred running mean over [`SMOOTHING`] of the curve.
+fn smooth(points: &mut [(f64, f64)]) {
     let half = (points.len() as f64 * SMOOTHING / 2.0).round() as usize;
     let mut sums = vec![0.0; points.len() + 1];
     for (index, point) in points.iter().enumerate() {
         sums[index + 1] = sums[index] + point.1;
     }
-    let mean = |(index, point): (usize, &(f64, f64))| {
-        let (from, to) = (index.saturating_sub(half), (index + half + 1).min(points.len()));
-        (point.0, (sums[to] - sums[from]) / (to - from) as f64)
-    };
-    points.iter().enumerate().map(mean).collect()
-}
-
-/// At most [`MAX_POINTS`] points that keep the extremes: the smallest and the largest of every bucket.
-fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    if points.len() <= MAX_POINTS {
-        return points.to_vec();
+    let last = points.len();
+    for (index, point) in points.iter_mut().enumerate() {
+        let (from, to) = (index.saturating_sub(half), (index + half + 1).min(last));
+        point.1 = (sums[to] - sums[from]) / (to - from) as f64;
     }
-    let bucket = points.len().div_ceil(MAX_POINTS / 2);
-    let mut kept = Vec::with_capacity(MAX_POINTS + 2);
-    for chunk in points.chunks(bucket) {
-        let low = chunk.iter().enumerate().min_by(|a, b| a.1.1.total_cmp(&b.1.1));
-        let high = chunk.iter().enumerate().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
-        if let (Some(low), Some(high)) = (low, high) {
-            let (first, second) = if low.0 <= high.0 { (low, high) } else { (high, low) };
-            kept.push(*first.1);
-            if first.0 != second.0 {
-                kept.push(*second.1);
-            }
-        }
-    }
-    kept
 }
 
 #[cfg(test)]
@@ -343,24 +327,16 @@ mod tests {
 
     #[test]
     fn smoothing_keeps_a_straight_line_straight_away_from_its_ends() {
-        let smooth = smooth(&line(200));
-        assert_eq!(smooth.len(), 200);
-        assert!(smooth[10..190].iter().all(|(x, y)| (x - y).abs() < 1e-9));
+        let mut points = line(200);
+        smooth(&mut points);
+        assert!(points[10..190].iter().all(|(x, y)| (x - y).abs() < 1e-9));
     }
 
     #[test]
-    fn one_point_survives_smoothing_and_thinning() {
-        assert_eq!(smooth(&[(1.0, 2.0)]), [(1.0, 2.0)]);
-        assert_eq!(thin(&[(1.0, 2.0)]), [(1.0, 2.0)]);
-        assert!(smooth(&[]).is_empty());
-    }
-
-    #[test]
-    fn thinning_keeps_order_and_extremes() {
-        let mut points = line(5_000);
-        points[1234].1 = 1e9;
-        let thin = thin(&points);
-        assert!(thin.len() <= MAX_POINTS && thin.is_sorted_by(|a, b| a.0 < b.0));
-        assert!(thin.contains(&(1234.0, 1e9)));
+    fn one_point_survives_smoothing() {
+        let mut one = [(1.0, 2.0)];
+        smooth(&mut one);
+        assert_eq!(one, [(1.0, 2.0)]);
+        smooth(&mut []);
     }
 }

@@ -15,6 +15,8 @@ pub const MUTED: Colour = (0x5E, 0x66, 0x70);
 pub const FAINT: Colour = (0xDD, 0xE1, 0xE6);
 /// Trouble: divergence and failure.
 pub const ALARM: Colour = (0xC2, 0x41, 0x0C);
+/// The ground behind a time of trouble.
+pub const ALARM_WASH: Colour = (0xFB, 0xE3, 0xD6);
 /// Text on dark bars; differs from [`CARD`] so that dark mode leaves it alone.
 pub const ON_DARK: Colour = (0xFE, 0xFE, 0xFE);
 /// Text on light bars; differs from [`INK`] for the same reason.

@@ -8,7 +8,7 @@ use mantissa_core::{
     PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Samples, Series, Setting, Split, Status,
     SuiteInfo, Task, TrainTask, Workload,
 };
-use mantissa_report::Run;
+use mantissa_report::{Digest, Run, Store};
 
 pub fn fingerprint() -> Fingerprint {
     Fingerprint {
@@ -139,7 +139,8 @@ pub fn run(suites: Vec<SuiteInfo>) -> Run {
             cells: vec![],
         },
         records: vec![],
-        samples: HashMap::new(),
+        digests: HashMap::new(),
+        samples: Store::Memory(HashMap::new()),
         cut: false,
         missing_samples: vec![],
     }
@@ -155,9 +156,14 @@ impl Add for Run {
 
     fn add(&mut self, record: Record, samples: Option<Samples>) {
         self.plan(&record.cell.clone(), None);
-        if let Some(samples) = samples {
-            self.samples
-                .insert((record.cell.id.clone(), record.repeat), samples);
+        self.measured(record, samples);
+    }
+
+    fn measured(&mut self, record: Record, samples: Option<Samples>) {
+        if let (Some(samples), Store::Memory(all)) = (samples, &mut self.samples) {
+            let key = (record.cell.id.clone(), record.repeat);
+            self.digests.insert(key.clone(), Digest::new(&samples));
+            all.insert(key, samples);
         }
         self.records.push(record);
     }
@@ -169,6 +175,8 @@ pub trait Add {
     fn plan(&mut self, cell: &Cell, skip: Option<&str>);
     /// A planned cell with its record.
     fn add(&mut self, record: Record, samples: Option<Samples>);
+    /// A record of a cell that is planned already.
+    fn measured(&mut self, record: Record, samples: Option<Samples>);
 }
 
 /// Time, accuracy (of 1,000) and memory of a training cell.
@@ -194,6 +202,25 @@ pub fn train_metrics(record: &mut Record, seconds: f64, hits: u64, bytes: f64) {
         ),
     ]);
     record.data = Some(synthetic());
+}
+
+/// What the memory of a training holds: weights of 60 MB in f32 with Adam's two moments.
+pub fn memory_parts(record: &mut Record, precision: &str) {
+    let (weight, copies, activations) = match precision {
+        "64-true" => (120e6, 0.0, 800e6),
+        "16-mixed" | "bf16-mixed" => (60e6, 26e6, 250e6),
+        "16-true" | "bf16-true" => (30e6, 0.0, 200e6),
+        _ => (60e6, 0.0, 400e6),
+    };
+    let parts = [
+        (MetricName::WeightsBytes, weight),
+        (MetricName::WeightCopiesBytes, copies),
+        (MetricName::ActivationsBytes, activations),
+        (MetricName::GradientsBytes, weight),
+        (MetricName::OptimizerBytes, 2.0 * weight),
+    ];
+    let reading = |(name, bytes)| (name, Metric::reading(name, bytes, "invented"));
+    record.metrics.extend(parts.map(reading));
 }
 
 /// A noisy falling loss over 1,000 steps; `lost_at` is where it stops being finite.
@@ -243,6 +270,7 @@ pub fn article(run: &mut Run, workload: &Workload) {
             diverges.then_some("the loss was not finite from step 412"),
         );
         train_metrics(&mut record, seconds, hits, bytes);
+        memory_parts(&mut record, precision);
         if precision == "16-mixed" {
             let event = |step, value| Event {
                 kind: "loss-scale".into(),

@@ -1,0 +1,139 @@
+//! What the memory of a training holds: a bar a setting, stacked of its parts.
+
+use mantissa_core::MetricName;
+
+use super::{
+    axis::{Axis, tick_decimals, ticks},
+    canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    palette::{self, Colour, FAINT, MUTED},
+    shown_of,
+    type_setting::{Weight, fit},
+};
+use crate::{
+    Group, Row, Suite,
+    parts::{PARTS, parts, saving_in_short, total},
+    units::Scale,
+};
+
+const MAX_BARS: usize = 40;
+const BAR: f64 = 22.0;
+const ROW: f64 = 30.0;
+/// Between two parts of a bar, so that they are told apart without colour.
+const SEAM: f64 = 1.5;
+
+/// Far apart in hue and, side by side, in lightness.
+const COLOURS: [Colour; PARTS.len()] = [
+    palette::SERIES[0],
+    palette::SERIES[3],
+    palette::SERIES[2],
+    palette::SERIES[1],
+    palette::SERIES[4],
+];
+
+/// Draws the bars of the settings whose parts are known; nothing where none are.
+pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
+    let known: Vec<&Row<'_>> = group.rows.iter().filter(|row| parts(row).is_some()).collect();
+    let rows = &known[..known.len().min(MAX_BARS)];
+    let largest = rows.iter().filter_map(|row| total(row)).reduce(f64::max)?;
+    let scale = Scale::of(MetricName::WeightsBytes, largest);
+    let top = Canvas::CONTENT_TOP + 40.0;
+    let bottom = top + rows.len() as f64 * ROW;
+    let source = rows[0].records.iter().find_map(|record| {
+        let metric = record.metrics.get(&MetricName::WeightsBytes)?;
+        metric.value.map(|_| format!(" · {}", metric.method))
+    });
+    let capped = shown_of(rows.len(), known.len())
+        .map(|text| format!(" · {text}"))
+        .unwrap_or_default();
+    let subtitle = format!(
+        "{} · what the memory holds, read part by part in one step, not all there at once{}{capped}",
+        group.workload,
+        source.unwrap_or_default()
+    );
+    let title = saving_in_short(group).map_or_else(
+        || format!("{}: what the memory holds", suite.info.title),
+        |found| format!("Memory: {found}"),
+    );
+    let mut canvas = Canvas::titled(bottom + 44.0, &title, &subtitle);
+    draw_key(&mut canvas);
+
+    let style = TextStyle::new(12.5);
+    let labels: Vec<String> = rows.iter().map(|row| group.label(row, &[])).collect();
+    let label_width = labels
+        .iter()
+        .map(|text| style.width(text))
+        .fold(60.0, f64::max)
+        .min(300.0);
+    let left = MARGIN + label_width + 20.0;
+    let right = WIDTH - MARGIN - 84.0;
+    let shown = largest * scale.factor;
+    let axis = Axis::linear((0.0, shown), (left, right));
+    draw_axis(&mut canvas, axis, (shown, scale.unit), (top, bottom));
+    for (index, (row, label)) in rows.iter().zip(&labels).enumerate() {
+        let middle = top + (index as f64 + 0.5) * ROW;
+        canvas.text_centred(
+            (MARGIN, middle),
+            &fit(label, style.size, Weight::Regular, label_width),
+            style,
+        );
+        draw_bar(&mut canvas, row, axis, middle, scale);
+    }
+    let caption = format!(
+        "What the memory of {} holds by setting: weights, optimizer state, gradients, copies of weights, activations.",
+        group.workload
+    );
+    Some((canvas, caption))
+}
+
+fn draw_key(canvas: &mut Canvas) {
+    let style = TextStyle::new(11.5).colour(MUTED);
+    let y = Canvas::CONTENT_TOP + 6.0;
+    let mut x = MARGIN;
+    for ((_, name), colour) in PARTS.iter().zip(COLOURS) {
+        canvas.rectangle((x, y - 6.0), (x + 12.0, y + 6.0), colour);
+        canvas.text_centred((x + 18.0, y), name, style);
+        x += 18.0 + style.width(name) + 22.0;
+    }
+}
+
+fn draw_axis(canvas: &mut Canvas, axis: Axis, (shown, unit): (f64, &str), (top, bottom): (f64, f64)) {
+    let marks = ticks((0.0, shown), 6);
+    let decimals = tick_decimals(&marks);
+    let style = TextStyle::new(11.5).colour(MUTED).anchor(Anchor::Middle);
+    for (index, mark) in marks.iter().enumerate() {
+        let x = axis.at(*mark);
+        canvas.line(vec![(x, top - 4.0), (x, bottom)], 1.0, FAINT);
+        let text = format!("{mark:.decimals$}");
+        let text = if index + 1 == marks.len() {
+            format!("{text} {unit}")
+        } else {
+            text
+        };
+        canvas.text((x, bottom + 18.0), &text, style);
+    }
+}
+
+fn draw_bar(canvas: &mut Canvas, row: &Row<'_>, axis: Axis, middle: f64, scale: Scale) {
+    let Some(bytes) = parts(row) else { return };
+    let mut below = 0.0;
+    for (part, colour) in bytes.iter().zip(COLOURS) {
+        let (from, to) = (
+            axis.at(below * scale.factor),
+            axis.at((below + part) * scale.factor),
+        );
+        below += part;
+        if to - from > SEAM {
+            canvas.rectangle(
+                (from, middle - BAR / 2.0),
+                (to - SEAM, middle + BAR / 2.0),
+                colour,
+            );
+        }
+    }
+    let end = axis.at(below * scale.factor);
+    canvas.text_centred(
+        (end + 6.0, middle),
+        &scale.text(below),
+        TextStyle::new(12.5).bold(),
+    );
+}

@@ -1,0 +1,210 @@
+//! The times that one process took, one by one, with what is odd among them marked.
+
+use mantissa_core::{MetricName, Record, Series};
+
+use super::{
+    axis::{Axis, rounded, tick_decimals, ticks},
+    canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    palette::{self, ALARM, FAINT, INK, MUTED},
+    thin::thin,
+};
+use crate::{
+    Digest, Group, Row, Run, Suite,
+    digest::{outliers, times_of},
+    units::{self, Scale},
+};
+
+const PLOT_HEIGHT: f64 = 240.0;
+const LABELS: f64 = 46.0;
+/// Fewer times make no picture.
+const FROM_SAMPLES: u64 = 20;
+/// Marks of one kind that are drawn at most.
+const MAX_MARKS: usize = 800;
+
+/// The record of a group whose times are oddest, and how odd: throttled ones first, then drifts and dependence, then far
+/// ones.
+pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
+    let of_row = |row: &'r Row<'r>| {
+        let of_record = |record: &&'r Record| {
+            let times = run.digest(record)?.times.as_ref()?;
+            let share = |count: u64| count as f64 / times.n() as f64;
+            let serial = times
+                .serial
+                .map_or(0, |serial| u8::from(serial.drifts()) + u8::from(serial.depends()));
+            let score = 10.0 * share(times.throttled) + f64::from(serial) + share(times.outliers);
+            (times.n() >= FROM_SAMPLES).then_some((score, row, *record))
+        };
+        row.records.iter().find_map(of_record)
+    };
+    group.ok().filter_map(of_row).max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// A sample's mark.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Typical,
+    Far,
+    Throttled,
+}
+
+/// Draws the times of one record; nothing where there are none.
+pub fn draw(
+    run: &Run,
+    suite: &Suite<'_>,
+    group: &Group<'_>,
+    row: &Row<'_>,
+    record: &Record,
+) -> Option<(Canvas, String)> {
+    let samples = run.samples.read(record, &Digest::READS).ok()??;
+    let series = times_of(&samples)?;
+    let marked = marks(series, samples.get("throttled"))?;
+    let median = run.digest(record)?.times.as_ref()?.process.median();
+    let scale = Scale::of(MetricName::StepSeconds, median);
+    let of = |mark: Mark| -> Vec<(f64, f64)> {
+        let these = marked.iter().filter(|(.., this)| *this == mark);
+        these.map(|(x, y, _)| (*x, *y)).collect()
+    };
+    let (typical, far, throttled) = (of(Mark::Typical), of(Mark::Far), of(Mark::Throttled));
+    let ends = |points: &[(f64, f64)]| {
+        points
+            .iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, y)| {
+                (low.min(*y), high.max(*y))
+            })
+    };
+    // What is far off must not press the others flat: beyond three times their range it stands at the edge.
+    let (low, high) = ends(if typical.is_empty() { &throttled } else { &typical });
+    let room = 3.0 * (high - low).max(0.002 * median);
+    let (least, most) = ends(&marked.iter().map(|(x, y, _)| (*x, *y)).collect::<Vec<_>>());
+    let shown = (least.max(low - room), most.min(high + room));
+    let beyond = least < shown.0 || most > shown.1;
+
+    let (what, whats) = if series.name == "launch_seconds" {
+        ("launch", "launches")
+    } else {
+        ("optimizer step", "optimizer steps")
+    };
+    let subtitle = format!(
+        "{} · {} · process {} · line: median{}",
+        group.workload,
+        group.label(row, &[]),
+        record.repeat + 1,
+        if beyond {
+            "; what lies beyond stands at the edge"
+        } else {
+            ""
+        }
+    );
+    let top = Canvas::CONTENT_TOP + 40.0;
+    let bottom = top + PLOT_HEIGHT;
+    let odd = [(far.len(), "far off"), (throttled.len(), "throttled")];
+    let odd = odd
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, how)| format!("{} {how}", units::count(*count as u64)));
+    let (count, odd) = (units::count(marked.len() as u64), odd.collect::<Vec<_>>());
+    let found = if odd.is_empty() {
+        format!("none of {count} {whats} stands out")
+    } else {
+        format!("{count} {whats}, {}", odd.join(", "))
+    };
+    let title = format!("{}: {found}", suite.info.title);
+    let mut canvas = Canvas::titled(bottom + 52.0, &title, &subtitle);
+    draw_key(&mut canvas, [typical.len(), far.len(), throttled.len()]);
+
+    let range = rounded((shown.0 * scale.factor, shown.1 * scale.factor), 5);
+    let y = Axis::linear(range, (bottom, top));
+    let (left, right) = (MARGIN + LABELS, WIDTH - MARGIN);
+    let style = TextStyle::new(11.0).colour(MUTED);
+    let levels = ticks(range, 5);
+    let decimals = tick_decimals(&levels);
+    for level in levels {
+        canvas.line(vec![(left, y.at(level)), (right, y.at(level))], 1.0, FAINT);
+        let text = format!("{level:.decimals$}");
+        canvas.text_centred((left - 8.0, y.at(level)), &text, style.anchor(Anchor::End));
+    }
+    canvas.text((MARGIN, top - 12.0), scale.unit, style);
+    let last = series.x.last().copied().unwrap_or(1.0);
+    let x = Axis::linear((0.0, last), (left, right));
+    for mark in ticks((0.0, last), 6) {
+        let text = units::count(mark.round() as u64);
+        canvas.text((x.at(mark), bottom + 18.0), &text, style.anchor(Anchor::Middle));
+    }
+    canvas.text(
+        ((left + right) / 2.0, bottom + 38.0),
+        what,
+        style.anchor(Anchor::Middle),
+    );
+    let middle = y.at(median * scale.factor);
+    for (points, mark) in [
+        (typical, Mark::Typical),
+        (far, Mark::Far),
+        (throttled, Mark::Throttled),
+    ] {
+        for (at, seconds) in thin(&points, MAX_MARKS) {
+            draw_mark(&mut canvas, (x.at(at), y.at(seconds * scale.factor)), mark);
+        }
+    }
+    canvas.line(vec![(left, middle), (right, middle)], 1.5, INK);
+    let caption = format!(
+        "Every {what} of one process of {} under {}; the median of them all is {}.",
+        group.workload,
+        group.label(row, &[]),
+        scale.text(median)
+    );
+    Some((canvas, caption))
+}
+
+/// Where each time stands and what it is.
+fn marks(series: &Series, throttled: Option<&Series>) -> Option<Vec<(f64, f64, Mark)>> {
+    let times: Vec<(usize, f64)> = series
+        .y
+        .iter()
+        .enumerate()
+        .filter_map(|(index, time)| Some((index, (*time)?)))
+        .collect();
+    let far = outliers(&times.iter().map(|(_, time)| *time).collect::<Vec<_>>())?;
+    let held_back = |index: usize| {
+        let mark = throttled.and_then(|marks| *marks.y.get(index)?);
+        mark.is_some_and(|mark| mark > 0.0)
+    };
+    let mark = |((index, time), far): ((usize, f64), bool)| {
+        let mark = match (held_back(index), far) {
+            (true, _) => Mark::Throttled,
+            (false, true) => Mark::Far,
+            (false, false) => Mark::Typical,
+        };
+        (series.x[index], time, mark)
+    };
+    Some(times.into_iter().zip(far).map(mark).collect())
+}
+
+fn draw_mark(canvas: &mut Canvas, (x, y): (f64, f64), mark: Mark) {
+    match mark {
+        Mark::Typical => canvas.disc((x, y), 2.0, palette::SERIES[0]),
+        Mark::Far => canvas.polygon(
+            vec![(x, y - 5.0), (x + 4.5, y + 3.0), (x - 4.5, y + 3.0)],
+            palette::SERIES[4],
+        ),
+        Mark::Throttled => canvas.cross((x, y), 3.5, ALARM),
+    }
+}
+
+fn draw_key(canvas: &mut Canvas, counts: [usize; 3]) {
+    let style = TextStyle::new(11.5).colour(MUTED);
+    let y = Canvas::CONTENT_TOP + 6.0;
+    let mut x = MARGIN;
+    let kinds = [
+        (Mark::Typical, "as most"),
+        (Mark::Far, "far off, kept"),
+        (Mark::Throttled, "under a throttled clock"),
+    ];
+    for ((mark, name), count) in kinds.into_iter().zip(counts) {
+        if count > 0 {
+            let text = format!("{} {name}", units::count(count as u64));
+            draw_mark(canvas, (x + 6.0, y), mark);
+            canvas.text_centred((x + 16.0, y), &text, style);
+            x += 16.0 + style.width(&text) + 22.0;
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! What the sensors read while a cell ran: memory, power, clocks, temperature, one panel each over the same seconds.
+
+use mantissa_core::{Record, Samples, Series};
+
+use super::{
+    axis::{Axis, rounded, tick_decimals, ticks},
+    canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    palette::{self, ALARM_WASH, FAINT, MUTED},
+    thin::thin,
+};
+use crate::{Group, Row, Run, Suite};
+
+const PANEL_HEIGHT: f64 = 104.0;
+const PANEL_GAP: f64 = 36.0;
+const LABELS: f64 = 46.0;
+/// Points that a line is drawn with at most.
+const MAX_POINTS: usize = 500;
+/// Fewer readings, or a shorter time, make no picture.
+const FROM_READINGS: usize = 10;
+const FROM_SECONDS: f64 = 1.0;
+/// Event kinds that tell what disturbed a cell.
+const DISTURBANCES: [&str; 5] = ["throttled", "clocks-held", "foreign-process", "sampling", "ecc"];
+
+/// The series of NVML's throttle reasons.
+const THROTTLE: &str = "throttle_reasons";
+
+/// NVML's throttle reasons by which heat, power or the hardware's protection hold a clock back: software power cap,
+/// hardware slowdown, software and hardware thermal slowdown, power brake (`nvmlClocksThrottleReason…` of nvml.h).
+const HELD_BACK: u64 = 0x04 | 0x08 | 0x20 | 0x40 | 0x80;
+
+/// Quantities that share a panel, with what they are shown in.
+struct Quantity {
+    title: &'static str,
+    /// Shown value over the value read.
+    factor: f64,
+    from_zero: bool,
+    series: &'static [(&'static str, &'static str)],
+}
+
+const QUANTITIES: [Quantity; 5] = [
+    Quantity {
+        title: "Memory, GB",
+        factor: 1e-9,
+        from_zero: true,
+        series: &[
+            ("device_bytes", "device"),
+            ("process_bytes", "process on the device"),
+            ("allocator_reserved_bytes", "allocator, reserved"),
+            ("allocator_in_use_bytes", "allocator, in use"),
+            ("host_bytes", "host"),
+        ],
+    },
+    Quantity {
+        title: "Power, W",
+        factor: 1.0,
+        from_zero: true,
+        series: &[("power_watts", "")],
+    },
+    Quantity {
+        title: "Clocks, GHz",
+        factor: 1e-9,
+        from_zero: true,
+        series: &[("sm_clock_hz", "multiprocessors"), ("memory_clock_hz", "memory")],
+    },
+    Quantity {
+        title: "Temperature, °C",
+        factor: 1.0,
+        from_zero: false,
+        series: &[("temperature_celsius", "")],
+    },
+    Quantity {
+        title: "Utilisation, %",
+        factor: 100.0,
+        from_zero: true,
+        series: &[("utilisation", "")],
+    },
+];
+
+/// The record of a group whose trace tells most, and how much: one with a throttled clock, else the longest.
+pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
+    /// More than any cell takes: two weeks.
+    const BEFORE_ANY_OTHER: f64 = 1.2e6;
+    let score = |row: &'r Row<'r>| {
+        let of_record = |record: &&'r Record| {
+            let seconds = run.digest(record)?.traced_seconds?;
+            let throttled = record.events.iter().any(|event| event.kind == "throttled");
+            let score = if throttled {
+                BEFORE_ANY_OTHER + seconds
+            } else {
+                seconds
+            };
+            (seconds >= FROM_SECONDS).then_some((score, row, *record))
+        };
+        row.records.iter().find_map(of_record)
+    };
+    let scores = group.ok().filter_map(score);
+    scores.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Draws the trace of one record; nothing where its telemetry has too few readings.
+pub fn draw(
+    run: &Run,
+    suite: &Suite<'_>,
+    group: &Group<'_>,
+    row: &Row<'_>,
+    record: &Record,
+) -> Option<(Canvas, String)> {
+    let names = QUANTITIES.iter().flat_map(|quantity| quantity.series);
+    let names: Vec<&str> = names.map(|(name, _)| *name).chain([THROTTLE]).collect();
+    let samples = run.samples.read(record, &names).ok()??;
+    let panels: Vec<(&Quantity, Vec<(&str, &Series)>)> = QUANTITIES
+        .iter()
+        .map(|quantity| (quantity, present(quantity, &samples)))
+        .filter(|(_, series)| !series.is_empty())
+        .collect();
+    let every = || panels.iter().flat_map(|(_, series)| series);
+    let end = every()
+        .filter_map(|(_, series)| series.x.last())
+        .copied()
+        .reduce(f64::max)?;
+    let held_back = samples.get(THROTTLE).map(held_back).unwrap_or_default();
+    let subtitle = format!(
+        "{} · {} · process {} · over seconds since its start{}",
+        group.workload,
+        group.label(row, &[]),
+        record.repeat + 1,
+        if held_back.is_empty() {
+            ""
+        } else {
+            "; shaded: the clock was held back"
+        }
+    );
+    let top = Canvas::CONTENT_TOP + 24.0;
+    let height = top + panels.len() as f64 * (PANEL_HEIGHT + PANEL_GAP) + 6.0;
+    let held: f64 = held_back.iter().map(|(from, to)| to - from).sum();
+    let found = if held_back.is_empty() {
+        "what the sensors read".to_owned()
+    } else {
+        format!("the clock was held back for {held:.1} of {end:.1} s")
+    };
+    let title = format!("{}: {found}", suite.info.title);
+    let mut canvas = Canvas::titled(height, &title, &subtitle);
+    let x = Axis::linear((0.0, end), (MARGIN + LABELS, WIDTH - MARGIN));
+    for (index, (quantity, series)) in panels.iter().enumerate() {
+        let top = top + index as f64 * (PANEL_HEIGHT + PANEL_GAP);
+        for (from, to) in &held_back {
+            // A pixel at least: a moment is a moment.
+            let right = x.at(*to).max(x.at(*from) + 1.0);
+            canvas.rectangle((x.at(*from), top), (right, top + PANEL_HEIGHT), ALARM_WASH);
+        }
+        draw_panel(&mut canvas, quantity, series, x, top);
+        seconds(&mut canvas, x, end, top + PANEL_HEIGHT, index + 1 == panels.len());
+    }
+    let what: Vec<&str> = panels
+        .iter()
+        .filter_map(|(quantity, _)| quantity.title.split(',').next())
+        .collect();
+    let events = record
+        .events
+        .iter()
+        .filter(|event| DISTURBANCES.contains(&event.kind.as_str()))
+        .take(4);
+    let events: Vec<String> = events
+        .map(|event| format!(" {}: {}.", event.kind, event.detail))
+        .collect();
+    let caption = format!(
+        "{} of {} under {} while it ran.{}",
+        what.join(", "),
+        group.workload,
+        group.label(row, &[]),
+        events.concat()
+    );
+    Some((canvas, caption))
+}
+
+/// The series of a panel that have enough readings.
+fn present<'s>(quantity: &Quantity, samples: &'s Samples) -> Vec<(&'static str, &'s Series)> {
+    let known = quantity
+        .series
+        .iter()
+        .filter_map(|(name, label)| Some((*label, samples.get(name)?)));
+    known
+        .filter(|(_, series)| series.values().count() >= FROM_READINGS)
+        .collect()
+}
+
+fn draw_panel(canvas: &mut Canvas, quantity: &Quantity, series: &[(&str, &Series)], x: Axis, top: f64) {
+    let bottom = top + PANEL_HEIGHT;
+    let values = || series.iter().flat_map(|(_, series)| series.values());
+    let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        let value = value * quantity.factor;
+        (low.min(value), high.max(value))
+    });
+    let range = rounded((if quantity.from_zero { 0.0 } else { low }, high), 3);
+    let y = Axis::linear(range, (bottom, top));
+    let style = TextStyle::new(11.0).colour(MUTED);
+    let marks = ticks(range, 3);
+    let decimals = tick_decimals(&marks);
+    let (left, right) = (MARGIN + LABELS, WIDTH - MARGIN);
+    for mark in marks {
+        canvas.line(vec![(left, y.at(mark)), (right, y.at(mark))], 1.0, FAINT);
+        let text = format!("{mark:.decimals$}");
+        canvas.text_centred((left - 8.0, y.at(mark)), &text, style.anchor(Anchor::End));
+    }
+    canvas.text((MARGIN, top - 10.0), quantity.title, TextStyle::new(12.0).bold());
+    let mut key = right;
+    for (index, (label, series)) in series.iter().enumerate().rev() {
+        let colour = palette::SERIES[index % palette::SERIES.len()];
+        if !label.is_empty() {
+            canvas.text((key, top - 10.0), label, style.anchor(Anchor::End));
+            key -= style.width(label) + 6.0;
+            canvas.line(vec![(key - 16.0, top - 14.0), (key, top - 14.0)], 3.0, colour);
+            key -= 32.0;
+        }
+        for stretch in stretches(series) {
+            let points = thin(&stretch, MAX_POINTS);
+            let place = |(seconds, value): &(f64, f64)| (x.at(*seconds), y.at(value * quantity.factor));
+            canvas.line(points.iter().map(place).collect(), 1.5, colour);
+        }
+    }
+}
+
+/// Marks the seconds below a panel, with their numbers below the last one.
+fn seconds(canvas: &mut Canvas, x: Axis, end: f64, bottom: f64, numbered: bool) {
+    let marks = ticks((0.0, end), 8);
+    let decimals = tick_decimals(&marks);
+    let style = TextStyle::new(11.0).colour(MUTED).anchor(Anchor::Middle);
+    for (index, mark) in marks.iter().enumerate() {
+        let text = format!("{mark:.decimals$}");
+        let text = if index + 1 == marks.len() {
+            format!("{text} s")
+        } else {
+            text
+        };
+        canvas.line(
+            vec![(x.at(*mark), bottom), (x.at(*mark), bottom + 4.0)],
+            1.0,
+            MUTED,
+        );
+        if numbered {
+            canvas.text((x.at(*mark), bottom + 17.0), &text, style);
+        }
+    }
+}
+
+/// Readings in a row; where one could not be had the line is broken.
+fn stretches(series: &Series) -> Vec<Vec<(f64, f64)>> {
+    let readings: Vec<(f64, Option<f64>)> = series.x.iter().copied().zip(series.y.iter().copied()).collect();
+    let parts = readings.split(|(_, value)| value.is_none());
+    let known = |part: &[(f64, Option<f64>)]| part.iter().filter_map(|(x, y)| Some((*x, (*y)?))).collect();
+    parts.filter(|part| part.len() > 1).map(known).collect()
+}
+
+/// From when to when the clock was held back: from a reading that says so to the next one that does not.
+fn held_back(reasons: &Series) -> Vec<(f64, f64)> {
+    let mut stretches: Vec<(f64, f64)> = Vec::new();
+    let mut before = None;
+    for (seconds, bits) in reasons.x.iter().zip(&reasons.y) {
+        let held = bits.is_some_and(|bits| bits as u64 & HELD_BACK != 0);
+        if before == Some(true)
+            && let Some(last) = stretches.last_mut()
+        {
+            last.1 = *seconds;
+        }
+        if held && before != Some(true) {
+            stretches.push((*seconds, *seconds));
+        }
+        before = Some(held);
+    }
+    stretches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(readings: &[(f64, f64)]) -> Series {
+        let mut series = Series::new("throttle_reasons", "bits", "seconds");
+        readings.iter().for_each(|(x, y)| series.push(*x, *y));
+        series
+    }
+
+    #[test]
+    fn a_clock_is_held_back_until_a_reading_says_otherwise_and_an_idle_one_is_not() {
+        let reasons = series(&[
+            (0.0, 1.0),
+            (1.0, 4.0),
+            (2.0, 36.0),
+            (3.0, 0.0),
+            (4.0, 2.0),
+            (5.0, 64.0),
+        ]);
+        assert_eq!(held_back(&reasons), [(1.0, 3.0), (5.0, 5.0)]);
+    }
+
+    #[test]
+    fn a_reading_that_could_not_be_had_breaks_the_line() {
+        let broken = series(&[
+            (0.0, 1.0),
+            (1.0, 2.0),
+            (2.0, f64::NAN),
+            (3.0, 3.0),
+            (4.0, 4.0),
+            (5.0, f64::NAN),
+        ]);
+        assert_eq!(
+            stretches(&broken),
+            [vec![(0.0, 1.0), (1.0, 2.0)], vec![(3.0, 3.0), (4.0, 4.0)]]
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! What a reader of a table must know about the numbers in it: of one row, and of all.
+
+use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, Verdict, smallest_p};
+use mantissa_core::MetricName;
+
+use crate::{Group, Row, digest::Times, estimates::Measured, units};
+
+/// What the order of a row's samples shows, and what was marked among them.
+pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
+    let times: Vec<&Times> = measured
+        .iter()
+        .filter_map(|(_, digest)| digest.as_ref()?.times.as_ref())
+        .collect();
+    let of_several = |count: usize| match times.len() {
+        1 => String::new(),
+        all => format!(" in {count} of {all} processes"),
+    };
+    let mut notes = Vec::new();
+    let serial = || times.iter().filter_map(|times| times.serial);
+    let drifts: Vec<f64> = serial()
+        .filter(|serial| serial.drifts())
+        .map(|serial| serial.drift)
+        .collect();
+    if let Some(most) = drifts.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())) {
+        notes.push(format!(
+            "drift {:+.1} %{}",
+            100.0 * most,
+            of_several(drifts.len())
+        ));
+    }
+    let dependent: Vec<(u64, f64)> = times
+        .iter()
+        .filter_map(|times| {
+            let serial = times.serial.filter(|serial| serial.depends())?;
+            Some((times.n(), serial.effective_samples))
+        })
+        .collect();
+    if let Some((n, worth)) = dependent.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
+        let n = units::count(*n);
+        notes.push(format!(
+            "{n} times worth {worth:.0}{}",
+            of_several(dependent.len())
+        ));
+    }
+    let samples: u64 = times.iter().map(|times| times.n()).sum();
+    let counted = |count: u64, what: &str| {
+        (count > 0).then(|| {
+            format!(
+                "{} of {} times {what}",
+                units::count(count),
+                units::count(samples)
+            )
+        })
+    };
+    notes.extend(counted(
+        times.iter().map(|times| times.throttled).sum(),
+        "throttled",
+    ));
+    notes.extend(counted(times.iter().map(|times| times.outliers).sum(), "far off"));
+    notes
+}
+
+/// What the intervals and comparisons of a table are.
+pub(crate) fn of_group(group: &Group<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(of_processes(group));
+    notes.extend(of_speeds(group));
+    notes.extend(of_accuracies(group));
+    notes.extend(of_samples(group));
+    notes
+}
+
+fn of_processes(group: &Group<'_>) -> Option<String> {
+    let processes = || {
+        group
+            .rows
+            .iter()
+            .filter(|row| !row.metrics.is_empty())
+            .map(Row::processes)
+    };
+    let (fewest, most) = (processes().min()?, processes().max()?);
+    let several = if fewest == most {
+        format!("Medians over {most} processes")
+    } else {
+        format!("Medians over {fewest} to {most} processes")
+    };
+    Some(if most == 1 {
+        "One process a setting: intervals hold within that process and say nothing of the next one."
+            .to_owned()
+    } else if most < MIN_PROCESSES {
+        format!("{several}; fewer than {MIN_PROCESSES} have no interval between processes.")
+    } else if fewest < MIN_PROCESSES {
+        format!(
+            "{several}; from {MIN_PROCESSES} on, intervals are between processes (hierarchical bootstrap), fewer have \
+             none, and that of a single one holds within it."
+        )
+    } else {
+        format!("{several}; intervals are between processes (hierarchical bootstrap).")
+    })
+}
+
+fn of_speeds(group: &Group<'_>) -> Option<String> {
+    let verdicts: Vec<Verdict> = group.rows.iter().filter_map(|row| row.speed_verdict).collect();
+    if verdicts.is_empty() {
+        return None;
+    }
+    let few = Verdict::Inconclusive(Doubt::TooFewRepeats);
+    let comparisons = match verdicts.len() {
+        1 => "1 comparison".to_owned(),
+        count => format!("{} comparisons", units::count(count as u64)),
+    };
+    Some(if verdicts.iter().all(|verdict| *verdict == few) {
+        /// More processes than these nobody runs.
+        const MOST: usize = 100;
+        let enough = (2..MOST).find(|n| smallest_p(*n, *n) * verdicts.len() as f64 <= 0.05);
+        let needed = enough.map(|n| format!(": {comparisons} would need {n} processes each"));
+        format!(
+            "Speeds are inconclusive, too few repeats to tell a difference from chance{}.",
+            needed.unwrap_or_default()
+        )
+    } else {
+        let beyond = 100.0 * crate::baseline::SPEED_MATTERS;
+        format!(
+            "Speeds are Hodges–Lehmann ratios over processes. Improved and regressed: by more than {beyond:.0} % and not \
+             by chance (Mann–Whitney, Holm's correction for {comparisons}); unchanged: within {beyond:.0} %."
+        )
+    })
+}
+
+fn of_accuracies(group: &Group<'_>) -> Option<String> {
+    let compared = group.rows.iter().filter(|row| row.accuracy_p.is_some()).count();
+    let intervals = group
+        .has(MetricName::TestAccuracy)
+        .then_some("Accuracies have Wilson's interval over the test examples");
+    Some(match (intervals, compared) {
+        (None, _) => return None,
+        (Some(text), 0) => format!("{text}."),
+        (Some(text), _) => format!(
+            "{text}; which examples were right is compared with the baseline's, one by one (McNemar's exact test, Holm's \
+             correction)."
+        ),
+    })
+}
+
+/// What the notes of its rows mean.
+fn of_samples(group: &Group<'_>) -> Option<String> {
+    let noted = |what: &str| {
+        let mut notes = group.rows.iter().flat_map(|row| &row.notes);
+        notes.any(|note| note.contains(what))
+    };
+    let far = format!("far off: beyond {OUTLIER_BEYOND} deviations, kept in every number");
+    let meanings = [
+        ("drift", "drift: the second half of the times against the first"),
+        (
+            "worth",
+            "worth: neighbours resemble each other, so that an interval within the process is too narrow",
+        ),
+        ("throttled", "throttled: while the clock was held back"),
+        ("far off", &far),
+    ];
+    let meant: Vec<&str> = meanings
+        .iter()
+        .filter(|(what, _)| noted(what))
+        .map(|(_, meaning)| *meaning)
+        .collect();
+    (!meant.is_empty()).then(|| format!("Times within a process: {}.", meant.join("; ")))
+}

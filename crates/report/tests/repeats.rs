@@ -1,0 +1,262 @@
+//! What becomes of several processes of a cell, and of the comparisons that rest on them.
+
+#[path = "support/mod.rs"]
+#[expect(dead_code, reason = "the other tests use the rest")]
+mod support;
+
+use mantissa_analysis::{Doubt, Verdict};
+use mantissa_core::{Axis, Cell, Metric, MetricName, Samples, Series, Status};
+use mantissa_report::{Report, Row, Run, markdown};
+use support::{Add, cell, matmul, record, run, suite, synthetic, train_metrics, workload};
+
+fn trained(run: &mut Run, cell: &Cell, seconds: &[f64]) {
+    run.plan(cell, None);
+    for (repeat, seconds) in (0..).zip(seconds) {
+        let mut record = record(cell, Status::Ok, None);
+        train_metrics(&mut record, *seconds, 800, 1e9);
+        record.repeat = repeat;
+        run.measured(record, None);
+    }
+}
+
+fn two_settings(baseline: &[f64], candidate: &[f64]) -> Run {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
+    let of = |matmul| cell("s", &workload("w"), &[(Axis::Matmul, matmul)]);
+    trained(&mut run, &of("highest"), baseline);
+    trained(&mut run, &of("high"), candidate);
+    run
+}
+
+/// What is made of the second row of the first table.
+fn second<T>(run: &Run, look: impl FnOnce(&Row<'_>) -> T) -> T {
+    let report = Report::new(run).unwrap();
+    look(&report.suites[0].groups[0].rows[1])
+}
+
+fn notes(run: &Run) -> String {
+    Report::new(run).unwrap().suites[0].groups[0].notes.join(" ")
+}
+
+fn answer(run: &Run) -> String {
+    Report::new(run).unwrap().suites[0].groups[0].answer.join(" ")
+}
+
+#[test]
+fn one_process_keeps_its_interval_and_proves_nothing_about_the_next() {
+    let run = two_settings(&[100.0], &[50.0]);
+    second(&run, |row| {
+        let time = row.metric(MetricName::TrainSeconds).unwrap();
+        assert_eq!((time.value, time.interval.unwrap().low), (50.0, 50.0 * 0.985));
+        let speed = row.speed_up.as_ref().unwrap();
+        assert_eq!((speed.value, speed.interval), (2.0, None));
+        assert_eq!(
+            row.speed_verdict,
+            Some(Verdict::Inconclusive(Doubt::TooFewRepeats))
+        );
+    });
+    assert!(notes(&run).contains("hold within that process and say nothing of the next one"));
+    assert!(notes(&run).contains("1 comparison would need 4 processes each"));
+    assert!(answer(&run).contains("With one process of it, that difference may be chance"));
+    assert!(markdown(&Report::new(&run).unwrap()).contains("2.00× (inconclusive)"));
+}
+
+#[test]
+fn three_processes_have_their_median_and_no_interval() {
+    let run = two_settings(&[100.0, 101.0, 99.0], &[50.0, 52.0, 51.0]);
+    second(&run, |row| {
+        let time = row.metric(MetricName::TrainSeconds).unwrap();
+        assert_eq!((time.value, time.interval, time.n), (51.0, None, 3));
+        assert_eq!(row.speed_up.as_ref().unwrap().interval, None);
+        assert_eq!(
+            row.speed_verdict,
+            Some(Verdict::Inconclusive(Doubt::TooFewRepeats))
+        );
+    });
+    assert!(notes(&run).contains("Medians over 3 processes; fewer than 5 have no interval"));
+}
+
+#[test]
+fn five_processes_have_an_interval_between_them_and_can_carry_a_claim() {
+    let run = two_settings(
+        &[100.0, 101.0, 99.0, 100.5, 99.5],
+        &[50.0, 52.0, 51.0, 50.5, 51.5],
+    );
+    second(&run, |row| {
+        let time = row.metric(MetricName::TrainSeconds).unwrap();
+        let interval = time.interval.unwrap();
+        assert_eq!(
+            (time.value, interval.low, interval.high, time.n),
+            (51.0, 50.0, 52.0, 5)
+        );
+        let speed = row.speed_up.as_ref().unwrap();
+        assert!((speed.value - 1.96).abs() < 0.01 && speed.interval.unwrap().low > 1.9);
+        assert_eq!(row.speed_verdict, Some(Verdict::Improved));
+    });
+    assert!(notes(&run).contains("Medians over 5 processes; intervals are between processes"));
+    assert!(answer(&run).contains("That difference is more than chance, by 5 processes of it."));
+    assert!(markdown(&Report::new(&run).unwrap()).contains(" · improved)"));
+}
+
+#[test]
+fn repeats_that_all_ran_as_long_are_shown_to_be_unchanged() {
+    let run = two_settings(&[100.0; 5], &[100.1; 5]);
+    second(&run, |row| {
+        assert_eq!(row.speed_verdict, Some(Verdict::Unchanged));
+    });
+    let noisy = two_settings(
+        &[100.0, 101.0, 99.0, 100.5, 99.5],
+        &[80.0, 120.0, 95.0, 105.0, 99.0],
+    );
+    second(&noisy, |row| {
+        assert_eq!(row.speed_verdict, Some(Verdict::Inconclusive(Doubt::TooNoisy)));
+    });
+}
+
+/// Launches of 1 GFLOP by one process, whose record says what their median says.
+fn launched(run: &mut Run, cell: &Cell, repeat: u32, seconds: &[f64]) {
+    let mut series = Series::new("launch_seconds", "s", "launch");
+    for (launch, seconds) in (1..).zip(seconds) {
+        series.push(f64::from(launch), *seconds);
+    }
+    let median = mantissa_analysis::median(seconds.iter().copied()).unwrap().value;
+    let mut record = record(cell, Status::Ok, None);
+    record.repeat = repeat;
+    let name = MetricName::FlopsPerSecond;
+    record.metrics.insert(
+        name,
+        Metric::reading(name, 1e9 / median, "from the median launch"),
+    );
+    let samples = Samples {
+        series: vec![series],
+        test_correct: None,
+    };
+    run.measured(record, Some(samples));
+}
+
+fn launches(processes: &[&[f64]]) -> Run {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Size])]);
+    let cell = cell("s", &matmul(), &[(Axis::Size, "64")]);
+    run.plan(&cell, None);
+    for (repeat, seconds) in (0..).zip(processes) {
+        launched(&mut run, &cell, repeat, seconds);
+    }
+    run
+}
+
+fn first<T>(run: &Run, look: impl FnOnce(&Row<'_>) -> T) -> T {
+    let report = Report::new(run).unwrap();
+    look(&report.suites[0].groups[0].rows[0])
+}
+
+#[test]
+fn a_rate_is_what_its_time_says() {
+    let run = launches(&[&[1.0, 1.0, 1.0], &[3.0, 3.0, 3.0]]);
+    first(&run, |row| {
+        let rate = row.metric(MetricName::FlopsPerSecond).unwrap();
+        assert!(
+            (rate.value - 1e9 / 2.0).abs() < 1.0,
+            "the median time is 2 s: {rate:?}"
+        );
+        assert_eq!(rate.interval, None);
+    });
+}
+
+#[test]
+fn the_samples_of_five_processes_widen_the_interval_of_their_medians() {
+    let wide: Vec<f64> = (0..9).map(|i| 0.6 + 0.1 * f64::from(i)).collect();
+    let flat = [1.0; 9];
+    let interval = |samples: &[f64]| {
+        let run = launches(&[samples; 5]);
+        first(&run, |row| {
+            let rate = row.metric(MetricName::FlopsPerSecond).unwrap();
+            assert!((rate.value - 1e9).abs() < 1.0);
+            let interval = rate.interval.unwrap();
+            interval.high - interval.low
+        })
+    };
+    assert!(interval(&flat) < 1.0, "five equal processes of equal samples");
+    assert!(interval(&wide) > 1e8, "{}", interval(&wide));
+    assert_eq!(interval(&wide), interval(&wide), "the seed comes from the cell");
+}
+
+#[test]
+fn a_drift_and_what_is_far_off_are_said_beside_the_numbers() {
+    let mut drifting: Vec<f64> = (0..40)
+        .map(|i| 1.0 + 0.01 * f64::from(i) + 0.001 * f64::from(i * 7 % 5))
+        .collect();
+    let run = launches(&[&drifting]);
+    first(&run, |row| {
+        assert!(row.notes[0].starts_with("drift +18."), "{:?}", row.notes);
+        assert!(row.notes[1].starts_with("40 times worth "), "{:?}", row.notes);
+    });
+    assert!(notes(&run).contains("Times within a process: drift: the second half"));
+    drifting.sort_by(|a, b| (a * 1e3 % 7.0).total_cmp(&(b * 1e3 % 7.0)));
+    drifting[5] = 30.0;
+    let run = launches(&[&drifting, &drifting]);
+    first(&run, |row| {
+        assert_eq!(row.notes, ["2 of 80 times far off"]);
+    });
+    assert!(markdown(&Report::new(&run).unwrap()).contains("2 of 80 times far off"));
+}
+
+/// A training that predicted the examples right that `right` says.
+fn tested(run: &mut Run, axes: &[(Axis, &str)], seed: u64, right: impl Fn(u32) -> bool) {
+    let setting = cell("s", &workload("w"), axes).setting;
+    let cell = Cell::new("s", workload("w"), setting, seed);
+    let bits: String = (0..1_000).map(|at| if right(at) { '1' } else { '0' }).collect();
+    let hits = bits.matches('1').count() as u64;
+    let mut record = record(&cell, Status::Ok, None);
+    train_metrics(&mut record, 100.0, hits, 1e9);
+    let samples = Samples {
+        series: vec![],
+        test_correct: Some(bits),
+    };
+    run.add(record, Some(samples));
+}
+
+#[test]
+fn accuracies_on_the_same_examples_are_compared_one_by_one() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
+    // 86.0 %, 84.5 % and 84.9 %: the intervals of all three overlap.
+    tested(&mut run, &[(Axis::Matmul, "highest")], 1, |at| at >= 140);
+    tested(&mut run, &[(Axis::Matmul, "high")], 1, |at| at >= 155);
+    tested(&mut run, &[(Axis::Matmul, "medium")], 1, |at| {
+        (151..1_000 - 140).contains(&at) || at < 140
+    });
+    let report = Report::new(&run).unwrap();
+    let rows = &report.suites[0].groups[0].rows;
+    // 15 examples that only the baseline got right, none the other way: 2/2¹⁵, times two comparisons.
+    assert!((rows[1].accuracy_p.unwrap() - 4.0 / 32_768.0).abs() < 1e-9);
+    assert!(rows[2].accuracy_p.unwrap() > 0.3, "151 against 140: nothing");
+    assert_eq!(rows[0].accuracy_p, None);
+    assert!(markdown(&report).contains("not the baseline's"));
+    assert!(answer(&run).contains("medium"), "{}", answer(&run));
+    run.records[1].data.as_mut().unwrap().hash = "another".into();
+    second(&run, |row| assert_eq!(row.accuracy_p, None, "other examples"));
+}
+
+#[test]
+fn what_varies_from_seed_to_seed_is_stated_apart() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Seed])]);
+    for (seed, wrong) in [(1, 140), (2, 150), (3, 160)] {
+        tested(&mut run, &[], seed, |at| at >= wrong);
+    }
+    assert!(
+        answer(&run).contains(
+            "From seed to seed (3 of them) the test accuracy of one setting deviates by 1.00 points (standard deviation)."
+        ),
+        "{}",
+        answer(&run)
+    );
+}
+
+#[test]
+fn repeats_keep_the_interval_over_test_examples() {
+    let run = two_settings(&[100.0, 101.0, 99.0], &[50.0, 52.0, 51.0]);
+    second(&run, |row| {
+        let accuracy = row.metric(MetricName::TestAccuracy).unwrap();
+        let wilson = mantissa_analysis::wilson(800, 1_000).unwrap();
+        assert_eq!((accuracy.interval, accuracy.n), (wilson.interval, 1_000));
+    });
+    assert_eq!(run.records[0].data, Some(synthetic()));
+}
