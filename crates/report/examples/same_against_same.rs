@@ -1,0 +1,128 @@
+//! The same against the same: a run whose cells were repeated ten times or more, each time in a fresh process, compared with
+//! itself.
+//!
+//! ```sh
+//! mantissa run suites/kernels/matmul.toml --profile smoke --backend flex --repeats 10 --out same
+//! cargo run --release -p mantissa-report --example same_against_same -- same
+//! ```
+
+use std::{collections::BTreeMap, error::Error, path::Path};
+
+use mantissa_analysis::{Estimate, Groups, Interval, Verdict, judge};
+use mantissa_core::{Better, CellId, MetricName, Record, Status};
+
+/// The fewest processes of a cell: two halves of five can be told apart.
+const FEWEST: usize = 10;
+
+/// The smallest change that matters, as in a report.
+const THRESHOLD: f64 = 0.02;
+
+/// Whether a round, by its number and that of all rounds, belongs to the first half.
+type Half = fn(usize, usize) -> bool;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args().nth(1).ok_or("usage: same_against_same RUN")?;
+    let run = mantissa_report::load(Path::new(&folder))?;
+    let cells = rates(&run.records);
+    let (mut pairs, mut overlapping) = (0, 0);
+    let mut widths = vec![];
+    for rates in &cells {
+        let intervals: Vec<(f64, Interval)> = rates
+            .iter()
+            .filter_map(|rate| Some((rate.value, rate.interval?)))
+            .collect();
+        widths.extend(
+            intervals
+                .iter()
+                .map(|(value, interval)| (interval.high - interval.low) / value),
+        );
+        for (index, (_, one)) in intervals.iter().enumerate() {
+            let others = &intervals[index + 1..];
+            pairs += others.len();
+            overlapping += others.iter().filter(|(_, other)| one.overlaps(*other)).count();
+        }
+    }
+    widths.sort_by(f64::total_cmp);
+    let width = widths
+        .get(widths.len() / 2)
+        .ok_or("no cell has ten processes and intervals")?;
+    println!(
+        "{} cells, {} processes",
+        cells.len(),
+        cells.iter().map(Vec::len).sum::<usize>()
+    );
+    println!(
+        "interval within a process, width: {:.2} % of the value (median)",
+        100.0 * width
+    );
+    println!(
+        "intervals of two processes overlap: {overlapping} of {pairs} ({:.1} %)",
+        percent(overlapping, pairs)
+    );
+    let halves: [(&str, Half); 2] = [
+        ("first half against second", |index, n| index < n / 2),
+        ("even rounds against odd", |index, _| index % 2 == 0),
+    ];
+    for (name, is_first) in halves {
+        let (told_apart, beyond) = compare(&cells, is_first);
+        println!(
+            "{name}: {told_apart} of {} told apart (p ≤ 5 %), {beyond} of them beyond {} %",
+            cells.len(),
+            100.0 * THRESHOLD
+        );
+    }
+    Ok(())
+}
+
+/// Throughputs of each cell that was repeated often enough, in the order of its rounds.
+fn rates(records: &[Record]) -> Vec<Vec<Estimate>> {
+    let mut cells: BTreeMap<&CellId, Vec<(u32, Estimate)>> = BTreeMap::new();
+    for record in records.iter().filter(|record| record.status == Status::Ok) {
+        let rate = record
+            .metrics
+            .get(&MetricName::FlopsPerSecond)
+            .and_then(Estimate::from_metric);
+        if let Some(rate) = rate {
+            cells
+                .entry(&record.cell.id)
+                .or_default()
+                .push((record.repeat, rate));
+        }
+    }
+    let enough = cells.into_values().filter(|rates| rates.len() >= FEWEST);
+    enough
+        .map(|mut rates| {
+            rates.sort_by_key(|(repeat, _)| *repeat);
+            rates.into_iter().map(|(_, rate)| rate).collect()
+        })
+        .collect()
+}
+
+/// How many cells' halves are told apart, each comparison on its own, and how many of those differ by what would matter.
+fn compare(cells: &[Vec<Estimate>], is_first: Half) -> (usize, usize) {
+    let (mut told_apart, mut beyond) = (0, 0);
+    for rates in cells {
+        let half = |first: bool| -> Vec<f64> {
+            let rates = rates.iter().enumerate();
+            let half = rates.filter(|(index, _)| is_first(*index, cells[0].len()) == first);
+            half.map(|(_, rate)| rate.value).collect()
+        };
+        let (baseline, candidate) = (half(true), half(false));
+        let judged = judge(&[Groups {
+            baseline: &baseline,
+            candidate: &candidate,
+            better: Better::Higher,
+            threshold: THRESHOLD,
+        }]);
+        told_apart += usize::from(judged[0].adjusted_p.is_some_and(|p| p <= 0.05));
+        beyond += usize::from(matches!(
+            judged[0].verdict,
+            Verdict::Improved | Verdict::Regressed
+        ));
+    }
+    (told_apart, beyond)
+}
+
+fn percent(part: usize, whole: usize) -> f64 {
+    100.0 * part as f64 / whole as f64
+}
