@@ -23,6 +23,10 @@ check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --features mantissa/vulkan -- -D warnings
 
+# Two thousand cells under fire for ten minutes: workers and runs are killed, nothing may be lost.
+soak:
+    cargo test --workspace --features mantissa/vulkan --test cli soak -- --ignored --nocapture
+
 # Speed of planning, of rendering and of the controlled product (criterion).
 bench-tool:
     cargo bench -p mantissa-suite -p mantissa-report -p mantissa-precision
