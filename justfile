@@ -27,6 +27,6 @@ check:
 soak:
     cargo test --workspace --features mantissa/vulkan --test cli soak -- --ignored --nocapture
 
-# Speed of planning, of rendering and of the controlled product (criterion).
+# Speed of planning, of rendering and of the controlled product, and what a cell costs beside its work (criterion).
 bench-tool:
-    cargo bench -p mantissa-suite -p mantissa-report -p mantissa-precision
+    cargo bench -p mantissa-suite -p mantissa-report -p mantissa-precision -p mantissa --bench '*'

@@ -61,8 +61,12 @@ fn until_the_first_cell(command: Command) -> u64 {
 /// A suite with as many cells, of which the first is the work of a while.
 fn suite(place: &Place, cells: u32) -> String {
     let text = fs::read_to_string(place.path(&fixture("slow"))).unwrap();
-    let seeds: Vec<String> = (1..=cells / 2).map(|seed| seed.to_string()).collect();
-    let axes = format!("size = [64, 128]\nseed = [{}]", seeds.join(", "));
+    let list = |values: Vec<u32>| format!("{values:?}");
+    let axes = format!(
+        "size = {}\nseed = {}",
+        list((1..=100).map(|step| 64 * step).collect()),
+        list((1..=cells / 100).collect())
+    );
     fs::write(place.path("large.toml"), text.replace("size = [64, 128]", &axes)).unwrap();
     "large.toml".to_owned()
 }

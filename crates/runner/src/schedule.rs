@@ -191,7 +191,7 @@ impl<'a> Schedule<'a> {
         let mut work = settings.policy.order.arrange(&plan, settings.repeats);
         work.retain(|(cell, repeat)| ledger.lacks(cell, *repeat));
         progress.tell(ProgressEvent::Started {
-            folder: &self.folder.path().to_owned(),
+            folder: self.folder.path(),
             plan: &plan,
             total: work.len(),
         });
