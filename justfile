@@ -23,6 +23,10 @@ check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --features mantissa/vulkan -- -D warnings
 
-# Speed of planning, of rendering and of the controlled product (criterion).
+# Two thousand cells under fire for ten minutes: workers and runs are killed, nothing may be lost.
+soak:
+    cargo test --workspace --features mantissa/vulkan --test cli soak -- --ignored --nocapture
+
+# Speed of planning, of rendering and of the controlled product, and what a cell costs beside its work (criterion).
 bench-tool:
-    cargo bench -p mantissa-suite -p mantissa-report -p mantissa-precision
+    cargo bench -p mantissa-suite -p mantissa-report -p mantissa-precision -p mantissa --bench '*'

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::support::{Place, root, stderr};
 
 /// A toolkit folder with both libraries and the header that is looked for.
-fn toolkit() -> &'static Path {
+pub fn toolkit() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER
         .get_or_init(|| {

@@ -1,13 +1,19 @@
 //! Drives the binary as a user does: exit code and both streams.
 
+mod company;
 mod cuda;
 mod devices;
+mod disk;
 mod errors;
 mod measuring;
 mod pages;
 mod probe;
+mod processes;
 mod records;
 mod resume;
 mod runs;
+mod scale;
+mod soak;
+mod stops;
 mod support;
 mod workers;

@@ -1,52 +1,12 @@
-//! What becomes of a run when its worker, or the run itself, comes to a bad end. Processes are found through `/proc`.
+//! What becomes of a run when its worker, or the run itself, comes to a bad end.
 #![cfg(target_os = "linux")]
 
-use std::{
-    fs,
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+use std::process::{Child, Command, Stdio};
+
+use crate::{
+    processes::{child_of, limited, send, state, wait_for},
+    support::{Place, fixture, statuses, stderr},
 };
-
-use crate::support::{Place, fixture, statuses, stderr};
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Calls until it gets an answer.
-fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// State letter and parent of a process.
-fn state(pid: u32) -> Option<(char, u32)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut words = rest.split(' ');
-    Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
-}
-
-fn child_of(parent: u32) -> Option<u32> {
-    let entries = fs::read_dir("/proc").ok()?;
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.into_iter()
-        .find(|pid| state(*pid).is_some_and(|(letter, of)| of == parent && letter != 'Z'))
-}
-
-fn kill(pid: u32) {
-    assert!(
-        Command::new("kill")
-            .args(["-9", &pid.to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
-}
 
 /// A run whose first cell never ends.
 fn endless(place: &Place) -> Child {
@@ -68,7 +28,7 @@ fn endless(place: &Place) -> Child {
 fn a_killed_worker_is_a_failed_row_and_the_sweep_goes_on() {
     let place = Place::new();
     let run = endless(&place);
-    kill(wait_for("a worker", || child_of(run.id())));
+    send("KILL", wait_for("a worker", || child_of(run.id())));
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let records = place.records("run");
@@ -98,7 +58,7 @@ fn a_worker_does_not_outlive_its_run() {
     let place = Place::new();
     let mut run = endless(&place);
     let worker = wait_for("a worker", || child_of(run.id()));
-    kill(run.id());
+    send("KILL", run.id());
     run.wait().unwrap();
     // What nobody waits for stays a zombie, which is gone for this purpose.
     wait_for("the worker's end", || {
@@ -106,4 +66,79 @@ fn a_worker_does_not_outlive_its_run() {
             .is_none_or(|(letter, _)| letter == 'Z')
             .then_some(())
     });
+}
+
+#[test]
+fn what_a_worker_started_ends_with_it() {
+    let place = Place::new();
+    let run = endless(&place);
+    let worker = wait_for("a worker", || child_of(run.id()));
+    // A worker starts nothing by itself: this joins its group, and holds its standard output as a child would. So does
+    // the test, which no group has; the run does not wait for it.
+    let mut command = Command::new("sleep");
+    command.arg("300").stdout(
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(format!("/proc/{worker}/fd/1"))
+            .unwrap(),
+    );
+    std::os::unix::process::CommandExt::process_group(&mut command, worker as i32);
+    let mut companion = command.spawn().unwrap();
+    send("KILL", worker);
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert_eq!(statuses(&place.records("run")), ["endless failed", "short ok"]);
+    let end = companion.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&end), Some(9));
+}
+
+#[test]
+fn memory_that_runs_out_is_a_row_with_the_peak_so_far() {
+    let place = Place::new();
+    let run = place.command(&[
+        "run",
+        &fixture("kernels"),
+        "--backend=flex",
+        "--out=run",
+        "-a",
+        "size=32,16384",
+    ]);
+    // A gigabyte for every matrix, and less than two of addresses.
+    let output = limited("ulimit -v 1900000", &run).output().unwrap();
+    let records = place.records("run");
+    assert_eq!(
+        statuses(&records),
+        ["matmul ok", "matmul oom"],
+        "{}",
+        stderr(&output)
+    );
+    let peak = &records[1]["metrics"]["host_peak_bytes"];
+    assert!(peak["value"].as_f64().is_some_and(|bytes| bytes > 1e6), "{peak}");
+    assert!(peak["method"].as_str().unwrap().contains("died"), "{peak}");
+}
+
+#[test]
+fn a_failure_is_tried_again_where_that_is_asked_for_and_every_attempt_is_kept() {
+    let place = Place::new();
+    let mut command = place.command(&[
+        "run",
+        &fixture("endless"),
+        "--backend=flex",
+        "--out=run",
+        "--profile=standard",
+        "--repeats=1",
+        "--retries=1",
+    ]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let records = place.records("run");
+    assert_eq!(
+        statuses(&records),
+        ["endless timeout", "endless timeout", "short ok"]
+    );
+    assert_eq!(
+        (&records[0]["attempt"], &records[1]["attempt"]),
+        (&0.into(), &1.into())
+    );
+    assert_eq!(stderr(&output).matches("not as expected: endless").count(), 1);
 }

@@ -17,7 +17,7 @@ Examples:
 
 Exit codes:
   0 done, 2 the command line or a file is wrong, 3 a cell failed or is not as its suite expects,
-  4 the machine lacks what was asked for, 101 a bug";
+  4 the machine lacks what was asked for, 101 a bug, 130 stopped by Ctrl-C, 143 stopped by SIGTERM";
 
 /// Measures what a number format costs and buys.
 #[derive(Debug, Parser)]
@@ -86,6 +86,20 @@ pub(crate) struct RunArguments {
     /// Fresh processes for each cell [default: 3 under `standard`, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: Option<u32>,
+    /// How often a cell that fails or runs out of time is tried again at once [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
+    /// `rounds`: one repeat of every cell before the next, cells rotating; `sorted`: all repeats of a cell, then the
+    /// next cell [default: rounds]
+    #[arg(long, value_name = "ORDER", hide_possible_values = true)]
+    pub(crate) order: Option<OrderChoice>,
+    /// Longest wait for a GPU to cool down before a cell; 0 is none [default: 10]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) cool_down: Option<f64>,
+    /// When another process computes on the GPU before a cell: `warn` in the record, `wait` up to ten minutes for it to
+    /// go, or `fail` [default: warn]
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    pub(crate) busy: Option<BusyChoice>,
     /// The run folder [default: reports/<UTC time>-<name>]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -93,7 +107,10 @@ pub(crate) struct RunArguments {
     #[arg(
         long,
         value_name = "DIR",
-        conflicts_with_all = ["suites", "all", "overrides", "filter", "repeats", "out", "dry_run", "init"]
+        conflicts_with_all = [
+            "suites", "all", "overrides", "filter", "repeats", "retries", "order", "cool_down", "busy", "out", "dry_run",
+            "init"
+        ]
     )]
     pub(crate) resume: Option<PathBuf>,
     /// Print the plan and run nothing
@@ -164,6 +181,29 @@ pub(crate) struct Selection {
 pub(crate) enum Init {
     /// From its seed.
     Random,
+}
+
+/// Which cell comes next.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum OrderChoice {
+    Rounds,
+    Sorted,
+}
+
+/// What somebody else on the GPU means.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum BusyChoice {
+    Warn,
+    Wait,
+    Fail,
+}
+
+/// A time that can be waited for.
+fn seconds(given: &str) -> Result<f64, String> {
+    match given.parse::<f64>() {
+        Ok(seconds) if seconds >= 0.0 && seconds.is_finite() => Ok(seconds),
+        _ => Err("not a number of seconds from 0 on".into()),
+    }
 }
 
 /// A backend, or whichever serves best here.

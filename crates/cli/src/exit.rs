@@ -1,6 +1,6 @@
 //! Exit codes: a documented interface, for scripts.
 
-use mantissa_runner::{RunError, WorkerExit};
+use mantissa_runner::{RunError, Signal, WorkerExit};
 
 /// How a command ended. A bug (a panic) exits with 101, which is Rust's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) enum Exit {
     Unexpected,
     /// The machine lacks what was asked for.
     Lacking,
+    /// A signal ended it, as shells tell such an end; what was done until then is recorded.
+    Stopped(Signal),
     /// A worker's own code, for its parent.
     Worker(WorkerExit),
 }
@@ -21,7 +23,12 @@ impl Exit {
     /// The code of an error.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         match error.downcast_ref::<RunError>() {
-            Some(RunError::Unavailable { .. }) => Self::Lacking,
+            Some(
+                RunError::Unavailable { .. }
+                | RunError::Busy { .. }
+                | RunError::Full { .. }
+                | RunError::Samples(_),
+            ) => Self::Lacking,
             Some(
                 RunError::Occupied { .. }
                 | RunError::NoRun { .. }
@@ -42,6 +49,8 @@ impl Exit {
             Self::Usage => 2,
             Self::Unexpected => 3,
             Self::Lacking => 4,
+            Self::Stopped(Signal::Interrupt) => 128 + 2,
+            Self::Stopped(Signal::Terminate) => 128 + 15,
             Self::Worker(exit) => exit as u8,
         }
     }

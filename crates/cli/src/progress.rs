@@ -99,6 +99,11 @@ impl Progress for Bar<'_> {
                 self.bar.set_position(done as u64);
                 self.show("");
             }
+            ProgressEvent::Waiting(what) => self.show(&format!(": {what}")),
+            ProgressEvent::Stopping => self.bar.suspend(|| {
+                self.printer
+                    .warn("stopping when this cell is done; once more stops at once");
+            }),
             ProgressEvent::Step(told) => {
                 self.show(&format!(": {} {}/{}", phase(told.phase), told.done, told.total));
             }

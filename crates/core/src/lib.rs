@@ -29,8 +29,8 @@ pub use name::{UnknownName, nearest};
 pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};
 pub use record::{
-    Event, Executed, ExecutedVerdict, ParsedRecords, Record, RecordError, Requested, SCHEMA_VERSION, Status,
-    parse_record, parse_records,
+    Event, Executed, ExecutedVerdict, ParsedRecords, Record, RecordError, RecordReader, Requested,
+    SCHEMA_VERSION, Status, parse_records,
 };
 pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};

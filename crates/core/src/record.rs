@@ -1,6 +1,6 @@
 //! The result of one cell: schema 1, one JSON line an attempt in `records.jsonl`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io::BufRead};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -186,6 +186,14 @@ pub enum RecordError {
         /// What the parser said.
         source: serde_json::Error,
     },
+    /// The file could not be read to its end.
+    #[error("line {line} cannot be read: {source}")]
+    Unreadable {
+        /// Line of the file, from 1.
+        line: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
 
 /// Records of a file, and whether its last line was cut.
@@ -201,33 +209,99 @@ pub struct ParsedRecords {
 
 /// Reads `records.jsonl`. A last line without its line end was cut by a crash: it is left out and reported.
 pub fn parse_records(text: &str) -> Result<ParsedRecords, RecordError> {
-    let mut parsed = ParsedRecords::default();
-    for (index, line) in text.split_inclusive('\n').enumerate() {
-        if !line.ends_with('\n') {
-            parsed.cut = true;
-            break;
-        }
-        parsed.whole_bytes += line.len();
-        if !line.trim().is_empty() {
-            parsed.records.push(parse_record(line, index + 1)?);
-        }
-    }
-    Ok(parsed)
+    let mut reader = RecordReader::new(text.as_bytes());
+    let records = reader.by_ref().collect::<Result<_, _>>()?;
+    Ok(ParsedRecords {
+        records,
+        whole_bytes: reader.whole_bytes as usize,
+        cut: reader.cut,
+    })
 }
 
-/// Reads one line of `records.jsonl`, `line` being its number, from 1: for a reader that keeps no whole file in memory.
-pub fn parse_record(text: &str, line: usize) -> Result<Record, RecordError> {
+/// Reads `records.jsonl` record by record, holding one line at a time. It ends at the first error, and at a last line
+/// without its line end, which was cut by a crash or a full disk.
+#[derive(Debug)]
+pub struct RecordReader<R> {
+    source: R,
+    line: Vec<u8>,
+    number: usize,
+    whole_bytes: u64,
+    cut: bool,
+    ended: bool,
+}
+
+impl<R: BufRead> RecordReader<R> {
+    /// Reads from the beginning of a file.
+    pub fn new(source: R) -> Self {
+        Self {
+            source,
+            line: vec![],
+            number: 0,
+            whole_bytes: 0,
+            cut: false,
+            ended: false,
+        }
+    }
+
+    /// Bytes of the whole lines so far; after the end, what lies behind them was cut.
+    pub fn whole_bytes(&self) -> u64 {
+        self.whole_bytes
+    }
+
+    /// Whether the end was a line that was cut.
+    pub fn cut(&self) -> bool {
+        self.cut
+    }
+
+    /// The next line that is not blank, if there is a whole one.
+    fn advance(&mut self) -> Result<Option<Record>, RecordError> {
+        loop {
+            self.line.clear();
+            self.number += 1;
+            let line = self.number;
+            let read = self.source.read_until(b'\n', &mut self.line);
+            if read.map_err(|source| RecordError::Unreadable { line, source })? == 0 {
+                return Ok(None);
+            }
+            if self.line.last() != Some(&b'\n') {
+                self.cut = true;
+                return Ok(None);
+            }
+            let blank = self.line.trim_ascii().is_empty();
+            let record = (!blank).then(|| parse_line(&self.line, line)).transpose()?;
+            self.whole_bytes += self.line.len() as u64;
+            if record.is_some() {
+                return Ok(record);
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for RecordReader<R> {
+    type Item = Result<Record, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let next = self.advance().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+fn parse_line(text: &[u8], line: usize) -> Result<Record, RecordError> {
     #[derive(Deserialize)]
     struct Version {
         schema: u64,
     }
     let malformed = |source| RecordError::Malformed { line, source };
-    let version: Version = serde_json::from_str(text).map_err(malformed)?;
+    let version: Version = serde_json::from_slice(text).map_err(malformed)?;
     if version.schema > u64::from(SCHEMA_VERSION) {
         return Err(RecordError::NewerSchema {
             line,
             found: version.schema,
         });
     }
-    serde_json::from_str(text).map_err(malformed)
+    serde_json::from_slice(text).map_err(malformed)
 }

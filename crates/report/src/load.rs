@@ -1,14 +1,8 @@
 //! A run folder in memory.
 
-use std::{
-    collections::HashMap,
-    fs::File,
-    io::{BufRead, BufReader},
-    mem,
-    path::Path,
-};
+use std::{collections::HashMap, fs::File, io::BufReader, mem, path::Path};
 
-use mantissa_core::{CellId, Environment, Plan, Record, SCHEMA_VERSION, parse_record};
+use mantissa_core::{CellId, Environment, Plan, Record, RecordReader, SCHEMA_VERSION};
 
 use crate::{Digest, ReportError, Store};
 
@@ -100,24 +94,11 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ReportErr
 /// Reads the records line by line and keeps, for every repeat of every cell, the attempt with the highest number. Says
 /// too whether the last line was cut: it lacks its line end, and is left out.
 fn read_records(path: &Path) -> Result<(Vec<Record>, bool), ReportError> {
-    let mut lines = open(path)?;
+    let mut reader = RecordReader::new(open(path)?);
     let mut place: HashMap<(CellId, u32), usize> = HashMap::new();
     let mut latest: Vec<Record> = Vec::new();
-    let mut line = String::new();
-    for number in 1.. {
-        line.clear();
-        let read = lines.read_line(&mut line);
-        read.map_err(|source| ReportError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        if !line.ends_with('\n') {
-            break;
-        }
-        if line.trim().is_empty() {
-            continue;
-        }
-        let mut record = parse_record(&line, number).map_err(|source| ReportError::Records {
+    for record in reader.by_ref() {
+        let mut record = record.map_err(|source| ReportError::Records {
             path: path.to_owned(),
             source,
         })?;
@@ -132,5 +113,5 @@ fn read_records(path: &Path) -> Result<(Vec<Record>, bool), ReportError> {
             }
         }
     }
-    Ok((latest, !line.is_empty()))
+    Ok((latest, reader.cut()))
 }

@@ -1,58 +1,75 @@
 //! The command line that makes a row again.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use mantissa_core::{Axis, Cell, Plan};
 
 use crate::RunSettings;
 
-/// `mantissa run <suite> --profile … --backend … -a axis=value …`: every axis that the suite sweeps or that was
-/// overridden is pinned; the rest resolves as it did, since profile and backend are named. Where the suite has several
-/// workloads, the filter names the cell's. A suite without a file is that of the command that has its name.
-pub(crate) fn reproduce(plan: &Plan, settings: &RunSettings, cell: &Cell) -> String {
-    let mut words = vec!["mantissa".to_owned()];
-    match settings.suites.get(&cell.suite) {
-        Some(path) => words.extend([
-            "run".to_owned(),
-            path.display().to_string(),
-            "--profile".to_owned(),
-            plan.profile.to_string(),
-        ]),
-        None => words.push(cell.suite.clone()),
-    }
-    let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    option("--backend", settings.backend.to_string());
-    let swept = plan.suite(&cell.suite).map_or(&[][..], |suite| &suite.axes);
-    for axis in swept {
-        let value = match axis {
-            Axis::Seed => Some(cell.seed.to_string()),
-            axis => cell.setting.get(*axis).map(ToString::to_string),
-        };
-        if let Some(value) = value {
-            option("-a", format!("{axis}={value}"));
+/// The command lines of a plan's cells.
+pub(crate) struct Commands {
+    /// Suites that have several workloads.
+    of_several: BTreeSet<String>,
+}
+
+impl Commands {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut workloads: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut of_several = BTreeSet::new();
+        for cell in plan.cells.iter().map(|planned| &planned.cell) {
+            let first = workloads.entry(&cell.suite).or_insert(&cell.workload.name);
+            if *first != cell.workload.name && !of_several.contains(&cell.suite) {
+                of_several.insert(cell.suite.clone());
+            }
         }
+        Self { of_several }
     }
-    let mut others = plan
-        .cells
-        .iter()
-        .map(|planned| &planned.cell)
-        .filter(|other| other.suite == cell.suite);
-    if others.any(|other| other.workload.name != cell.workload.name) {
-        option("--filter", cell.workload.name.clone());
-    }
-    let inputs = &settings.inputs;
-    for (name, path) in [
-        ("--data", &inputs.data),
-        ("--vocabulary", &inputs.vocabulary),
-        ("--weights", &inputs.weights),
-    ] {
-        if let Some(path) = path {
-            option(name, path.display().to_string());
+
+    /// `mantissa run <suite> --profile … --backend … -a axis=value …`: every axis that the suite sweeps or that was
+    /// overridden is pinned; the rest resolves as it did, since profile and backend are named. Where the suite has
+    /// several workloads, the filter names the cell's. A suite without a file is that of the command that has its name.
+    pub(crate) fn reproduce(&self, plan: &Plan, settings: &RunSettings, cell: &Cell) -> String {
+        let mut words = vec!["mantissa".to_owned()];
+        match settings.suites.get(&cell.suite) {
+            Some(path) => words.extend([
+                "run".to_owned(),
+                path.display().to_string(),
+                "--profile".to_owned(),
+                plan.profile.to_string(),
+            ]),
+            None => words.push(cell.suite.clone()),
         }
+        let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        option("--backend", settings.backend.to_string());
+        let swept = plan.suite(&cell.suite).map_or(&[][..], |suite| &suite.axes);
+        for axis in swept {
+            let value = match axis {
+                Axis::Seed => Some(cell.seed.to_string()),
+                axis => cell.setting.get(*axis).map(ToString::to_string),
+            };
+            if let Some(value) = value {
+                option("-a", format!("{axis}={value}"));
+            }
+        }
+        if self.of_several.contains(&cell.suite) {
+            option("--filter", cell.workload.name.clone());
+        }
+        let inputs = &settings.inputs;
+        for (name, path) in [
+            ("--data", &inputs.data),
+            ("--vocabulary", &inputs.vocabulary),
+            ("--weights", &inputs.weights),
+        ] {
+            if let Some(path) = path {
+                option(name, path.display().to_string());
+            }
+        }
+        words
+            .iter()
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
-    words
-        .iter()
-        .map(|word| quoted(word))
-        .collect::<Vec<_>>()
-        .join(" ")
 }
 
 /// A word that a POSIX shell reads back as it was.
@@ -114,7 +131,7 @@ mod tests {
         let original = cells(&["size=96,128".into()], None);
         assert_eq!(original.cells.len(), 24);
         for planned in &original.cells {
-            let command = reproduce(&original, &settings, &planned.cell);
+            let command = Commands::of(&original).reproduce(&original, &settings, &planned.cell);
             let words: Vec<&str> = command.split(' ').collect();
             let after = |flag: &str| {
                 let pairs = words.windows(2).filter(move |pair| pair[0] == flag);

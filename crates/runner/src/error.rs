@@ -14,7 +14,7 @@ pub enum RunError {
         path: PathBuf,
     },
     /// The folder holds no run.
-    #[error("`{}` is no run folder: `{missing}` is not there\n  hint: a run folder is what `mantissa run` made, e.g. under `reports/`", .path.display())]
+    #[error("`{}` is no run folder: `{missing}` is not there\n  hint: a run folder is what `mantissa run` made, e.g. under `reports/`; one without `plan.json` was left before anything ran and can be given to `--out` again", .path.display())]
     NoRun {
         /// The folder.
         path: PathBuf,
@@ -26,6 +26,29 @@ pub enum RunError {
     Locked {
         /// The folder.
         path: PathBuf,
+    },
+    /// There is no room for a file.
+    #[error("`{}`: {source}\n  hint: make room, then go on with `--resume`: what was recorded is whole", .path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A worker could not write its samples, which no other one would.
+    #[error(
+        "the samples could not be written: {0}\n  hint: make room, then go on with `--resume`: what was recorded is whole"
+    )]
+    Samples(String),
+    /// Somebody else computes on the GPU, and the run is not to go on beside them.
+    #[error(
+        "GPU `{gpu}` is used by {processes}\n  hint: go on with `--resume` when it is free, or begin with `--busy warn`"
+    )]
+    Busy {
+        /// UUID of the GPU.
+        gpu: String,
+        /// Their numbers, in words.
+        processes: String,
     },
     /// The operating system refused something.
     #[error("`{}`: {source}", .path.display())]
@@ -74,9 +97,11 @@ pub(crate) trait At<T> {
 
 impl<T> At<T> for std::io::Result<T> {
     fn at(self, path: &Path) -> Result<T, RunError> {
-        self.map_err(|source| RunError::Io {
-            path: path.to_owned(),
-            source,
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let path = path.to_owned();
+        self.map_err(|source| match source.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => RunError::Full { path, source },
+            _ => RunError::Io { path, source },
         })
     }
 }

@@ -71,34 +71,6 @@ pub(crate) fn mark(plan: &Plan, record: &mut Record) {
     record.events.extend(events);
 }
 
-/// What does not hold in the last attempt of every cell and repeat.
-pub fn violations(records: &[Record]) -> Vec<Violation> {
-    let mut last: BTreeMap<(&CellId, u32), &Record> = BTreeMap::new();
-    for record in records {
-        let slot = last.entry((&record.cell.id, record.repeat)).or_insert(record);
-        if record.attempt >= slot.attempt {
-            *slot = record;
-        }
-    }
-    let in_order = records.iter().filter(|record| {
-        last.get(&(&record.cell.id, record.repeat))
-            .is_some_and(|latest| std::ptr::eq(*latest, *record))
-    });
-    in_order
-        .flat_map(|record| {
-            let broken = record
-                .events
-                .iter()
-                .filter(|event| event.kind == Event::EXPECTATION);
-            broken.map(|event| Violation {
-                cell: record.cell.id.clone(),
-                name: format!("{} {}", record.cell.workload.name, record.cell.setting),
-                what: event.detail.clone(),
-            })
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use mantissa_core::{Axis, AxisValue, Expectation, Metric};
@@ -166,15 +138,5 @@ mod tests {
         assert_eq!(low, ["`test_accuracy` is 0.6, expected at least 0.75"]);
         let absent = broken(&plan, &record(Status::Ok, None));
         assert_eq!(absent, ["`test_accuracy` is absent, expected at least 0.75"]);
-    }
-
-    #[test]
-    fn only_the_last_attempt_counts() {
-        let plan = plan(vec![]);
-        let mut failed = testing::record(Status::Failed, 0);
-        mark(&plan, &mut failed);
-        let again = testing::record(Status::Ok, 1);
-        assert_eq!(violations(std::slice::from_ref(&failed)).len(), 1);
-        assert!(violations(&[failed, again]).is_empty());
     }
 }

@@ -3,16 +3,17 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io::{self, BufReader, BufWriter, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use flate2::{Compression, write::GzEncoder};
-use mantissa_core::{Backend, CellId, Environment, ParsedRecords, Plan, Record, Samples, parse_records};
+use mantissa_core::{Backend, CellId, Environment, Plan, Record, RecordReader, Samples};
 use mantissa_workloads::Inputs;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{RunError, error::At};
+use crate::{Policy, RunError, error::At, ledger::Ledger};
 
 const ENVIRONMENT: &str = "environment.json";
 const PLAN: &str = "plan.json";
@@ -20,6 +21,9 @@ const SETTINGS: &str = "run.json";
 const RECORDS: &str = "records.jsonl";
 const SUITES: &str = "suites";
 const SAMPLES: &str = "samples.json.gz";
+
+/// What a file is called until it is whole and on the disk.
+const UNFINISHED: &str = "part";
 
 /// `run.json`: what a run needs beside its plan to go on, and to print the command that reproduces a row.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,6 +37,9 @@ pub struct RunSettings {
     pub repeats: u32,
     /// Suite files by suite name, as they were given.
     pub suites: BTreeMap<String, PathBuf>,
+    /// How it goes from cell to cell.
+    #[serde(default)]
+    pub policy: Policy,
 }
 
 /// An open run folder that no other process writes to.
@@ -40,8 +47,13 @@ pub struct RunSettings {
 pub struct RunFolder {
     path: PathBuf,
     records: File,
+    /// Length of the whole lines of the records, bytes.
+    whole_bytes: u64,
+    /// Whether there may be a part of a line behind them.
+    torn: bool,
+    ledger: Ledger,
     /// The plan of the run.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// See [`RunSettings`].
     pub settings: RunSettings,
     /// What holds for the whole run.
@@ -49,7 +61,8 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run, with copies of its suite files.
+    /// Makes the folder of a new run, with copies of its suite files. The plan is written last and makes it a run: a
+    /// folder that was left before that holds nothing, and may be used again.
     ///
     /// # Errors
     /// [`RunError::Occupied`] if there is a run already; whatever the file system says.
@@ -59,97 +72,68 @@ impl RunFolder {
         settings: RunSettings,
         environment: Environment,
     ) -> Result<Self, RunError> {
-        let occupied = [ENVIRONMENT, PLAN, SETTINGS, RECORDS]
-            .iter()
-            .any(|name| path.join(name).exists());
-        if occupied {
+        let suites = path.join(SUITES);
+        fs::create_dir_all(&suites).at(&suites)?;
+        let records = lock(path)?;
+        let file = path.join(RECORDS);
+        if path.join(PLAN).exists() || records.metadata().at(&file)?.len() > 0 {
             return Err(RunError::Occupied {
                 path: path.to_owned(),
             });
         }
-        let suites = path.join(SUITES);
-        fs::create_dir_all(&suites).at(&suites)?;
         for (name, from) in &settings.suites {
             let text = fs::read(from).at(from)?;
-            write_new(&suites.join(format!("{name}.toml")), &text)?;
+            replace(&suites.join(format!("{name}.toml")), |file| file.write_all(&text))?;
         }
         write_json(&path.join(ENVIRONMENT), &environment)?;
         write_json(&path.join(SETTINGS), &settings)?;
-        write_json(&path.join(PLAN), &plan)?;
-        let file = path.join(RECORDS);
-        let records = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(&file)
-            .at(&file)?;
         sync_directory(path).at(path)?;
-        let folder = Self {
+        write_json(&path.join(PLAN), &plan)?;
+        sync_directory(path).at(path)?;
+        Ok(Self {
             path: path.to_owned(),
             records,
-            plan,
+            whole_bytes: 0,
+            torn: false,
+            ledger: Ledger::default(),
+            plan: Arc::new(plan),
             settings,
             environment,
-        };
-        folder.lock()?;
-        Ok(folder)
+        })
     }
 
-    /// Opens the folder of an earlier run. A last record line that was cut by a crash or a full disk is removed, and
-    /// the records say so.
+    /// Opens the folder of an earlier run, and says whether its last record was cut by a crash or a full disk and had
+    /// to be removed.
     ///
     /// # Errors
     /// [`RunError::NoRun`], [`RunError::Locked`], or a file that is not what a run writes.
-    pub fn open(path: &Path) -> Result<(Self, ParsedRecords), RunError> {
+    pub fn open(path: &Path) -> Result<(Self, bool), RunError> {
+        let plan = read_json(path, PLAN)?;
         let environment = read_json(path, ENVIRONMENT)?;
         let settings = read_json(path, SETTINGS)?;
-        let plan = read_json(path, PLAN)?;
+        let records = lock(path)?;
         let file = path.join(RECORDS);
-        let records = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&file)
-            .at(&file)?;
-        let folder = Self {
+        let mut reader = RecordReader::new(BufReader::new(File::open(&file).at(&file)?));
+        let mut ledger = Ledger::default();
+        for record in reader.by_ref() {
+            let unreadable = |source| RunError::Records {
+                path: file.clone(),
+                source,
+            };
+            ledger.note(&record.map_err(unreadable)?);
+        }
+        let mut folder = Self {
             path: path.to_owned(),
             records,
-            plan,
+            whole_bytes: reader.whole_bytes(),
+            torn: reader.cut(),
+            ledger,
+            plan: Arc::new(plan),
             settings,
             environment,
         };
-        folder.lock()?;
-        let text = fs::read(&file).at(&file)?;
-        // A cut inside a character leaves bytes that are no text; they lie behind the last line end.
-        let whole = text
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |end| end + 1);
-        let lines = std::str::from_utf8(&text[..whole]).map_err(|error| RunError::Io {
-            path: file.clone(),
-            source: io::Error::new(io::ErrorKind::InvalidData, error),
-        })?;
-        let mut parsed = parse_records(lines).map_err(|source| RunError::Records {
-            path: file.clone(),
-            source,
-        })?;
-        parsed.cut = whole < text.len();
-        if parsed.cut {
-            let writable = OpenOptions::new().write(true).open(&file).at(&file)?;
-            writable
-                .set_len(whole as u64)
-                .and_then(|()| writable.sync_all())
-                .at(&file)?;
-        }
-        Ok((folder, parsed))
-    }
-
-    fn lock(&self) -> Result<(), RunError> {
-        match self.records.try_lock() {
-            Ok(()) => Ok(()),
-            Err(fs::TryLockError::WouldBlock) => Err(RunError::Locked {
-                path: self.path.clone(),
-            }),
-            Err(fs::TryLockError::Error(error)) => Err(error).at(&self.path),
-        }
+        folder.mend().at(&file)?;
+        Ok((folder, reader.cut()))
     }
 
     /// Where it lies.
@@ -157,7 +141,12 @@ impl RunFolder {
         &self.path
     }
 
-    /// Appends one record and waits until it is on the disk.
+    /// What its records say.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Appends one record and waits until it is on the disk. One that cannot be written whole is taken back.
     ///
     /// # Errors
     /// Whatever the file system says.
@@ -168,36 +157,97 @@ impl RunFolder {
             source,
         })?;
         line.push(b'\n');
-        self.records
+        self.mend().at(&file)?;
+        self.torn = true;
+        if let Err(error) = self
+            .records
             .write_all(&line)
             .and_then(|()| self.records.sync_data())
-            .at(&file)
+        {
+            // What cannot be taken back now is taken back when the folder is opened again.
+            let _ = self.mend();
+            return Err(error).at(&file);
+        }
+        self.torn = false;
+        self.whole_bytes += line.len() as u64;
+        self.ledger.note(record);
+        Ok(())
     }
 
-    /// Folder of an attempt's files, relative to the run folder.
+    /// Takes back the part of a line behind the whole ones.
+    fn mend(&mut self) -> io::Result<()> {
+        if self.torn {
+            // Some systems do not let a file that is open for appending alone be cut.
+            let writable = OpenOptions::new().write(true).open(self.path.join(RECORDS))?;
+            writable.set_len(self.whole_bytes)?;
+            writable.sync_all()?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+
+    /// Path of an attempt's files, relative to the run folder.
     pub fn attempt(cell: &CellId, repeat: u32, attempt: u32) -> String {
         format!("cells/{cell}/{repeat}-{attempt}")
     }
 
-    /// The first attempt from `least` on that left nothing behind, not even files without a record.
-    pub fn free_attempt(&self, cell: &CellId, repeat: u32, least: u32) -> u32 {
-        let taken = |attempt: &u32| self.path.join(Self::attempt(cell, repeat, *attempt)).exists();
-        (least..)
-            .find(|attempt| !taken(attempt))
-            .expect("attempts are not used up")
+    /// Makes the folder of the first attempt from `least` on that left nothing behind, not even files without a
+    /// record, and gives its number. A worker of a run that was killed may still write into an older one.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    pub fn claim(&self, cell: &CellId, repeat: u32, least: u32) -> Result<u32, RunError> {
+        let cells = self.path.join("cells");
+        let of_cell = cells.join(cell.as_str());
+        if !of_cell.exists() {
+            fs::create_dir_all(&of_cell).at(&of_cell)?;
+            sync_directory(&cells)
+                .and_then(|()| sync_directory(&self.path))
+                .at(&cells)?;
+        }
+        for attempt in least.. {
+            let folder = self.path.join(Self::attempt(cell, repeat, attempt));
+            match fs::create_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => {
+                    made.and_then(|()| sync_directory(&of_cell)).at(&folder)?;
+                    return Ok(attempt);
+                }
+            }
+        }
+        unreachable!("attempts are not used up")
     }
 }
 
-/// Writes the raw samples of a cell into `folder` and waits until they are on the disk.
+/// Opens the records of a folder for this process alone.
+fn lock(path: &Path) -> Result<File, RunError> {
+    let file = path.join(RECORDS);
+    let records = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(&file)
+        .at(&file)?;
+    match records.try_lock() {
+        Ok(()) => Ok(records),
+        Err(fs::TryLockError::WouldBlock) => Err(RunError::Locked {
+            path: path.to_owned(),
+        }),
+        Err(fs::TryLockError::Error(error)) => Err(error).at(&file),
+    }
+}
+
+/// Writes the raw samples of a cell into `folder` and waits until they are on the disk. They are there whole or not at
+/// all.
 pub(crate) fn write_samples(folder: &Path, samples: &Samples) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(folder.join(SAMPLES))?;
-    let mut encoder = GzEncoder::new(io::BufWriter::new(file), Compression::default());
+    if has_samples(folder) {
+        return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+    }
+    let (part, file) = unfinished(&folder.join(SAMPLES))?;
+    let mut encoder = GzEncoder::new(BufWriter::new(file), Compression::default());
     serde_json::to_writer(&mut encoder, samples)?;
     encoder.finish()?.into_inner()?.sync_all()?;
+    fs::rename(part, folder.join(SAMPLES))?;
     sync_directory(folder)
 }
 
@@ -212,30 +262,38 @@ pub(crate) fn write_output(folder: &Path, output: &[u8]) -> Result<(), RunError>
         return Ok(());
     }
     fs::create_dir_all(folder).at(folder)?;
-    write_new(&folder.join("stderr.txt"), output)
+    replace(&folder.join("stderr.txt"), |file| file.write_all(output))
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .at(path)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).at(path)
+/// The file beside `path` that becomes it once it is whole.
+fn unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
+    let part = path.with_added_extension(UNFINISHED);
+    let file = File::create(&part)?;
+    Ok((part, file))
+}
+
+/// Writes a file that is there whole or not at all, whenever the power fails.
+fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), RunError> {
+    let put = || {
+        let (part, file) = unfinished(path)?;
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.into_inner()?.sync_all()?;
+        fs::rename(part, path)
+    };
+    put().at(path)
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RunError> {
-    let mut text = serde_json::to_vec_pretty(value).map_err(|source| RunError::Json {
-        path: path.to_owned(),
-        source,
-    })?;
-    text.push(b'\n');
-    write_new(path, &text)
+    replace(path, |file| {
+        serde_json::to_writer_pretty(&mut *file, value)?;
+        file.write_all(b"\n")
+    })
 }
 
 fn read_json<T: DeserializeOwned>(folder: &Path, name: &'static str) -> Result<T, RunError> {
     let path = folder.join(name);
-    let text = match fs::read(&path) {
+    let file = match File::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(RunError::NoRun {
                 path: folder.to_owned(),
@@ -244,7 +302,7 @@ fn read_json<T: DeserializeOwned>(folder: &Path, name: &'static str) -> Result<T
         }
         other => other.at(&path)?,
     };
-    serde_json::from_slice(&text).map_err(|source| RunError::Json { path, source })
+    serde_json::from_reader(BufReader::new(file)).map_err(|source| RunError::Json { path, source })
 }
 
 /// Makes the names in a folder durable. Other systems than Unix do not open folders as files.
@@ -285,7 +343,7 @@ mod tests {
     fn a_folder_without_a_run_cannot_be_resumed() {
         let dir = tempfile::tempdir().unwrap();
         let error = RunFolder::open(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("`environment.json` is not there"), "{error}");
+        assert!(error.contains("`plan.json` is not there"), "{error}");
     }
 
     #[test]
@@ -298,30 +356,118 @@ mod tests {
         ));
     }
 
+    /// A folder with three records, and the text of these.
+    fn three_records(path: &Path) -> Vec<u8> {
+        let mut folder = create(path).unwrap();
+        for (status, attempt) in [(Status::Failed, 0), (Status::Timeout, 1), (Status::Ok, 2)] {
+            let mut record = testing::record(status, attempt);
+            record.reason = Some("über".into()); // characters of two bytes can be cut, too
+            folder.append(&record).unwrap();
+        }
+        fs::read(path.join(RECORDS)).unwrap()
+    }
+
     #[test]
-    fn a_cut_last_line_is_removed_and_reported_and_the_whole_ones_stay() {
+    fn records_that_are_cut_at_any_byte_keep_exactly_their_whole_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = three_records(dir.path());
+        let file = dir.path().join(RECORDS);
+        for length in 0..=text.len() {
+            fs::write(&file, &text[..length]).unwrap();
+            let whole = text[..length]
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |end| end + 1);
+            let lines = text[..whole].iter().filter(|byte| **byte == b'\n').count();
+            let (folder, cut) = RunFolder::open(dir.path()).unwrap();
+            assert_eq!(cut, length > whole, "cut at byte {length}");
+            assert_eq!(folder.ledger().records(), lines, "cut at byte {length}");
+            assert_eq!(fs::read(&file).unwrap(), text[..whole], "cut at byte {length}");
+        }
+    }
+
+    #[test]
+    fn what_is_appended_after_a_cut_begins_a_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = three_records(dir.path());
+        fs::write(dir.path().join(RECORDS), &text[..text.len() - 2]).unwrap();
+        let (mut folder, cut) = RunFolder::open(dir.path()).unwrap();
+        assert!(cut);
+        folder.append(&testing::record(Status::Oom, 3)).unwrap();
+        drop(folder);
+        let (folder, cut) = RunFolder::open(dir.path()).unwrap();
+        assert!(!cut);
+        assert_eq!(folder.ledger().records(), 3);
+        let statuses: Vec<Status> = testing::records(dir.path())
+            .iter()
+            .map(|record| record.status)
+            .collect();
+        assert_eq!(statuses, [Status::Failed, Status::Timeout, Status::Oom]);
+    }
+
+    #[test]
+    fn a_record_that_could_not_be_appended_leaves_no_part_of_a_line() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = create(dir.path()).unwrap();
         folder.append(&testing::record(Status::Ok, 0)).unwrap();
-        folder.append(&testing::record(Status::Ok, 1)).unwrap();
-        drop(folder);
         let file = dir.path().join(RECORDS);
-        let mut text = fs::read(&file).unwrap();
-        let whole = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-        text.truncate(whole + 40);
-        text.push(0xC3); // half a character
-        fs::write(&file, &text).unwrap();
-        let (mut folder, parsed) = RunFolder::open(dir.path()).unwrap();
-        assert!(parsed.cut);
-        assert_eq!(parsed.records.len(), 1);
-        folder.append(&testing::record(Status::Failed, 1)).unwrap();
-        drop(folder);
-        let (_, parsed) = RunFolder::open(dir.path()).unwrap();
-        assert!(!parsed.cut);
-        assert_eq!(
-            parsed.records.iter().map(|r| r.status).collect::<Vec<_>>(),
-            [Status::Ok, Status::Failed]
-        );
+        let whole = fs::read(&file).unwrap();
+        // As a disk that fills up leaves it: a part is there, and the rest is refused.
+        OpenOptions::new()
+            .append(true)
+            .open(&file)
+            .unwrap()
+            .write_all(b"{\"schema\":1,")
+            .unwrap();
+        folder.torn = true;
+        let writable = std::mem::replace(&mut folder.records, File::open(&file).unwrap());
+        assert!(folder.append(&testing::record(Status::Ok, 1)).is_err());
+        assert_eq!(fs::read(&file).unwrap(), whole);
+        folder.records = writable;
+        folder.append(&testing::record(Status::Ok, 2)).unwrap();
+        assert_eq!(testing::records(dir.path()).len(), 2);
+        assert_eq!(folder.ledger().records(), 2);
+    }
+
+    #[test]
+    fn a_folder_that_was_left_before_its_plan_is_no_run_and_can_be_used_again() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(create(dir.path()).unwrap());
+        for lost in [PLAN, SETTINGS, ENVIRONMENT, RECORDS] {
+            // The plan comes last: without it, any of the others may be missing.
+            fs::remove_file(dir.path().join(PLAN)).unwrap();
+            let _ = fs::remove_file(dir.path().join(lost));
+            fs::write(dir.path().join("plan.json.part"), "{\"profile\":").unwrap();
+            assert!(matches!(RunFolder::open(dir.path()), Err(RunError::NoRun { .. })));
+            drop(create(dir.path()).unwrap());
+            let (folder, cut) = RunFolder::open(dir.path()).unwrap();
+            assert_eq!((folder.plan.cells.len(), cut), (2, false));
+        }
+    }
+
+    #[test]
+    fn an_attempt_has_a_folder_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = create(dir.path()).unwrap();
+        let cell = testing::cell(64).id;
+        let claims = [(0, 0), (0, 0), (1, 0), (0, 1), (0, 7)];
+        let claimed = claims.map(|(repeat, least)| folder.claim(&cell, repeat, least).unwrap());
+        assert_eq!(claimed, [0, 1, 0, 2, 7]);
+    }
+
+    #[test]
+    fn settings_of_a_run_that_knew_no_policy_have_the_defaults() {
+        let mut settings = serde_json::to_value(testing::settings()).unwrap();
+        settings.as_object_mut().unwrap().remove("policy");
+        let read: RunSettings = serde_json::from_value(settings).unwrap();
+        assert_eq!(read.policy, Policy::default());
+    }
+
+    #[test]
+    fn samples_that_were_not_finished_are_none() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("samples.json.gz.part"), b"\x1f\x8b").unwrap();
+        assert!(!has_samples(dir.path()));
     }
 
     #[test]

@@ -8,16 +8,23 @@
 //!
 //! The command line calls [`start`] or [`resume`], and [`worker`] in the worker process.
 
+mod between;
 mod command;
+mod company;
 mod devices;
 mod error;
 mod expect;
 mod fingerprint;
 mod folder;
+mod ledger;
 mod message;
+mod order;
+mod policy;
 mod process;
+mod rest;
 mod run;
 mod schedule;
+mod stop;
 mod summarise;
 #[cfg(test)]
 mod testing;
@@ -25,13 +32,17 @@ mod worker;
 
 pub use devices::{BackendState, backends, choose_backend};
 pub use error::RunError;
-pub use expect::{Violation, violations};
+pub use expect::Violation;
 pub use fingerprint::fingerprint;
 pub use folder::{RunFolder, RunSettings};
+pub use ledger::Ledger;
 pub use mantissa_workloads::{Inputs, Phase};
 pub use message::{Finished, Request};
+pub use order::Order;
+pub use policy::{Busy, COOL_DOWN_SECONDS, Policy};
 pub use run::{Finish, Start, default_repeats, planned, resume, start};
-pub use schedule::{Ended, Executor, Progress, ProgressEvent, Schedule, Told};
+pub use schedule::{Ended, Executor, Progress, ProgressEvent, Schedule, Stopped, Told};
+pub use stop::{Signal, Stop};
 pub use summarise::{Measurements, summarise};
 pub use worker::{WorkerExit, worker};
 

@@ -6,14 +6,13 @@ use std::{
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{self, RecvTimeoutError, Sender},
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
 use mantissa_core::{Backend, Status};
 
 use crate::{
-    RunError,
+    RunError, Stop,
     message::{Message, Request},
     schedule::{Ended, Executor, Told},
     worker::WorkerExit,
@@ -21,6 +20,9 @@ use crate::{
 
 /// Time that a worker has to be gone after its last word, before it is ended.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// Time that the rest of its output may take once it is gone.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Bytes of foreign output that are kept of a worker, its end: enough for any backtrace.
 const KEPT_OUTPUT: usize = 1 << 20;
@@ -32,16 +34,24 @@ const VULKAN_STACK: usize = 64 << 20;
 /// Lines of output that make a reason.
 const REASON_LINES: usize = 4;
 
+/// Time between two looks at whether the run is to stop or the worker is gone, while the worker says nothing.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The first such time.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+
 /// Runs every cell as `<program> worker`.
 pub(crate) struct Workers {
     program: PathBuf,
+    stop: Stop,
 }
 
 impl Workers {
     /// Workers that run this very program.
-    pub(crate) fn of_this_program() -> Result<Self, RunError> {
+    pub(crate) fn of_this_program(stop: Stop) -> Result<Self, RunError> {
         Ok(Self {
             program: std::env::current_exe().map_err(RunError::Worker)?,
+            stop,
         })
     }
 
@@ -52,6 +62,9 @@ impl Workers {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        // Ctrl-C is for the run, which lets the worker finish; and what the worker started ends with it.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         if let Some(uuid) = &request.gpu {
             // The worker computes on the device that is sampled, whatever order CUDA would list devices in.
             command.env("CUDA_VISIBLE_DEVICES", uuid);
@@ -81,87 +94,148 @@ impl Executor for Workers {
         let deaths_before = oom_kills();
         let mut worker = Worker(self.spawn(request)?);
         let (sender, heard) = mpsc::channel();
-        let readers = [
-            listen(
-                worker.0.stdout.take(),
-                sender.clone(),
-                parse,
-                Some(Heard::Silence),
-            ),
-            listen(worker.0.stderr.take(), sender, Heard::Noise, None),
-        ];
+        listen(
+            worker.0.stdout.take(),
+            sender.clone(),
+            parse,
+            Some(Heard::Silence),
+        );
+        listen(worker.0.stderr.take(), sender, Heard::Noise, None);
         if let Some(mut stdin) = worker.0.stdin.take() {
             // A worker that died before it read its request is judged by its exit below.
             let _ = serde_json::to_writer(&mut stdin, request).map(|()| stdin.write_all(b"\n"));
         }
-        let deadline = Instant::now() + timeout;
-        let mut output = Tail::default();
-        let mut last_word = None;
+        let start = Instant::now();
+        let mut said = Said::default();
         loop {
-            match heard.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Heard::Message(Message::Progress(advance))) => {
-                    told(Told {
-                        phase: advance.phase,
-                        done: advance.done,
-                        total: advance.total,
-                    });
+            let left = timeout.saturating_sub(start.elapsed());
+            // More often at first, so that something is known of a worker that dies young.
+            let look = LOOK.min(FIRST_LOOK + start.elapsed() / 2);
+            match heard.recv_timeout(left.min(look)) {
+                Ok(Heard::Silence) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(heard) => {
+                    if let Some(advance) = said.hear(heard) {
+                        said.look(&worker.0);
+                        told(advance);
+                    }
                 }
-                Ok(Heard::Message(Message::Finished(finished))) => {
-                    last_word = Some(Ended::Finished(finished))
-                }
-                Ok(Heard::Message(Message::Refused(reason))) => last_word = Some(Ended::Refused(reason)),
-                Ok(Heard::Noise(line)) => output.push(&line),
-                Ok(Heard::Silence) => break,
-                Err(RecvTimeoutError::Timeout) => {
-                    worker.end();
-                    let reason = format!("ended after {} s, its time limit", timeout.as_secs_f64());
-                    last_word.get_or_insert(Ended::Died {
-                        status: Status::Timeout,
-                        reason,
-                    });
-                    break;
-                }
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => said.look(&worker.0),
+            }
+            if self.stop.at_once() {
+                worker.end();
+                said.last_word.get_or_insert(Ended::Stopped);
+                break;
+            }
+            if start.elapsed() >= timeout {
+                worker.end();
+                said.last_word.get_or_insert(Ended::Died {
+                    status: Status::Timeout,
+                    reason: format!("ended after {} s, its time limit", timeout.as_secs_f64()),
+                    host_peak_bytes: said.host_peak_bytes,
+                });
+                break;
+            }
+            // What it started may hold its standard output open for ever.
+            if worker.is_gone() {
+                break;
             }
         }
         let exit = worker.wait(GRACE).map_err(RunError::Worker)?;
-        for reader in readers.into_iter().flatten() {
-            // A reader that panicked heard nothing more, which is what its end means here.
-            let _ = reader.join();
+        // Both streams end with the worker and its group; one that somebody else holds open is not waited for.
+        let end = Instant::now();
+        while let Ok(rest) = heard.recv_timeout(LAST_WORDS.saturating_sub(end.elapsed())) {
+            said.hear(rest);
         }
-        heard.try_iter().for_each(|rest| {
-            if let Heard::Noise(line) = rest {
-                output.push(&line);
-            }
-        });
         let killed_for_memory = deaths_before
             .zip(oom_kills())
             .is_some_and(|(before, now)| now > before);
-        let ended = last_word.unwrap_or_else(|| {
-            let (status, reason) = judge(Death::of(exit), &output.last_lines(), killed_for_memory);
-            Ended::Died { status, reason }
+        let death = Death::of(exit);
+        if said.last_word.is_none() && death == Death::Code(WorkerExit::NotWritten as i32) {
+            return Err(RunError::Samples(said.output.last_lines()));
+        }
+        let host_peak_bytes = said.host_peak_bytes;
+        let ended = said.last_word.unwrap_or_else(|| {
+            let (status, reason) = judge(death, &said.output.last_lines(), killed_for_memory);
+            Ended::Died {
+                status,
+                reason,
+                host_peak_bytes,
+            }
         });
-        Ok((ended, output.bytes.into()))
+        Ok((ended, said.output.bytes.into()))
     }
 }
 
-/// A child that does not outlive its parent's interest.
+/// What a worker said so far.
+#[derive(Default)]
+struct Said {
+    last_word: Option<Ended>,
+    output: Tail,
+    host_peak_bytes: Option<u64>,
+}
+
+impl Said {
+    fn look(&mut self, worker: &Child) {
+        self.host_peak_bytes = host_peak(worker).or(self.host_peak_bytes);
+    }
+
+    /// Takes note; gives back a sign of life. The first last word counts.
+    fn hear(&mut self, heard: Heard) -> Option<Told> {
+        match heard {
+            Heard::Message(Message::Progress(advance)) => {
+                return Some(Told {
+                    phase: advance.phase,
+                    done: advance.done,
+                    total: advance.total,
+                });
+            }
+            Heard::Message(Message::Finished(finished)) => {
+                self.last_word.get_or_insert(Ended::Finished(finished));
+            }
+            Heard::Message(Message::Refused(reason)) => {
+                self.last_word.get_or_insert(Ended::Refused(reason));
+            }
+            Heard::Noise(line) => self.output.push(&line),
+            Heard::Silence => {}
+        }
+        None
+    }
+}
+
+/// A child that does not outlive its parent's interest, and what it started does not outlive it.
 struct Worker(Child);
 
 impl Worker {
+    /// Ends the worker and everything in its process group. The worker must not have been waited for, lest the number
+    /// be somebody else's by now.
     fn end(&mut self) {
-        // An error means that it is gone already.
+        // An error means that they are gone already.
+        #[cfg(unix)]
+        let _ = rustix::process::kill_process_group(
+            rustix::process::Pid::from_child(&self.0),
+            rustix::process::Signal::KILL,
+        );
         let _ = self.0.kill();
     }
 
-    /// Waits for the end, and brings it about when the grace is over.
+    /// Whether it has ended, without waiting for it: its number stays its own.
+    fn is_gone(&mut self) -> bool {
+        #[cfg(unix)]
+        {
+            use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            // An error means that somebody has waited for it.
+            waitid(WaitId::Pid(Pid::from_child(&self.0)), options).map_or(true, |state| state.is_some())
+        }
+        #[cfg(not(unix))]
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// Waits for the end, and brings it about when the grace is over; what it started ends in any case.
     fn wait(&mut self, grace: Duration) -> std::io::Result<ExitStatus> {
-        const LOOK: Duration = Duration::from_millis(5);
-        let deadline = Instant::now() + grace;
-        while Instant::now() < deadline {
-            if let Some(status) = self.0.try_wait()? {
-                return Ok(status);
-            }
+        const LOOK: Duration = Duration::from_millis(2);
+        let start = Instant::now();
+        while !self.is_gone() && start.elapsed() < grace {
             std::thread::sleep(LOOK);
         }
         self.end();
@@ -171,9 +245,20 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.end();
-        let _ = self.0.wait();
+        // Once it was waited for, waiting again gives the same answer and killing would hit a stranger.
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            self.end();
+            let _ = self.0.wait();
+        }
     }
+}
+
+/// High-water mark of a process in host memory, bytes, where the system tells that of another process.
+fn host_peak(child: &Child) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes * 1024)
 }
 
 /// Reads lines on a thread until the stream ends; `last` is what is heard then.
@@ -182,9 +267,10 @@ fn listen(
     sender: Sender<Heard>,
     understand: fn(Vec<u8>) -> Heard,
     last: Option<Heard>,
-) -> Option<JoinHandle<()>> {
-    let mut lines = BufReader::new(stream?);
-    Some(std::thread::spawn(move || {
+) {
+    let Some(stream) = stream else { return };
+    std::thread::spawn(move || {
+        let mut lines = BufReader::new(stream);
         let mut line = vec![];
         while lines.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
             if sender.send(understand(std::mem::take(&mut line))).is_err() {
@@ -193,7 +279,7 @@ fn listen(
         }
         // Nobody listens any more once the worker is judged.
         let _ = last.map(|last| sender.send(last));
-    }))
+    });
 }
 
 fn parse(line: Vec<u8>) -> Heard {

@@ -6,13 +6,13 @@ use std::{
 };
 
 use jiff::Timestamp;
-use mantissa_core::{Backend, Environment, Plan, Profile, Record, SCHEMA_VERSION};
+use mantissa_core::{Backend, Environment, Plan, Profile, SCHEMA_VERSION};
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
 use mantissa_workloads::backend;
 
 use crate::{
-    Progress, RunError, RunFolder, RunSettings, Schedule, Violation, choose_backend, devices, fingerprint,
-    process::Workers, violations,
+    Progress, RunError, RunFolder, RunSettings, Schedule, Stop, Violation, choose_backend, devices,
+    fingerprint, process::Workers, schedule::Stopped,
 };
 
 /// A run to be made.
@@ -37,6 +37,8 @@ pub struct Finish {
     pub path: PathBuf,
     /// What is not as the suites expect.
     pub violations: Vec<Violation>,
+    /// By what it was stopped before everything was done, if it was.
+    pub stopped: Option<Stopped>,
 }
 
 /// Repeats of a cell unless the user says otherwise: a smoke run asks whether everything works, a standard run wants
@@ -63,11 +65,11 @@ pub fn planned(mut plan: Plan) -> Plan {
     plan
 }
 
-/// Makes a run folder and executes the plan into it.
+/// Makes a run folder and executes the plan into it, until it is done or `stop` is asked.
 ///
 /// # Errors
 /// What keeps the run from starting or going on.
-pub fn start(start: Start, progress: &mut dyn Progress) -> Result<Finish, RunError> {
+pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Finish, RunError> {
     let now = Timestamp::now(); // the one place where the wall clock is read
     let default = || Path::new("reports").join(format!("{}-{}", now.strftime("%Y%m%dT%H%M%SZ"), start.name));
     let path = start.out.clone().unwrap_or_else(default);
@@ -84,27 +86,28 @@ pub fn start(start: Start, progress: &mut dyn Progress) -> Result<Finish, RunErr
         fingerprint: fingerprint(gpu),
     };
     let folder = RunFolder::create(&path, start.plan, start.settings, environment)?;
-    execute(folder, vec![], progress)
+    execute(folder, stop, progress)
 }
 
 /// Runs what an earlier run lacks, by the plan in its folder. `cut` is told if the last record had been cut off.
 ///
 /// # Errors
 /// What keeps the run from going on.
-pub fn resume(path: &Path, progress: &mut dyn Progress, cut: &mut dyn FnMut()) -> Result<Finish, RunError> {
-    let (folder, parsed) = RunFolder::open(path)?;
-    if parsed.cut {
+pub fn resume(
+    path: &Path,
+    stop: Stop,
+    progress: &mut dyn Progress,
+    cut: &mut dyn FnMut(),
+) -> Result<Finish, RunError> {
+    let (folder, was_cut) = RunFolder::open(path)?;
+    if was_cut {
         cut();
     }
     choose_backend(Some(folder.settings.backend))?;
-    execute(folder, parsed.records, progress)
+    execute(folder, stop, progress)
 }
 
-fn execute(
-    mut folder: RunFolder,
-    mut records: Vec<Record>,
-    progress: &mut dyn Progress,
-) -> Result<Finish, RunError> {
+fn execute(mut folder: RunFolder, stop: Stop, progress: &mut dyn Progress) -> Result<Finish, RunError> {
     // A resumed run may go on on another machine: its records say on which.
     let used: BTreeSet<Backend> = folder
         .plan
@@ -115,13 +118,12 @@ fn execute(
         .into_iter()
         .map(|backend| (backend, fingerprint(devices::gpu(backend))))
         .collect();
-    let path = folder.path().to_owned();
-    let mut workers = Workers::of_this_program()?;
-    let made = Schedule::new(&mut folder, fingerprints, &records).run(&mut workers, progress)?;
-    records.extend(made);
+    let mut workers = Workers::of_this_program(stop.clone())?;
+    let stopped = Schedule::new(&mut folder, fingerprints, stop).run(&mut workers, progress)?;
     Ok(Finish {
-        path,
-        violations: violations(&records),
+        path: folder.path().to_owned(),
+        violations: folder.ledger().violations(),
+        stopped,
     })
 }
 

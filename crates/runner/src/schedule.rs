@@ -1,22 +1,25 @@
-//! The order of work: every cell once, then every cell again, each result a record before the next one starts.
+//! The work of a run: cell after cell, each result a record before the next one starts.
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use mantissa_core::{
-    Backend, Cell, CellId, Executed, Fingerprint, Plan, Record, Requested, SCHEMA_VERSION, Status,
+    Backend, Cell, Executed, Fingerprint, Metric, MetricName, Plan, Record, Requested, SCHEMA_VERSION, Status,
 };
 use mantissa_workloads::Phase;
 
 use crate::{
-    RunError, RunFolder,
-    command::reproduce,
+    RunError, RunFolder, Signal, Stop,
+    between::{Between, merge},
+    command::Commands,
     expect,
     fingerprint::fingerprint,
     folder::{has_samples, write_output},
+    ledger::is_final,
     message::{Finished, Request},
 };
 
@@ -31,7 +34,11 @@ pub enum Ended {
         status: Status,
         /// Why, for people.
         reason: String,
+        /// High-water mark of its host memory when it was last looked at, bytes.
+        host_peak_bytes: Option<u64>,
     },
+    /// It was ended because the run is to stop at once: there is nothing to record.
+    Stopped,
     /// The user's data or weights are wrong: the run ends, since no other cell would fare better.
     Refused(String),
 }
@@ -84,8 +91,12 @@ pub enum ProgressEvent<'a> {
         /// Time that the rest will take, once that can be guessed.
         left: Option<Duration>,
     },
+    /// Something is waited for before the cell.
+    Waiting(&'a str),
     /// A worker gets on.
     Step(Told),
+    /// The run was asked to stop, and will when the running cell is done.
+    Stopping,
     /// A record is on the disk.
     Recorded(&'a Record),
     /// Nothing is left to do.
@@ -101,40 +112,44 @@ pub trait Progress {
 /// What is left to do of a plan.
 pub struct Schedule<'a> {
     folder: &'a mut RunFolder,
+    plan: Arc<Plan>,
     /// What each backend of the plan runs on.
     fingerprints: BTreeMap<Backend, Fingerprint>,
-    /// The last attempt of every cell and repeat, and how it ended.
-    last: BTreeMap<(CellId, u32), (u32, Status)>,
+    commands: Commands,
+    between: Between,
+    stop: Stop,
 }
 
-/// Whether a cell that ended so is done: what went wrong from outside is tried again.
-fn is_final(status: Status) -> bool {
-    match status {
-        Status::Ok | Status::Diverged | Status::Oom | Status::Skipped => true,
-        Status::Failed | Status::Timeout => false,
-    }
+/// A run that was asked to stop before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    /// By what.
+    pub signal: Signal,
+    /// Whether the running cell was ended for it.
+    pub at_once: bool,
+    /// Cells and repeats that are left.
+    pub left: usize,
+}
+
+/// A cell that is executed.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    cell: &'a Cell,
+    repeat: u32,
+    attempt: u32,
 }
 
 impl<'a> Schedule<'a> {
-    /// The rest of the folder's plan, given the records that are there.
-    pub fn new(
-        folder: &'a mut RunFolder,
-        fingerprints: BTreeMap<Backend, Fingerprint>,
-        records: &[Record],
-    ) -> Self {
-        let mut last = BTreeMap::new();
-        for record in records {
-            let slot = last
-                .entry((record.cell.id.clone(), record.repeat))
-                .or_insert((0, record.status));
-            if record.attempt >= slot.0 {
-                *slot = (record.attempt, record.status);
-            }
-        }
+    /// What the folder's plan asks for and its records lack.
+    pub fn new(folder: &'a mut RunFolder, fingerprints: BTreeMap<Backend, Fingerprint>, stop: Stop) -> Self {
+        let plan = Arc::clone(&folder.plan);
         Self {
-            folder,
             fingerprints,
-            last,
+            commands: Commands::of(&plan),
+            between: Between::of_this_machine(folder.settings.policy, stop.clone()),
+            plan,
+            stop,
+            folder,
         }
     }
 
@@ -145,15 +160,7 @@ impl<'a> Schedule<'a> {
             .unwrap_or_else(|| fingerprint(None))
     }
 
-    fn lacks(&self, cell: &Cell, repeat: u32) -> bool {
-        !self
-            .last
-            .get(&(cell.id.clone(), repeat))
-            .is_some_and(|(_, status)| is_final(*status))
-    }
-
-    /// Runs what is left. Repeats are the outer loop: what drifts on the machine hits every setting alike, and a run
-    /// that is cut short has every cell once.
+    /// Runs what is left, until that is done or the run is asked to stop.
     ///
     /// # Errors
     /// What keeps the run from going on; the records so far are on the disk.
@@ -161,88 +168,130 @@ impl<'a> Schedule<'a> {
         mut self,
         executor: &mut dyn Executor,
         progress: &mut dyn Progress,
-    ) -> Result<Vec<Record>, RunError> {
-        let plan = self.folder.plan.clone();
-        let mut made = vec![];
+    ) -> Result<Option<Stopped>, RunError> {
+        let plan = Arc::clone(&self.plan);
         for planned in &plan.cells {
-            if let Some(reason) = planned.skip.as_ref().filter(|_| self.lacks(&planned.cell, 0)) {
+            let lacking = |_: &&String| self.folder.ledger().lacks(&planned.cell, 0);
+            if let Some(reason) = planned.skip.as_ref().filter(lacking) {
                 let finished = Finished::without_result(Status::Skipped, reason.clone());
-                made.push(self.record(&plan, &planned.cell, 0, 0, finished, None)?);
+                let cell = &planned.cell;
+                self.record(
+                    Work {
+                        cell,
+                        repeat: 0,
+                        attempt: 0,
+                    },
+                    finished,
+                    None,
+                )?;
             }
         }
-        let repeats = 0..self.folder.settings.repeats;
-        let pairs = repeats.flat_map(|repeat| plan.runnable().map(move |cell| (cell, repeat)));
-        let work: Vec<(&Cell, u32)> = pairs.filter(|(cell, repeat)| self.lacks(cell, *repeat)).collect();
-        let folder = self.folder.path().to_owned();
+        let settings = &self.folder.settings;
+        let (retries, ledger) = (settings.policy.retries, self.folder.ledger());
+        let mut work = settings.policy.order.arrange(&plan, settings.repeats);
+        work.retain(|(cell, repeat)| ledger.lacks(cell, *repeat));
         progress.tell(ProgressEvent::Started {
-            folder: &folder,
+            folder: self.folder.path(),
             plan: &plan,
             total: work.len(),
         });
         let start = Instant::now();
-        for (done, (cell, repeat)) in work.iter().enumerate() {
-            let left = time_left(start.elapsed(), done, work.len());
-            progress.tell(ProgressEvent::Cell {
-                cell,
-                repeat: *repeat,
-                done,
-                left,
-            });
-            let record = self.execute(&plan, cell, *repeat, executor, progress)?;
-            progress.tell(ProgressEvent::Recorded(&record));
-            made.push(record);
+        let mut left = work.len();
+        'cells: for (done, (cell, repeat)) in work.iter().enumerate() {
+            for _ in 0..=retries {
+                if self.stop.asked().is_some() {
+                    break 'cells;
+                }
+                progress.tell(ProgressEvent::Cell {
+                    cell,
+                    repeat: *repeat,
+                    done,
+                    left: time_left(start.elapsed(), done, work.len()),
+                });
+                let Some(record) = self.execute(cell, *repeat, executor, progress)? else {
+                    break 'cells;
+                };
+                progress.tell(ProgressEvent::Recorded(&record));
+                if is_final(record.status) {
+                    break;
+                }
+            }
+            left -= 1;
         }
         progress.tell(ProgressEvent::Ended);
-        Ok(made)
+        let stopped = self.stop.asked().filter(|_| left > 0).map(|signal| Stopped {
+            signal,
+            at_once: self.stop.at_once(),
+            left,
+        });
+        Ok(stopped)
     }
 
+    /// One attempt at a cell and its record; none if the run is to stop at once.
     fn execute(
         &mut self,
-        plan: &Plan,
         cell: &Cell,
         repeat: u32,
         executor: &mut dyn Executor,
         progress: &mut dyn Progress,
-    ) -> Result<Record, RunError> {
-        let next = self
-            .last
-            .get(&(cell.id.clone(), repeat))
-            .map_or(0, |(attempt, _)| attempt + 1);
-        let attempt = self.folder.free_attempt(&cell.id, repeat, next);
+    ) -> Result<Option<Record>, RunError> {
+        let gpu = self.fingerprint(cell).gpu.and_then(|gpu| gpu.uuid);
+        let waiting = &mut |what: &str| progress.tell(ProgressEvent::Waiting(what));
+        let noted = self.between.ready(gpu.as_deref(), waiting)?;
+        if self.stop.asked().is_some() {
+            return Ok(None);
+        }
+        let next = self.folder.ledger().next_attempt(cell, repeat);
+        let attempt = self.folder.claim(&cell.id, repeat, next)?;
         let relative = RunFolder::attempt(&cell.id, repeat, attempt);
         let files: PathBuf = self.folder.path().join(&relative);
         let request = Request {
             cell: cell.clone(),
             inputs: self.folder.settings.inputs.clone(),
             samples: files.clone(),
-            gpu: self.fingerprint(cell).gpu.and_then(|gpu| gpu.uuid),
+            gpu,
         };
-        let limit = plan
+        let limit = self
+            .plan
             .suite(&cell.suite)
             .map_or(Duration::MAX, |suite| seconds(suite.timeout_seconds));
-        let told = &mut |told| progress.tell(ProgressEvent::Step(told));
+        let (stop, mut stopping) = (self.stop.clone(), false);
+        let told = &mut |told| {
+            progress.tell(ProgressEvent::Step(told));
+            if stop.asked().is_some() && !std::mem::replace(&mut stopping, true) {
+                progress.tell(ProgressEvent::Stopping);
+            }
+        };
         let (ended, output) = executor.execute(&request, limit, told)?;
         write_output(&files, &output)?;
-        let (finished, refused) = match ended {
+        let (mut finished, refused) = match ended {
+            Ended::Stopped => return Ok(None),
             Ended::Finished(finished) => (*finished, None),
-            Ended::Died { status, reason } => (Finished::without_result(status, reason), None),
+            Ended::Died {
+                status,
+                reason,
+                host_peak_bytes,
+            } => (died(status, reason, host_peak_bytes), None),
             Ended::Refused(reason) => (
                 Finished::without_result(Status::Failed, reason.clone()),
                 Some(RunError::Input(reason)),
             ),
         };
+        finished.events = merge(noted, finished.events);
         let samples = has_samples(&files).then_some(relative);
-        let record = self.record(plan, cell, repeat, attempt, finished, samples)?;
-        refused.map_or(Ok(record), Err)
+        let work = Work {
+            cell,
+            repeat,
+            attempt,
+        };
+        let record = self.record(work, finished, samples)?;
+        refused.map_or(Ok(Some(record)), Err)
     }
 
     /// Makes the record, marks what is not as expected, and puts it on the disk.
     fn record(
         &mut self,
-        plan: &Plan,
-        cell: &Cell,
-        repeat: u32,
-        attempt: u32,
+        work: Work<'_>,
         finished: Finished,
         samples: Option<String>,
     ) -> Result<Record, RunError> {
@@ -254,6 +303,11 @@ impl<'a> Schedule<'a> {
             events,
             data,
         } = finished;
+        let Work {
+            cell,
+            repeat,
+            attempt,
+        } = work;
         let mut record = Record {
             schema: SCHEMA_VERSION,
             cell: cell.clone(),
@@ -272,13 +326,25 @@ impl<'a> Schedule<'a> {
             data,
             samples,
             fingerprint: self.fingerprint(cell),
-            command: reproduce(plan, &self.folder.settings, cell),
+            command: self.commands.reproduce(&self.plan, &self.folder.settings, cell),
         };
-        expect::mark(plan, &mut record);
+        expect::mark(&self.plan, &mut record);
         self.folder.append(&record)?;
-        self.last.insert((cell.id.clone(), repeat), (attempt, status));
         Ok(record)
     }
+}
+
+/// What is left of a worker that did not live to tell. Out of memory is a result, which its peak so far belongs to.
+fn died(status: Status, reason: String, host_peak_bytes: Option<u64>) -> Finished {
+    let mut finished = Finished::without_result(status, reason);
+    if let Some(bytes) = host_peak_bytes.filter(|_| status == Status::Oom) {
+        let name = MetricName::HostPeakBytes;
+        let method = "high-water mark shortly before the worker died";
+        finished
+            .metrics
+            .insert(name, Metric::reading(name, bytes as f64, method));
+    }
+    finished
 }
 
 fn seconds(seconds: f64) -> Duration {
@@ -305,27 +371,30 @@ mod tests {
         RunFolder::create(path, plan, settings, testing::environment()).unwrap()
     }
 
-    fn run(folder: &mut RunFolder, records: &[Record], script: &mut Script) -> (Vec<Record>, Vec<String>) {
+    /// Runs what the folder lacks, and gives the records that this made and what was told of it.
+    fn run(folder: &mut RunFolder, script: &mut Script) -> (Vec<Record>, Vec<String>) {
+        let before = testing::records(folder.path()).len();
         let mut notes = Notes::default();
-        let schedule = Schedule::new(folder, BTreeMap::new(), records);
-        (schedule.run(script, &mut notes).unwrap(), notes.0)
+        let schedule = Schedule::new(folder, BTreeMap::new(), Stop::default());
+        schedule.run(script, &mut notes).unwrap();
+        (testing::records(folder.path()).split_off(before), notes.0)
     }
 
     #[test]
-    fn repeats_are_the_outer_loop_and_a_dead_cell_does_not_stop_the_sweep() {
+    fn rounds_follow_each_other_and_a_dead_cell_does_not_stop_the_sweep() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = folder(dir.path(), testing::plan(2), 2);
         let ends = vec![died(Status::Failed), finished(), finished(), died(Status::Oom)];
-        let (records, notes) = run(&mut folder, &[], &mut Script::of(ends));
+        let (records, notes) = run(&mut folder, &mut Script::of(ends));
         let expected = [
             "start 4",
             "cell 64 0",
             "failed",
             "cell 128 0",
             "ok",
-            "cell 64 1",
-            "ok",
             "cell 128 1",
+            "ok",
+            "cell 64 1",
             "oom",
             "end",
         ];
@@ -344,7 +413,7 @@ mod tests {
         };
         let mut folder = folder(dir.path(), plan, 3);
         let mut script = Script::of(vec![finished(), finished(), finished()]);
-        let (records, _) = run(&mut folder, &[], &mut script);
+        let (records, _) = run(&mut folder, &mut script);
         assert_eq!(records.len(), 4);
         assert_eq!(
             (records[0].status, records[0].reason.as_deref()),
@@ -365,14 +434,10 @@ mod tests {
         let ends = [Status::Failed, Status::Timeout, Status::Oom, Status::Diverged];
         let mut ends: Vec<Ended> = ends.into_iter().map(died).collect();
         ends.push(finished());
-        run(&mut first, &[], &mut Script::of(ends));
+        run(&mut first, &mut Script::of(ends));
         drop(first);
-        let (mut again, parsed) = RunFolder::open(dir.path()).unwrap();
-        let (records, notes) = run(
-            &mut again,
-            &parsed.records,
-            &mut Script::of(vec![finished(), finished()]),
-        );
+        let (mut again, _) = RunFolder::open(dir.path()).unwrap();
+        let (records, notes) = run(&mut again, &mut Script::of(vec![finished(), finished()]));
         assert_eq!(notes, ["start 2", "cell 64 0", "ok", "cell 128 0", "ok", "end"]);
         assert!(records.iter().all(|record| record.attempt == 1));
     }
@@ -383,7 +448,7 @@ mod tests {
         let mut folder = folder(dir.path(), testing::plan(1), 1);
         let left = dir.path().join(RunFolder::attempt(&testing::cell(64).id, 0, 0));
         std::fs::create_dir_all(&left).unwrap();
-        let (records, _) = run(&mut folder, &[], &mut Script::of(vec![finished()]));
+        let (records, _) = run(&mut folder, &mut Script::of(vec![finished()]));
         assert_eq!(records[0].attempt, 1);
         assert_eq!(std::fs::read_dir(left).unwrap().count(), 0);
     }
@@ -392,7 +457,7 @@ mod tests {
     fn what_a_worker_printed_is_kept_beside_its_record() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = folder(dir.path(), testing::plan(1), 1);
-        let (records, _) = run(&mut folder, &[], &mut Script::of(vec![finished()]));
+        let (records, _) = run(&mut folder, &mut Script::of(vec![finished()]));
         let files = dir.path().join(RunFolder::attempt(&records[0].cell.id, 0, 0));
         assert_eq!(records[0].samples, None, "there are no samples beside it");
         assert_eq!(
@@ -405,13 +470,93 @@ mod tests {
     fn wrong_data_ends_the_run_and_leaves_its_record() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = folder(dir.path(), testing::plan(2), 1);
-        let schedule = Schedule::new(&mut folder, BTreeMap::new(), &[]);
+        let schedule = Schedule::new(&mut folder, BTreeMap::new(), Stop::default());
         let mut script = Script::of(vec![Ended::Refused("line 7 of `a.tsv` has no label".into())]);
         let error = schedule.run(&mut script, &mut Notes::default()).unwrap_err();
         assert_eq!(error.to_string(), "line 7 of `a.tsv` has no label");
-        drop(folder);
-        let (_, parsed) = RunFolder::open(dir.path()).unwrap();
-        assert_eq!(parsed.records.len(), 1);
+        assert_eq!(testing::records(dir.path()).len(), 1);
+    }
+
+    #[test]
+    fn the_first_signal_lets_the_running_cell_end_and_the_rest_is_left_for_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = folder(dir.path(), testing::plan(3), 1);
+        let stop = Stop::default();
+        let mut script = Script::of(vec![finished(), finished()]);
+        script.asks = Some((1, stop.clone()));
+        let mut notes = Notes::default();
+        let stopped = Schedule::new(&mut first, BTreeMap::new(), stop)
+            .run(&mut script, &mut notes)
+            .unwrap();
+        let expected = Stopped {
+            signal: Signal::Interrupt,
+            at_once: false,
+            left: 1,
+        };
+        assert_eq!(stopped, Some(expected));
+        assert_eq!(notes.0, ["start 3", "cell 64 0", "ok", "cell 128 0", "ok", "end"]);
+        let (_, notes) = run(&mut first, &mut Script::of(vec![finished()]));
+        assert_eq!(notes, ["start 1", "cell 192 0", "ok", "end"]);
+    }
+
+    #[test]
+    fn a_cell_that_was_ended_because_the_run_stops_leaves_no_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = folder(dir.path(), testing::plan(1), 1);
+        let (records, notes) = run(&mut first, &mut Script::of(vec![Ended::Stopped]));
+        assert!(records.is_empty());
+        assert_eq!(notes, ["start 1", "cell 64 0", "end"]);
+        let (records, _) = run(&mut first, &mut Script::of(vec![finished()]));
+        assert_eq!(records[0].attempt, 1, "its files are kept apart");
+    }
+
+    #[test]
+    fn retries_are_attempts_of_their_own_and_end_with_the_first_result() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut first = folder(dir.path(), testing::plan(3), 1);
+        first.settings.policy.retries = 2;
+        let mut ends: Vec<Ended> = [
+            Status::Failed,
+            Status::Timeout,
+            Status::Failed,
+            Status::Oom,
+            Status::Failed,
+        ]
+        .into_iter()
+        .map(died)
+        .collect();
+        ends.push(finished());
+        let (records, _) = run(&mut first, &mut Script::of(ends));
+        let seen: Vec<_> = records
+            .iter()
+            .map(|record| (record.cell.setting.size(), record.attempt, record.status))
+            .collect();
+        let expected = [
+            (64, 0, Status::Failed),
+            (64, 1, Status::Timeout),
+            (64, 2, Status::Failed),
+            (128, 0, Status::Oom),
+            (192, 0, Status::Failed),
+            (192, 1, Status::Ok),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(
+            first.ledger().violations().len(),
+            2,
+            "the failed cell and the one without memory"
+        );
+    }
+
+    #[test]
+    fn memory_that_ran_out_is_recorded_with_the_peak_so_far() {
+        let peak = |status| {
+            let finished = super::died(status, String::new(), Some(5));
+            finished
+                .metrics
+                .get(&MetricName::HostPeakBytes)
+                .and_then(|metric| metric.value)
+        };
+        assert_eq!((peak(Status::Oom), peak(Status::Failed)), (Some(5.0), None));
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! A plan, records and a scripted executor for the tests of this crate.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use mantissa_core::{
     Axis, AxisValue, Backend, Cell, Environment, Executed, Kernel, KernelTask, MatmulShape, Plan,
     PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Setting, Status, SuiteInfo, Task, Workload,
+    parse_records,
 };
 
 use crate::{
-    Ended, Executor, Finished, Inputs, Progress, ProgressEvent, Request, RunError, RunSettings, fingerprint,
-    schedule::Told,
+    Ended, Executor, Finished, Inputs, Policy, Progress, ProgressEvent, Request, RunError, RunSettings,
+    Signal, Stop, fingerprint, schedule::Told,
 };
 
 /// Kernel cells of sizes 64, 128, …; nothing is skipped.
@@ -59,6 +60,7 @@ pub(crate) fn settings() -> RunSettings {
         inputs: Inputs::default(),
         repeats: 1,
         suites: BTreeMap::new(),
+        policy: Policy::default(),
     }
 }
 
@@ -94,16 +96,28 @@ pub(crate) fn record(status: Status, attempt: u32) -> Record {
     }
 }
 
+/// The records that a folder has.
+pub(crate) fn records(folder: &Path) -> Vec<Record> {
+    let text = std::fs::read_to_string(folder.join("records.jsonl")).unwrap();
+    parse_records(&text).unwrap().records
+}
+
 /// Ends its cells as written, one after the other, and notes which it was given.
 pub(crate) struct Script {
     pub(crate) ends: Vec<Ended>,
     pub(crate) given: Vec<Request>,
+    /// Asks for a stop while it runs the cell of this number, from 0.
+    pub(crate) asks: Option<(usize, Stop)>,
 }
 
 impl Script {
     pub(crate) fn of(mut ends: Vec<Ended>) -> Self {
         ends.reverse();
-        Self { ends, given: vec![] }
+        Self {
+            ends,
+            given: vec![],
+            asks: None,
+        }
     }
 }
 
@@ -118,6 +132,7 @@ pub(crate) fn died(status: Status) -> Ended {
     Ended::Died {
         status,
         reason: "as the script says".into(),
+        host_peak_bytes: None,
     }
 }
 
@@ -128,6 +143,9 @@ impl Executor for Script {
         _timeout: Duration,
         _told: &mut dyn FnMut(Told),
     ) -> Result<(Ended, Vec<u8>), RunError> {
+        if let Some((_, stop)) = self.asks.as_ref().filter(|(when, _)| *when == self.given.len()) {
+            stop.ask(Signal::Interrupt);
+        }
         self.given.push(request.clone());
         Ok((
             self.ends.pop().expect("the script has an end for every cell"),
@@ -146,6 +164,8 @@ impl Progress for Notes {
             ProgressEvent::Started { total, .. } => format!("start {total}"),
             ProgressEvent::Cell { cell, repeat, .. } => format!("cell {} {repeat}", cell.setting.size()),
             ProgressEvent::Step(told) => format!("step {}", told.done),
+            ProgressEvent::Waiting(what) => format!("waiting: {what}"),
+            ProgressEvent::Stopping => "stopping".into(),
             ProgressEvent::Recorded(record) => record.status.to_string(),
             ProgressEvent::Ended => "end".into(),
         });

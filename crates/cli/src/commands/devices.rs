@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use mantissa_runner::{BackendState, backends};
-use mantissa_telemetry::{Device, state, unavailable};
+use mantissa_telemetry::{Device, clock_settings, state, unavailable};
 use serde_json::{Value, json};
 
 use crate::printer::Printer;
@@ -60,13 +60,22 @@ fn backend_text(state: &BackendState) -> String {
 fn device_json(device: &Device) -> Value {
     json!({
         "gpu": device.gpu,
+        "pci_bus_id": device.pci_bus_id,
         "used_bytes": device.used_bytes,
         "power_watts": device.power_watts,
         "power_limit_watts": device.power_limit_watts,
+        "power_limit_default_watts": device.power_limit_default_watts,
         "sm_clock_hz": device.sm_clock_hz,
+        "sm_clock_max_hz": device.sm_clock_max_hz,
+        "memory_clock_hz": device.memory_clock_hz,
         "temperature_celsius": device.temperature_celsius,
         "throttle": device.throttle,
+        "clock_settings": device.clock_bits.map(clock_settings),
         "processes": device.processes,
+        "ecc": device.ecc,
+        "ecc_uncorrected": device.ecc_uncorrected,
+        "persistence": device.persistence,
+        "mig": device.mig,
     })
 }
 
@@ -79,14 +88,27 @@ fn device_text(device: &Device) -> String {
         )
     };
     let bytes = |value: Option<u64>| number(value.map(|bytes| bytes as f64), 1e9, "GB");
+    let watts = |value| number(value, 1.0, "W");
+    let megahertz = |value: Option<f64>| {
+        value.map_or_else(|| "- MHz".to_owned(), |value| format!("{:.0} MHz", value / 1e6))
+    };
+    let onoff = |value: Option<bool>| value.map_or("unknown", |on| if on { "on" } else { "off" });
+    let count = |value: Option<u64>| value.map_or_else(|| "unknown".into(), |count| count.to_string());
     let gpu = &device.gpu;
-    let throttle = if device.throttle.is_empty() {
-        "none".to_owned()
-    } else {
-        device.throttle.join(", ")
+    let chosen = device.clock_bits.map(clock_settings).unwrap_or_default();
+    let held: Vec<&str> = device.throttle.iter().copied().chain(chosen).collect();
+    let held = match (held.is_empty(), device.clock_bits) {
+        (false, _) => held.join(", "),
+        (true, Some(_)) => "nothing".to_owned(),
+        (true, None) => "unknown".to_owned(),
     };
     [
-        format!("        {}, {}", gpu.name, known(&gpu.uuid)),
+        format!(
+            "        {}, {}, PCI {}",
+            gpu.name,
+            known(&gpu.uuid),
+            known(&device.pci_bus_id)
+        ),
         format!(
             "        memory {} of {}, driver {}, CUDA {}, compute capability {}",
             bytes(device.used_bytes),
@@ -96,14 +118,22 @@ fn device_text(device: &Device) -> String {
             known(&gpu.compute_capability)
         ),
         format!(
-            "        power {} of {}, clock {}, {}, throttled: {throttle}, processes: {}",
-            number(device.power_watts, 1.0, "W"),
-            number(device.power_limit_watts, 1.0, "W"),
-            number(device.sm_clock_hz, 1e9, "GHz"),
+            "        power {} of {} (default {}), {}, clock {} of {}, memory clock {}, held back by {held}",
+            watts(device.power_watts),
+            watts(device.power_limit_watts),
+            watts(device.power_limit_default_watts),
             number(device.temperature_celsius, 1.0, "°C"),
-            device
-                .processes
-                .map_or_else(|| "unknown".into(), |count| count.to_string())
+            megahertz(device.sm_clock_hz),
+            megahertz(device.sm_clock_max_hz),
+            megahertz(device.memory_clock_hz),
+        ),
+        format!(
+            "        processes {}, ECC {}, uncorrected errors {}, persistence {}, MIG {}",
+            count(device.processes.map(|count| count as u64)),
+            onoff(device.ecc),
+            count(device.ecc_uncorrected),
+            onoff(device.persistence),
+            onoff(device.mig)
         ),
     ]
     .join("\n")

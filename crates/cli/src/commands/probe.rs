@@ -6,7 +6,7 @@
 use anyhow::Result;
 use mantissa_core::{Axis, DatasetKind, ExecutedVerdict, Profile, Status};
 use mantissa_report::{Align, Report, Row, Table, load};
-use mantissa_runner::{Inputs, RunSettings, Start, choose_backend, planned, start};
+use mantissa_runner::{Inputs, Policy, RunSettings, Start, Stop, choose_backend, planned, start};
 use mantissa_suite::{PlanOptions, parse, parse_override, plan};
 
 use crate::{
@@ -50,13 +50,14 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
             },
             repeats: 1,
             suites: [].into(),
+            policy: Policy::default(),
         },
         out: Some(folder.path().to_owned()),
         name: "probe".to_owned(),
         command: vec!["mantissa".to_owned(), "probe".to_owned()],
     };
     let quiet = Printer::new(true);
-    start(run, &mut Bar::new(&quiet, arguments.json))?;
+    start(run, Stop::default(), &mut Bar::new(&quiet, arguments.json))?;
 
     let run = load(folder.path())?;
     let report = Report::new(&run)?;

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use mantissa_runner::{
-    Finish, Inputs, RunSettings, Start, choose_backend, default_repeats, planned, resume, start,
+    Busy, Finish, Inputs, Order, Policy, RunSettings, Start, Stop, choose_backend, default_repeats, planned,
+    resume, start,
 };
 
 use crate::{
-    args::{Init, RunArguments},
+    args::{BusyChoice, Init, OrderChoice, RunArguments},
     commands::{plan, report},
     exit::Exit,
     printer::Printer,
@@ -21,15 +22,20 @@ pub(crate) const CACHE: &str = ".mantissa/cache";
 
 pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     let mut bar = Bar::new(printer, arguments.json);
-    let finish = match &arguments.resume {
-        Some(folder) => resume(folder, &mut bar, &mut || {
+    let stop;
+    let finish = if let Some(folder) = &arguments.resume {
+        stop = Stop::on_signals()?;
+        resume(folder, stop.clone(), &mut bar, &mut || {
             printer.warn("the last record was cut short: it is removed, and its cell runs again");
-        })?,
-        None => match prepare(&arguments, printer)? {
-            Some(prepared) => start(prepared, &mut bar)?,
-            None => return Ok(Exit::Done),
-        },
+        })?
+    } else {
+        let Some(prepared) = prepare(&arguments, printer)? else {
+            return Ok(Exit::Done);
+        };
+        stop = Stop::on_signals()?;
+        start(prepared, stop.clone(), &mut bar)?
     };
+    stop.give_up();
     conclude(&finish, arguments.json, printer)
 }
 
@@ -53,6 +59,7 @@ fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Option<Start>>
             .iter()
             .map(|found| (found.suite.name().to_owned(), found.path.clone()))
             .collect(),
+        policy: policy(arguments),
     };
     Ok(Some(Start {
         plan,
@@ -63,6 +70,25 @@ fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Option<Start>>
             .chain(std::env::args().skip(1))
             .collect(),
     }))
+}
+
+fn policy(arguments: &RunArguments) -> Policy {
+    let default = Policy::default();
+    Policy {
+        order: match arguments.order {
+            None => default.order,
+            Some(OrderChoice::Rounds) => Order::Rounds,
+            Some(OrderChoice::Sorted) => Order::Sorted,
+        },
+        cool_down_seconds: arguments.cool_down.unwrap_or(default.cool_down_seconds),
+        busy: match arguments.busy {
+            None => default.busy,
+            Some(BusyChoice::Warn) => Busy::Warn,
+            Some(BusyChoice::Wait) => Busy::Wait,
+            Some(BusyChoice::Fail) => Busy::Fail,
+        },
+        retries: arguments.retries.unwrap_or(default.retries),
+    }
 }
 
 fn inputs(arguments: &RunArguments) -> Result<Inputs> {
@@ -94,8 +120,18 @@ fn name(found: &[Found], all: bool) -> String {
     if all { "all".to_owned() } else { names.join("+") }
 }
 
-/// The report, the table, what is not as expected, and the page's path as the last line.
+/// The report, the table, what is not as expected, how to go on, and the page's path as the last line.
 fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result<Exit> {
+    if let Some(stopped) = &finish.stopped {
+        printer.warn(&format!(
+            "stopped: {} cells are left\n  hint: `mantissa run --resume {}` runs them",
+            stopped.left,
+            finish.path.display()
+        ));
+        if stopped.at_once {
+            return Ok(Exit::Stopped(stopped.signal));
+        }
+    }
     let rendered = report::render(&finish.path)?;
     if !json {
         printer.data(&rendered.tables);
@@ -112,9 +148,9 @@ fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result<Exit> {
     } else {
         printer.data(&page);
     }
-    Ok(if finish.violations.is_empty() {
-        Exit::Done
-    } else {
-        Exit::Unexpected
+    Ok(match finish.stopped {
+        Some(stopped) => Exit::Stopped(stopped.signal),
+        None if finish.violations.is_empty() => Exit::Done,
+        None => Exit::Unexpected,
     })
 }

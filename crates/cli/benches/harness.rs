@@ -1,0 +1,138 @@
+//! What a cell costs beside its work: a process that starts and ends, and the parent's bookkeeping, disk included.
+//! The whole of a tiny worker stands beside them.
+
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use mantissa_core::{Backend, DatasetKind, Environment, Plan, Profile, SCHEMA_VERSION, Status};
+use mantissa_runner::{
+    Ended, Executor, Finished, Inputs, Policy, Progress, ProgressEvent, Request, RunError, RunFolder,
+    RunSettings, Schedule, Stop, Told, fingerprint,
+};
+use mantissa_suite::{PlanOptions, parse, plan};
+
+const SUITE: &str = r#"
+title = "Small matrix products"
+question = "What does the harness cost?"
+axes = { size = [16], seed = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] }
+[[workload]]
+name = "matmul"
+task = "kernel"
+kernel = "matmul"
+min_samples = 3
+max_samples = 3
+max_seconds = 0.01
+"#;
+
+fn cells() -> Plan {
+    let options = PlanOptions {
+        profile: Profile::Smoke,
+        backend: Backend::Flex,
+        overrides: vec![],
+        dataset: DatasetKind::SyntheticReviews,
+        filter: None,
+    };
+    plan(
+        &[parse("harness", "harness.toml", SUITE).expect("a suite")],
+        &options,
+    )
+    .expect("a plan")
+}
+
+/// Ends every cell at once.
+struct Instantly;
+
+impl Executor for Instantly {
+    fn execute(
+        &mut self,
+        _: &Request,
+        _: Duration,
+        _: &mut dyn FnMut(Told),
+    ) -> Result<(Ended, Vec<u8>), RunError> {
+        let finished = Finished::without_result(Status::Ok, String::new());
+        Ok((Ended::Finished(Box::new(finished)), vec![]))
+    }
+}
+
+struct Silent;
+
+impl Progress for Silent {
+    fn tell(&mut self, _: ProgressEvent<'_>) {}
+}
+
+/// Time that a run of instant cells takes, for each of them.
+fn bookkeeping(folder: &Path) -> Duration {
+    let settings = RunSettings {
+        backend: Backend::Flex,
+        inputs: Inputs::default(),
+        repeats: 1,
+        suites: BTreeMap::new(),
+        policy: Policy::default(),
+    };
+    let environment = Environment {
+        schema: SCHEMA_VERSION,
+        started: String::new(),
+        command: vec![],
+        backend: Backend::Flex,
+        fingerprint: fingerprint(None),
+        missing: vec![],
+    };
+    let fingerprints = [(Backend::Flex, fingerprint(None))].into();
+    let mut folder = RunFolder::create(folder, cells(), settings, environment).expect("a run folder");
+    let count = folder.plan.cells.len() as u32;
+    let start = Instant::now();
+    Schedule::new(&mut folder, fingerprints, Stop::default())
+        .run(&mut Instantly, &mut Silent)
+        .expect("a run");
+    start.elapsed() / count
+}
+
+/// A worker with this request, from its start to its end.
+fn worker(request: &[u8]) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mantissa"))
+        .arg("worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a worker");
+    let stdin = child.stdin.take().expect("a pipe");
+    // A worker that does not want its request has gone already.
+    let _ = { stdin }.write_all(request);
+    child.wait().expect("an end");
+}
+
+fn harness(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("harness");
+    group.sample_size(20);
+    group.bench_function("process without work", |bencher| bencher.iter(|| worker(b"")));
+    group.bench_function("bookkeeping of a cell", |bencher| {
+        bencher.iter_custom(|iterations| {
+            let of_one = |_| bookkeeping(tempfile::tempdir().expect("a folder").path());
+            (0..iterations).map(of_one).sum()
+        });
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut number = 0;
+    group.bench_function("whole tiny worker", |bencher| {
+        bencher.iter(|| {
+            number += 1;
+            let request = Request {
+                cell: cells().cells[0].cell.clone(),
+                inputs: Inputs::default(),
+                samples: folder.path().join(format!("{number}")),
+                gpu: None,
+            };
+            worker(&serde_json::to_vec(&request).expect("plain data"));
+        });
+    });
+}
+
+criterion_group!(benches, harness);
+criterion_main!(benches);

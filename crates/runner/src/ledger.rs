@@ -1,0 +1,138 @@
+//! What the records of a run folder say, in brief: enough to know what is left to do and what is not as expected.
+
+use std::collections::BTreeMap;
+
+use mantissa_core::{Cell, CellId, Event, Record, Status};
+
+use crate::Violation;
+
+/// The last attempt at every cell and repeat.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    last: BTreeMap<(CellId, u32), Entry>,
+    noted: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    attempt: u32,
+    status: Status,
+    /// Place of the record among all.
+    place: usize,
+    broken: Vec<Violation>,
+}
+
+/// Whether a cell that ended so is done: what went wrong from outside is tried again.
+pub(crate) fn is_final(status: Status) -> bool {
+    match status {
+        Status::Ok | Status::Diverged | Status::Oom | Status::Skipped => true,
+        Status::Failed | Status::Timeout => false,
+    }
+}
+
+impl Ledger {
+    /// Takes note of a record. Of two attempts the later one counts.
+    pub(crate) fn note(&mut self, record: &Record) {
+        let key = (record.cell.id.clone(), record.repeat);
+        let place = self.noted;
+        self.noted += 1;
+        if self
+            .last
+            .get(&key)
+            .is_some_and(|entry| entry.attempt > record.attempt)
+        {
+            return;
+        }
+        let entry = Entry {
+            attempt: record.attempt,
+            status: record.status,
+            place,
+            broken: violations(record),
+        };
+        self.last.insert(key, entry);
+    }
+
+    /// How many records there are.
+    pub fn records(&self) -> usize {
+        self.noted
+    }
+
+    /// Whether a cell and repeat has no record, or one of something that went wrong from outside.
+    pub(crate) fn lacks(&self, cell: &Cell, repeat: u32) -> bool {
+        let entry = self.last.get(&(cell.id.clone(), repeat));
+        !entry.is_some_and(|entry| is_final(entry.status))
+    }
+
+    /// The first attempt that has no record.
+    pub(crate) fn next_attempt(&self, cell: &Cell, repeat: u32) -> u32 {
+        let entry = self.last.get(&(cell.id.clone(), repeat));
+        entry.map_or(0, |entry| entry.attempt + 1)
+    }
+
+    /// What does not hold in the last attempts, in the order of their records.
+    pub fn violations(&self) -> Vec<Violation> {
+        let mut entries: Vec<&Entry> = self.last.values().collect();
+        entries.sort_by_key(|entry| entry.place);
+        entries
+            .into_iter()
+            .flat_map(|entry| entry.broken.iter().cloned())
+            .collect()
+    }
+}
+
+/// What a record was marked with.
+fn violations(record: &Record) -> Vec<Violation> {
+    let marks = record
+        .events
+        .iter()
+        .filter(|event| event.kind == Event::EXPECTATION);
+    let violation = |event: &Event| Violation {
+        cell: record.cell.id.clone(),
+        name: format!("{} {}", record.cell.workload.name, record.cell.setting),
+        what: event.detail.clone(),
+    };
+    marks.map(violation).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{expect, testing};
+
+    fn ledger(records: &[Record]) -> Ledger {
+        let mut ledger = Ledger::default();
+        records.iter().for_each(|record| ledger.note(record));
+        ledger
+    }
+
+    #[test]
+    fn only_the_last_attempt_counts_in_whatever_order_they_come() {
+        let mut failed = testing::record(Status::Failed, 0);
+        expect::mark(&testing::plan(1), &mut failed);
+        let again = testing::record(Status::Ok, 1);
+        assert_eq!(ledger(std::slice::from_ref(&failed)).violations().len(), 1);
+        assert!(ledger(&[failed.clone(), again.clone()]).violations().is_empty());
+        assert!(ledger(&[again, failed]).violations().is_empty());
+    }
+
+    #[test]
+    fn failures_and_timeouts_are_lacking_and_other_ends_are_not() {
+        let cell = testing::cell(64);
+        assert!(ledger(&[]).lacks(&cell, 0));
+        for (status, lacking) in [
+            (Status::Ok, false),
+            (Status::Diverged, false),
+            (Status::Oom, false),
+            (Status::Skipped, false),
+            (Status::Failed, true),
+            (Status::Timeout, true),
+        ] {
+            let ledger = ledger(&[testing::record(status, 2)]);
+            assert_eq!(ledger.lacks(&cell, 0), lacking, "{status}");
+            assert_eq!(
+                (ledger.next_attempt(&cell, 0), ledger.next_attempt(&cell, 1)),
+                (3, 0)
+            );
+        }
+    }
+}

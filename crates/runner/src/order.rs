@@ -1,0 +1,131 @@
+//! The order in which the cells of a plan are executed.
+
+use mantissa_core::{Cell, Plan};
+use serde::{Deserialize, Serialize};
+
+/// In which order cells and their repeats are executed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Round after round, a round being one repeat of every cell; within a workload the cells rotate from round to
+    /// round: A B C, C A B, B C A. What drifts on the machine then favours no cell.
+    #[default]
+    Rounds,
+    /// All repeats of a cell one after the other, cells in the order of their suites.
+    Sorted,
+}
+
+impl Order {
+    /// Every cell of the plan that is to run, with every repeat, each pair once.
+    pub fn arrange(self, plan: &Plan, repeats: u32) -> Vec<(&Cell, u32)> {
+        let cells: Vec<&Cell> = plan.runnable().collect();
+        match self {
+            Self::Sorted => cells
+                .into_iter()
+                .flat_map(|cell| (0..repeats).map(move |repeat| (cell, repeat)))
+                .collect(),
+            Self::Rounds => {
+                let rounds = (0..repeats).flat_map(|repeat| {
+                    let workloads =
+                        cells.chunk_by(|a, b| (&a.suite, &a.workload.name) == (&b.suite, &b.workload.name));
+                    workloads.flat_map(move |cells| {
+                        let turn = repeat as usize % cells.len();
+                        let (first, last) = cells.split_at(cells.len() - turn);
+                        last.iter().chain(first).map(move |cell| (*cell, repeat))
+                    })
+                });
+                rounds.collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use mantissa_core::PlannedCell;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing;
+
+    /// `64 128 192 | 192 64 128`: sizes in their order, a bar where the repeat changes.
+    fn shown(work: &[(&Cell, u32)]) -> String {
+        let rounds = work.chunk_by(|a, b| a.1 == b.1);
+        let round = |cells: &[(&Cell, u32)]| {
+            let sizes = cells.iter().map(|(cell, _)| cell.setting.size().to_string());
+            sizes.collect::<Vec<_>>().join(" ")
+        };
+        rounds.map(round).collect::<Vec<_>>().join(" | ")
+    }
+
+    /// A plan of two workloads.
+    fn two_workloads(first: u64, second: u64) -> Plan {
+        let mut plan = testing::plan(first + second);
+        for planned in plan.cells.iter_mut().skip(first as usize) {
+            planned.cell.workload.name = "other".into();
+        }
+        plan
+    }
+
+    #[test]
+    fn the_cells_of_a_workload_rotate_from_round_to_round() {
+        let plan = testing::plan(3);
+        let rounds = Order::Rounds.arrange(&plan, 4);
+        assert_eq!(
+            shown(&rounds),
+            "64 128 192 | 192 64 128 | 128 192 64 | 64 128 192"
+        );
+    }
+
+    #[test]
+    fn workloads_keep_their_places() {
+        let plan = two_workloads(2, 3);
+        let rounds = Order::Rounds.arrange(&plan, 2);
+        assert_eq!(shown(&rounds), "64 128 192 256 320 | 128 64 320 192 256");
+    }
+
+    #[test]
+    fn sorted_is_every_repeat_of_a_cell_before_the_next_cell() {
+        let plan = testing::plan(2);
+        let work = Order::Sorted.arrange(&plan, 2);
+        assert_eq!(shown(&work), "64 | 64 | 128 | 128");
+        assert_eq!(
+            work.iter().map(|(_, repeat)| *repeat).collect::<Vec<_>>(),
+            [0, 1, 0, 1]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_cell_has_every_repeat_once_and_skipped_ones_none(
+            first in 0u64..6, second in 0u64..6, repeats in 0u32..9, skipped in 0usize..12,
+        ) {
+            let mut plan = two_workloads(first, second);
+            if let Some(planned) = plan.cells.get_mut(skipped) {
+                *planned = PlannedCell { skip: Some("why".into()), ..planned.clone() };
+            }
+            for order in [Order::Rounds, Order::Sorted] {
+                let mut seen: Vec<_> = order.arrange(&plan, repeats).into_iter().map(|(cell, r)| (&cell.id, r)).collect();
+                seen.sort();
+                let mut all: Vec<_> = plan.runnable().flat_map(|cell| (0..repeats).map(move |r| (&cell.id, r))).collect();
+                all.sort();
+                prop_assert_eq!(seen, all);
+            }
+        }
+
+        #[test]
+        fn over_as_many_rounds_as_cells_every_cell_has_every_place_once(cells in 1u64..12, turns in 1u32..3) {
+            let plan = testing::plan(cells);
+            let rounds = cells as u32 * turns;
+            let work = Order::Rounds.arrange(&plan, rounds);
+            let mut held = BTreeMap::new();
+            for (index, (cell, _)) in work.iter().enumerate() {
+                *held.entry((index % cells as usize, &cell.id)).or_insert(0) += 1;
+            }
+            prop_assert_eq!(held.len() as u64, cells * cells);
+            prop_assert!(held.values().all(|count| *count == turns));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Being asked to stop, once or twice.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A signal that asks a run to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGINT: Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
+/// Whether a run was asked to stop. The first signal lets the running cell end; the second ends it too.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<Mutex<Asked>>);
+
+#[derive(Debug, Default)]
+struct Asked {
+    first: Option<Signal>,
+    again: bool,
+    /// Nothing is left to be stopped with care.
+    over: bool,
+}
+
+impl Stop {
+    /// Asked by SIGINT and SIGTERM from now on, where the system has them.
+    ///
+    /// # Errors
+    /// What the system says against it.
+    pub fn on_signals() -> std::io::Result<Self> {
+        let stop = Self::default();
+        #[cfg(unix)]
+        {
+            use signal_hook::consts::{SIGINT, SIGTERM};
+            let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+            let asked = stop.clone();
+            std::thread::spawn(move || {
+                for number in signals.forever() {
+                    if asked.state().over {
+                        // An error leaves the signal without effect, as if it had not come.
+                        let _ = signal_hook::low_level::emulate_default_handler(number);
+                    }
+                    asked.ask(if number == SIGINT {
+                        Signal::Interrupt
+                    } else {
+                        Signal::Terminate
+                    });
+                }
+            });
+        }
+        Ok(stop)
+    }
+
+    /// Asks.
+    pub fn ask(&self, signal: Signal) {
+        let mut state = self.state();
+        state.again |= state.first.is_some();
+        state.first.get_or_insert(signal);
+    }
+
+    /// From now on signals end the program as they do any other.
+    pub fn give_up(&self) {
+        self.state().over = true;
+    }
+
+    /// What asked first, if anything did.
+    pub fn asked(&self) -> Option<Signal> {
+        self.state().first
+    }
+
+    /// Whether it was asked twice.
+    pub fn at_once(&self) -> bool {
+        self.state().again
+    }
+
+    fn state(&self) -> MutexGuard<'_, Asked> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_signal_counts_and_the_second_is_urgent() {
+        let stop = Stop::default();
+        assert_eq!((stop.asked(), stop.at_once()), (None, false));
+        stop.ask(Signal::Terminate);
+        assert_eq!((stop.asked(), stop.at_once()), (Some(Signal::Terminate), false));
+        stop.ask(Signal::Interrupt);
+        assert_eq!((stop.asked(), stop.at_once()), (Some(Signal::Terminate), true));
+    }
+}

@@ -1,0 +1,181 @@
+//! Somebody else on the GPU, a GPU that is still warm, and what `mantissa devices` says of it: on an NVML that answers
+//! from a script (`tests/nvml`), beside a CUDA driver without a GPU (`tests/cuda`).
+#![cfg(target_os = "linux")]
+
+use std::{fs, process::Command};
+
+use serde_json::Value;
+
+use crate::{
+    cuda::toolkit,
+    support::{Place, root, stderr, stdout},
+};
+
+/// What the CUDA driver without a GPU calls its device.
+const UUID: &str = "GPU-00000000-0000-0000-0000-000000000000";
+
+/// A command on both, with these lines for the one device.
+fn on_script(place: &Place, arguments: &[&str], lines: &str) -> Command {
+    let made = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(place.path("libnvidia-ml.so.1"))
+        .arg(root().join("tests/nvml/nvml.c"))
+        .arg("-ldl")
+        .status();
+    assert!(
+        made.is_ok_and(|status| status.success()),
+        "no C compiler made nvml.c"
+    );
+    let script = format!("driver 550.54.15\n device {UUID} 00000000:17:00.0 Stand-in A\n{lines}");
+    fs::write(place.path("nvml.script"), script).unwrap();
+    let mut command = place.command(arguments);
+    command
+        .env(
+            "LD_LIBRARY_PATH",
+            format!("{}:{}", place.path("").display(), toolkit().display()),
+        )
+        .env("CUDA_PATH", toolkit())
+        .env("MANTISSA_NVML_SCRIPT", place.path("nvml.script"));
+    command
+}
+
+/// A run of two small products.
+fn run(place: &Place, options: &[&str], lines: &str) -> Command {
+    let fixed = [
+        "run",
+        "fixtures/kernels.toml",
+        "--backend",
+        "cuda",
+        "--profile",
+        "smoke",
+        "--out",
+        "run",
+        "-a",
+        "precision=32-true",
+    ];
+    on_script(place, &[&fixed[..], options].concat(), lines)
+}
+
+/// Details of a record's events of a kind.
+fn events<'a>(record: &'a Value, kind: &str) -> Vec<&'a str> {
+    let events = record["events"].as_array().unwrap().iter();
+    let of_kind = events.filter(|event| event["kind"] == kind);
+    of_kind.map(|event| event["detail"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_stranger_is_told_once_in_every_record() {
+    let place = Place::new();
+    run(&place, &[], "process 4711 2000").output().unwrap();
+    let records = place.records("run");
+    assert_eq!(records.len(), 2);
+    for record in &records {
+        assert_eq!(record["fingerprint"]["gpu"]["uuid"], UUID);
+        let told = events(record, "foreign-process");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("process 4711 computed on the device"),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn a_stranger_ends_the_run_where_that_is_asked_for() {
+    let place = Place::new();
+    let output = run(&place, &["--busy", "fail"], "process 4711 2000")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    let told = stderr(&output);
+    assert!(
+        told.contains(&format!("error: GPU `{UUID}` is used by process 4711\n  hint: ")),
+        "{told}"
+    );
+    assert!(place.records("run").is_empty());
+    let output = on_script(&place, &["run", "--resume", "run"], "")
+        .output()
+        .unwrap();
+    assert_ne!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert_eq!(place.records("run").len(), 2);
+}
+
+#[test]
+fn a_stranger_who_goes_is_waited_for() {
+    let place = Place::new();
+    let output = run(&place, &["--busy", "wait"], "process 4711 2000 1 4")
+        .output()
+        .unwrap();
+    assert_ne!(output.status.code(), Some(4), "{}", stderr(&output));
+    let records = place.records("run");
+    assert_eq!(records.len(), 2);
+    // The workers' own lists begin with the stranger, too.
+    for record in &records {
+        let told = events(record, "foreign-process");
+        assert!(
+            !told.iter().any(|event| event.ends_with("before the cell")),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn a_warm_gpu_rests_before_the_next_cell_and_the_record_says_how_long() {
+    let place = Place::new();
+    // Read for `environment.json` and before the first cell, then as often as it is looked at.
+    run(&place, &["--cool-down", "3"], "temperature 40*2 70*2 44")
+        .output()
+        .unwrap();
+    let records = place.records("run");
+    assert!(events(&records[0], "cool-down").is_empty());
+    assert_eq!(
+        events(&records[1], "cool-down"),
+        ["44 °C after 40 °C before the first cell"]
+    );
+
+    let place = Place::new();
+    run(&place, &["--cool-down", "0"], "temperature 40*2 70")
+        .output()
+        .unwrap();
+    assert!(
+        place
+            .records("run")
+            .iter()
+            .all(|record| events(record, "cool-down").is_empty())
+    );
+}
+
+#[test]
+fn devices_tells_what_nvml_knows_of_a_gpu() {
+    let lines = "
+        total 80000000000
+        memory 2000000000
+        power 90000
+        limit 500000
+        clock 345
+        max-clock 1980
+        memory-clock 2619
+        temperature 41
+        throttle 4
+        ecc-mode 1
+        ecc 2
+        persistence 1
+        mig 0
+        process 4711 2000
+    ";
+    let place = Place::new();
+    let text = stdout(&on_script(&place, &["devices"], lines).output().unwrap());
+    let after = text.split_once("NVML").unwrap().1;
+    insta::assert_snapshot!(after);
+    let json = stdout(&on_script(&place, &["devices", "--json"], lines).output().unwrap());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let device = &json["nvml"]["devices"][0];
+    assert_eq!(device["memory_clock_hz"], 2619e6);
+    assert_eq!(device["sm_clock_max_hz"], 1980e6);
+    assert_eq!(device["ecc"], true);
+    assert_eq!(device["ecc_uncorrected"], 2);
+    assert_eq!(device["persistence"], true);
+    assert_eq!(device["mig"], false);
+    assert_eq!(device["pci_bus_id"], "00000000:17:00.0");
+    assert_eq!(device["power_limit_default_watts"], Value::Null);
+}

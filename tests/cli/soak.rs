@@ -1,0 +1,144 @@
+//! A long sweep under fire: workers and the run itself are killed at random, again and again.
+#![cfg(target_os = "linux")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Read,
+    process::{Child, Stdio},
+    time::{Duration, Instant},
+};
+
+use mantissa_core::{Record, Samples, Status};
+use rand::{Rng, SeedableRng};
+
+use crate::{
+    processes::{child_of, sent},
+    support::Place,
+};
+
+/// Cells of the sweep.
+const CELLS: usize = 2_000;
+
+/// How often the run itself is killed.
+const RESUMES: u32 = 3;
+
+/// Seconds of fire, unless the variable `MANTISSA_SOAK_SECONDS` says otherwise.
+const SECONDS: u64 = 600;
+
+const SUITE: &str = r#"
+title = "Many small matrix products"
+question = "Is every cell of a sweep under fire recorded exactly once?"
+
+[axes]
+size = [8, 16]
+seed = [SEEDS]
+
+[[workload]]
+name = "matmul"
+task = "kernel"
+kernel = "matmul"
+min_samples = 3
+max_samples = 3
+max_seconds = 0.01
+"#;
+
+/// A run that prints into a file, so that no pipe of it fills up.
+fn spawn(place: &Place, arguments: &[&str]) -> Child {
+    let log = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(place.path("log"))
+        .unwrap();
+    let mut command = place.command(arguments);
+    command.stdout(Stdio::null()).stderr(log);
+    command.spawn().unwrap()
+}
+
+#[test]
+#[ignore = "takes ten minutes: just soak"]
+fn every_cell_of_a_sweep_under_fire_is_recorded_exactly_once() {
+    let told = std::env::var("MANTISSA_SOAK_SECONDS").ok();
+    let seconds = told.map_or(SECONDS, |text| text.parse().expect("a number of seconds"));
+    let cells =
+        std::env::var("MANTISSA_SOAK_CELLS").map_or(CELLS, |text| text.parse().expect("a number of cells"));
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(2000);
+    let place = Place::new();
+    let seeds: Vec<String> = (1..=cells / 2).map(|seed| seed.to_string()).collect();
+    fs::write(place.path("soak.toml"), SUITE.replace("SEEDS", &seeds.join(", "))).unwrap();
+
+    let start = Instant::now();
+    let fire = Duration::from_secs(seconds);
+    let (mut kills, mut resumes) = (0, 0);
+    let mut run = spawn(
+        &place,
+        &["run", "soak.toml", "--backend=flex", "--out=run", "--quiet"],
+    );
+    while start.elapsed() < fire {
+        std::thread::sleep(Duration::from_millis(random.random_range(20..2_000)));
+        let due = fire.mul_f64(f64::from(resumes + 1) / f64::from(RESUMES + 1));
+        if resumes < RESUMES && start.elapsed() > due {
+            sent("KILL", run.id());
+            resumes += 1;
+            run.wait().unwrap();
+        } else if let Some(worker) = child_of(run.id()) {
+            kills += u32::from(sent("KILL", worker));
+        }
+        // One that came to its end has failed cells left.
+        if run.try_wait().unwrap().is_some() {
+            run = spawn(&place, &["run", "--resume", "run", "--quiet"]);
+        }
+    }
+    // Without fire, until nothing is left.
+    run.wait().unwrap();
+    let last = spawn(&place, &["run", "--resume", "run", "--quiet"])
+        .wait()
+        .unwrap();
+    let log = fs::read_to_string(place.path("log")).unwrap();
+    assert_eq!(
+        last.code(),
+        Some(0),
+        "{}",
+        &log[log.len().saturating_sub(2_000)..]
+    );
+    let records = check(&place, cells);
+    println!(
+        "{cells} cells, {records} records, {kills} workers killed, {resumes} resumed runs, {:.0} s",
+        start.elapsed().as_secs_f64()
+    );
+}
+
+/// Every line is a record, every cell has one `ok`, its last attempt, with samples that can be read.
+fn check(place: &Place, cells: usize) -> usize {
+    let text = fs::read_to_string(place.path("run/records.jsonl")).unwrap();
+    let records: Vec<Record> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let mut attempts = BTreeSet::new();
+    let mut last: BTreeMap<_, &Record> = BTreeMap::new();
+    for record in &records {
+        assert!(
+            attempts.insert((&record.cell.id, record.attempt)),
+            "{} twice",
+            record.cell.id
+        );
+        let earlier = last.insert(&record.cell.id, record);
+        assert!(
+            earlier.is_none_or(|earlier| earlier.status != Status::Ok && earlier.attempt < record.attempt)
+        );
+    }
+    assert_eq!(last.len(), cells);
+    for record in last.values() {
+        assert_eq!(record.status, Status::Ok);
+        let folder = record.samples.as_deref().expect("samples");
+        let file = fs::File::open(place.path("run").join(folder).join("samples.json.gz")).unwrap();
+        let mut json = String::new();
+        flate2::read::GzDecoder::new(file)
+            .read_to_string(&mut json)
+            .unwrap();
+        let samples: Samples = serde_json::from_str(&json).unwrap();
+        assert!(samples.series.iter().any(|series| series.values().count() >= 3));
+    }
+    records.len()
+}
