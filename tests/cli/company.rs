@@ -177,5 +177,5 @@ fn devices_tells_what_nvml_knows_of_a_gpu() {
     assert_eq!(device["persistence"], true);
     assert_eq!(device["mig"], false);
     assert_eq!(device["pci_bus_id"], "00000000:17:00.0");
-    assert_eq!(device["power_limit_default_watts"], Value::Null);
+    assert_eq!(device["power_limit_default_watts"], 500.0);
 }

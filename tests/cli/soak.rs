@@ -26,12 +26,13 @@ const RESUMES: u32 = 3;
 /// Seconds of fire, unless the variable `MANTISSA_SOAK_SECONDS` says otherwise.
 const SECONDS: u64 = 600;
 
+/// Cells that take as long as the fire lasts.
 const SUITE: &str = r#"
 title = "Many small matrix products"
 question = "Is every cell of a sweep under fire recorded exactly once?"
 
 [axes]
-size = [8, 16]
+size = [64, 96]
 seed = [SEEDS]
 
 [[workload]]
@@ -39,8 +40,9 @@ name = "matmul"
 task = "kernel"
 kernel = "matmul"
 min_samples = 3
-max_samples = 3
-max_seconds = 0.01
+max_samples = 10_000
+max_noise = 1e-9 # never reached
+max_seconds = 0.1
 "#;
 
 /// A run that prints into a file, so that no pipe of it fills up.
