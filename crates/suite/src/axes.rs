@@ -1,6 +1,6 @@
 //! `[axes]`: what is swept, alone or together.
 
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
 use mantissa_core::{Axis, AxisValue, TaskKind, ValueError, Workload};
 use toml::de::DeValue;
@@ -45,13 +45,13 @@ impl Sweep {
 }
 
 fn distinct(rows: impl Iterator<Item = Vec<AxisValue>>) -> Vec<Vec<AxisValue>> {
-    let mut kept: Vec<Vec<AxisValue>> = vec![];
-    for row in rows {
-        if !kept.contains(&row) {
-            kept.push(row);
-        }
-    }
-    kept
+    let mut seen = HashSet::new();
+    rows.filter(|row| seen.insert(text(row))).collect()
+}
+
+/// What tells a row from others of its sweep: the values of an axis are of one kind, so that their texts differ if they do.
+fn text(row: &[AxisValue]) -> Vec<String> {
+    row.iter().map(ToString::to_string).collect()
 }
 
 /// The sweeps that mean anything to a workload.
@@ -153,10 +153,11 @@ fn rows(section: &Section<'_>, key: &str, axes: &[Axis], node: &Node<'_>) -> Opt
         return None;
     };
     let mut rows: Vec<Vec<AxisValue>> = vec![];
+    let mut seen = HashSet::new();
     let mut sound = true;
     for item in items {
         match row(section, key, axes, item) {
-            Some(row) if rows.contains(&row) => {
+            Some(row) if !seen.insert(text(&row)) => {
                 let given = sink.snippet(&item.span());
                 sink.error(
                     &item.span(),
