@@ -155,7 +155,7 @@ impl Executor for Workers {
         }
         let host_peak_bytes = said.host_peak_bytes;
         let ended = said.last_word.unwrap_or_else(|| {
-            let (status, reason) = judge(death, &said.output.last_lines(), killed_for_memory);
+            let (status, reason) = judge(death, &said.output.text(), killed_for_memory);
             Ended::Died {
                 status,
                 reason,
@@ -299,15 +299,13 @@ impl Tail {
         self.bytes.drain(..excess);
     }
 
-    fn last_lines(&self) -> String {
+    fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty())
-            .collect();
-        lines[lines.len().saturating_sub(REASON_LINES)..].join("; ")
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn last_lines(&self) -> String {
+        last_lines(&self.text())
     }
 }
 
@@ -328,10 +326,20 @@ impl Death {
     }
 }
 
-/// What the end of a worker that left no last word means.
-fn judge(death: Death, output: &str, killed_for_memory: bool) -> (Status, String) {
+/// The end of what was printed, as a reason.
+fn last_lines(text: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(REASON_LINES)..].join("; ")
+}
+
+/// What the end of a worker that left no last word means, given all that it printed.
+fn judge(death: Death, text: &str, killed_for_memory: bool) -> (Status, String) {
     const SIGABRT: i32 = 6;
     const SIGKILL: i32 = 9;
+    let output = last_lines(text);
+    // A backtrace may stand behind what the allocator said.
+    let no_memory = text.lines().find(|line| is_out_of_memory(line));
     let said = |what: String| {
         if output.is_empty() {
             what
@@ -345,9 +353,10 @@ fn judge(death: Death, output: &str, killed_for_memory: bool) -> (Status, String
             "killed by the kernel: host memory ran out (SIGKILL)".into(),
         ),
         Death::Signal(SIGKILL) => (Status::Failed, said("killed from outside (SIGKILL)".into())),
-        Death::Signal(SIGABRT) if is_out_of_memory(output) => {
-            (Status::Oom, said("host memory ran out".into()))
-        }
+        Death::Signal(SIGABRT) if no_memory.is_some() => (
+            Status::Oom,
+            format!("host memory ran out: {}", no_memory.unwrap_or_default().trim()),
+        ),
         Death::Signal(signal) => (Status::Failed, said(format!("ended by signal {signal}"))),
         Death::Code(code) if code == WorkerExit::OutOfMemory as i32 => {
             (Status::Oom, said("out of memory".into()))
@@ -410,8 +419,15 @@ mod tests {
             Status::Oom
         );
         assert_eq!(
-            judge(Death::Signal(6), "memory allocation of 99 bytes failed", false).0,
-            Status::Oom
+            judge(
+                Death::Signal(6),
+                "memory allocation of 99 bytes failed\nstack backtrace:\n 0: a\n 1: b\n 2: c\n 3: d",
+                false
+            ),
+            (
+                Status::Oom,
+                "host memory ran out: memory allocation of 99 bytes failed".into()
+            )
         );
         assert_eq!(
             judge(Death::Signal(6), "assertion failed", false).0,
