@@ -33,6 +33,8 @@ struct Quantity {
     title: &'static str,
     /// Shown value over the value read.
     factor: f64,
+    /// Title and factor where everything shown would be below 1.
+    if_small: Option<(&'static str, f64)>,
     from_zero: bool,
     series: &'static [(&'static str, &'static str)],
 }
@@ -41,6 +43,7 @@ const QUANTITIES: [Quantity; 5] = [
     Quantity {
         title: "Memory, GB",
         factor: 1e-9,
+        if_small: Some(("Memory, MB", 1e-6)),
         from_zero: true,
         series: &[
             ("device_bytes", "device"),
@@ -53,24 +56,28 @@ const QUANTITIES: [Quantity; 5] = [
     Quantity {
         title: "Power, W",
         factor: 1.0,
+        if_small: None,
         from_zero: true,
         series: &[("power_watts", "")],
     },
     Quantity {
         title: "Clocks, GHz",
         factor: 1e-9,
+        if_small: None,
         from_zero: true,
         series: &[("sm_clock_hz", "multiprocessors"), ("memory_clock_hz", "memory")],
     },
     Quantity {
         title: "Temperature, °C",
         factor: 1.0,
+        if_small: None,
         from_zero: false,
         series: &[("temperature_celsius", "")],
     },
     Quantity {
         title: "Utilisation, %",
         factor: 100.0,
+        if_small: None,
         from_zero: true,
         series: &[("utilisation", "")],
     },
@@ -187,8 +194,13 @@ fn present<'s>(quantity: &Quantity, samples: &'s Samples) -> Vec<(&'static str, 
 fn draw_panel(canvas: &mut Canvas, quantity: &Quantity, series: &[(&str, &Series)], x: Axis, top: f64) {
     let bottom = top + PANEL_HEIGHT;
     let values = || series.iter().flat_map(|(_, series)| series.values());
+    let largest = values().fold(0.0, f64::max);
+    let (title, factor) = match quantity.if_small {
+        Some(small) if largest * quantity.factor < 1.0 => small,
+        _ => (quantity.title, quantity.factor),
+    };
     let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-        let value = value * quantity.factor;
+        let value = value * factor;
         (low.min(value), high.max(value))
     });
     let range = rounded((if quantity.from_zero { 0.0 } else { low }, high), 3);
@@ -202,7 +214,7 @@ fn draw_panel(canvas: &mut Canvas, quantity: &Quantity, series: &[(&str, &Series
         let text = format!("{mark:.decimals$}");
         canvas.text_centred((left - 8.0, y.at(mark)), &text, style.anchor(Anchor::End));
     }
-    canvas.text((MARGIN, top - 10.0), quantity.title, TextStyle::new(12.0).bold());
+    canvas.text((MARGIN, top - 10.0), title, TextStyle::new(12.0).bold());
     let mut key = right;
     for (index, (label, series)) in series.iter().enumerate().rev() {
         let colour = palette::SERIES[index % palette::SERIES.len()];
@@ -214,7 +226,7 @@ fn draw_panel(canvas: &mut Canvas, quantity: &Quantity, series: &[(&str, &Series
         }
         for stretch in stretches(series) {
             let points = thin(&stretch, MAX_POINTS);
-            let place = |(seconds, value): &(f64, f64)| (x.at(*seconds), y.at(value * quantity.factor));
+            let place = |(seconds, value): &(f64, f64)| (x.at(*seconds), y.at(value * factor));
             canvas.line(points.iter().map(place).collect(), 1.5, colour);
         }
     }
