@@ -112,7 +112,7 @@ impl Timing {
             .filter(|step| *step > 0.0)
             .fold(f64::INFINITY, f64::min);
         let tick = match tick.is_finite() {
-            true => format!("ticks of {:.2} µs or less", tick * 1e6),
+            true => format!("ticks of {:.0} ns or less", tick * 1e9),
             false => "ticks that an empty launch does not show".to_owned(),
         };
         let why = refused.or(self.clock.why_none());
@@ -122,8 +122,8 @@ impl Timing {
             step: None,
             value: Some(overhead),
             detail: format!(
-                "{clock}: an empty launch takes {:.2} µs, which every time includes; {tick}{why}",
-                overhead * 1e6
+                "{clock}: an empty launch takes {:.0} ns, which every time includes; {tick}{why}",
+                overhead * 1e9
             ),
         }
     }
@@ -191,7 +191,7 @@ mod tests {
         let read = timing(&EMPTY).read(&[launch(None, 1.0)]);
         assert_eq!(
             read.event.detail,
-            "wall clock between two synchronisations: an empty launch takes 11.00 µs, which every time includes; ticks of 1.00 µs or less"
+            "wall clock between two synchronisations: an empty launch takes 11000 ns, which every time includes; ticks of 1000 ns or less"
         );
         let read = timing(&EMPTY[..1]).read(&[launch(Some(1.0), 1.0)]);
         assert!(
