@@ -81,6 +81,28 @@ fn a_stranger_is_told_once_in_every_record() {
 }
 
 #[test]
+fn launches_of_a_gpu_whose_clock_is_held_back_are_taken_again_and_then_counted() {
+    /// NVML's bit for the hardware's thermal slowdown.
+    const HOT: &str = "throttle 64";
+    let place = Place::new();
+    run(&place, &["--cool-down", "0"], HOT).output().unwrap();
+    for record in &place.records("run") {
+        let retaken = events(record, "retaken");
+        assert!(
+            retaken.len() == 1 && retaken[0].contains("the limit was reached"),
+            "{retaken:?}"
+        );
+        let method = record["metrics"]["flops_per_second"]["method"].as_str().unwrap();
+        assert!(method.contains("while the clock was held back"), "{method}");
+        let held = events(record, "throttled");
+        assert!(held[0].contains("hardware thermal slowdown"), "{held:?}");
+    }
+    let free = Place::new();
+    run(&free, &["--cool-down", "0"], "throttle 0").output().unwrap();
+    assert!(events(&free.records("run")[0], "retaken").is_empty());
+}
+
+#[test]
 fn a_stranger_ends_the_run_where_that_is_asked_for() {
     let place = Place::new();
     let output = run(&place, &["--busy", "fail"], "process 4711 2000")
