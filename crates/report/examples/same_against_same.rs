@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, error::Error, path::Path};
 
-use mantissa_analysis::{Estimate, Groups, Interval, Verdict, judge};
+use mantissa_analysis::{Estimate, Groups, Interval, Process, Sample, Verdict, judge, median_over_processes};
 use mantissa_core::{Better, CellId, MetricName, Record, Status};
 
 /// The fewest processes of a cell: two halves of five can be told apart.
@@ -64,9 +64,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("even rounds against odd", |index, _| index % 2 == 0),
     ];
     for (name, is_first) in halves {
-        let (told_apart, beyond) = compare(&cells, is_first);
+        let Compared {
+            overlapping,
+            told_apart,
+            beyond,
+        } = compare(&cells, is_first);
         println!(
-            "{name}: {told_apart} of {} told apart (p ≤ 5 %), {beyond} of them beyond {} %",
+            "{name}, {} cells: intervals over processes overlap in {overlapping}; {told_apart} told apart (p ≤ 5 %), {beyond} of them beyond {} %",
             cells.len(),
             100.0 * THRESHOLD
         );
@@ -98,29 +102,49 @@ fn rates(records: &[Record]) -> Vec<Vec<Estimate>> {
         .collect()
 }
 
-/// How many cells' halves are told apart, each comparison on its own, and how many of those differ by what would matter.
-fn compare(cells: &[Vec<Estimate>], is_first: Half) -> (usize, usize) {
-    let (mut told_apart, mut beyond) = (0, 0);
+/// Halves of cells.
+#[derive(Default)]
+struct Compared {
+    /// Whose intervals over processes share a point.
+    overlapping: usize,
+    /// That are told apart, each comparison on its own.
+    told_apart: usize,
+    /// That are told apart and differ by what would matter.
+    beyond: usize,
+}
+
+fn compare(cells: &[Vec<Estimate>], is_first: Half) -> Compared {
+    let mut compared = Compared::default();
     for rates in cells {
         let half = |first: bool| -> Vec<f64> {
-            let rates = rates.iter().enumerate();
-            let half = rates.filter(|(index, _)| is_first(*index, cells[0].len()) == first);
+            let numbered = rates.iter().enumerate();
+            let half = numbered.filter(|(index, _)| is_first(*index, rates.len()) == first);
             half.map(|(_, rate)| rate.value).collect()
         };
         let (baseline, candidate) = (half(true), half(false));
+        let intervals = over_processes(&baseline).zip(over_processes(&candidate));
+        compared.overlapping += usize::from(intervals.is_some_and(|(one, other)| one.overlaps(other)));
         let judged = judge(&[Groups {
             baseline: &baseline,
             candidate: &candidate,
             better: Better::Higher,
             threshold: THRESHOLD,
         }]);
-        told_apart += usize::from(judged[0].adjusted_p.is_some_and(|p| p <= 0.05));
-        beyond += usize::from(matches!(
-            judged[0].verdict,
-            Verdict::Improved | Verdict::Regressed
-        ));
+        let Some(judgement) = judged.first() else { continue };
+        compared.told_apart += usize::from(judgement.adjusted_p.is_some_and(|p| p <= 0.05));
+        let differs = matches!(judgement.verdict, Verdict::Improved | Verdict::Regressed);
+        compared.beyond += usize::from(differs);
     }
-    (told_apart, beyond)
+    compared
+}
+
+/// The interval of the median over processes, one value each.
+fn over_processes(values: &[f64]) -> Option<Interval> {
+    let processes = values
+        .iter()
+        .map(|value| Some(Process::new(&Sample::new([*value])?)));
+    let processes: Vec<Process> = processes.collect::<Option<_>>()?;
+    median_over_processes(&processes, 0)?.interval
 }
 
 fn percent(part: usize, whole: usize) -> f64 {
