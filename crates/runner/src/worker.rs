@@ -328,13 +328,8 @@ impl Observer for Watch<'_> {
     }
 
     fn held_back(&self, since: Instant) -> bool {
-        let from = since
-            .saturating_duration_since(self.sampler.started())
-            .as_secs_f64();
-        matches!(
-            self.sampler.throttled(from, self.sampler.seconds()),
-            Throttling::Yes(_)
-        )
+        let since = since.saturating_duration_since(self.sampler.started());
+        self.sampler.held_back(since.as_secs_f64())
     }
 
     fn heap_bytes(&self) -> Option<u64> {

@@ -98,10 +98,12 @@ impl Sampler {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Whether the clock may have been held back between two moments, as far as has been read: see
-    /// [`Trace::throttled`].
-    pub fn throttled(&self, from: f64, to: f64) -> Throttling {
-        lock(&self.trace).throttled(from, to)
+    /// Whether the clock is, or was at some time since a moment, held back, as far as has been read. The last reading counts
+    /// however old it is: on a busy machine the next one may be late.
+    pub fn held_back(&self, since: f64) -> bool {
+        let now = self.seconds();
+        let trace = lock(&self.trace);
+        trace.held_back() || matches!(trace.throttled(since, now), Throttling::Yes(_))
     }
 
     /// The peaks of memory up to now, after a reading of everything that is taken for this.

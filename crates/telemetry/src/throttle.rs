@@ -116,6 +116,12 @@ impl Log {
         self.last = Some((seconds, bits));
     }
 
+    /// Whether the last reading of the reasons, however long ago, said that the clock is held back.
+    pub(crate) fn held_back(&self) -> bool {
+        self.last
+            .is_some_and(|(_, bits)| !throttle_reasons(bits).is_empty())
+    }
+
     pub(crate) fn throttled(&self, window: &Range<f64>) -> Throttling {
         let touching = self.harmful().filter(|(_, reason)| reason.spans.touch(window));
         let reasons: Vec<&'static str> = touching.map(|(name, _)| *name).collect();
@@ -171,6 +177,16 @@ mod tests {
             log.push(second as f64, *bits, 1.0);
         }
         log
+    }
+
+    #[test]
+    fn the_last_reading_counts_however_old_it_is() {
+        let mut log = Log::default();
+        assert!(!log.held_back());
+        log.push(0.0, Some(ThrottleReasons::HW_THERMAL_SLOWDOWN.bits()), 0.02);
+        assert!(log.held_back());
+        log.push(9.0, Some(ThrottleReasons::GPU_IDLE.bits()), 0.02);
+        assert!(!log.held_back());
     }
 
     #[test]

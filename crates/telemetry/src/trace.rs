@@ -272,6 +272,11 @@ impl Trace {
         self.rate.rate(&window, self.period)
     }
 
+    /// Whether the last reading of the reasons said that the clock is held back.
+    pub(crate) fn held_back(&self) -> bool {
+        self.throttle.held_back()
+    }
+
     /// Whether the clock may have been held back between two moments, in seconds since the start.
     pub fn throttled(&self, from: f64, to: f64) -> Throttling {
         self.throttle.throttled(&(from..to))
