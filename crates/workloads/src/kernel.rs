@@ -141,12 +141,11 @@ fn measure<B: PrecisionBackend, const D: usize>(
     observer.memory_known();
     let bytes = values as u64 * u64::from(inputs.stored.storage_bytes());
     let copies = Copies::of(task.cache, setting.backend(), bytes);
-    let turns = Turns::new(first, copies, || operation.upload(inputs).0);
+    let mut turns = Turns::new(first, copies, || operation.upload(inputs).0);
     B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
 
-    let mut turn = 0..;
     let mut next = || {
-        let inputs = turns.of(turn.next().unwrap_or_default());
+        let inputs = turns.next();
         let (result, launch) = timing.time::<B, _>(device, || operation.launch(inputs, &compute))?;
         // It goes before the next launch: its place is free again, as in a model.
         drop(result);

@@ -14,18 +14,27 @@ const TIMES_THE_CACHE: u64 = 2;
 const MOST_COPIES: u64 = 4096;
 
 /// Copies of a launch's inputs on the device, which take turns.
-pub(super) struct Turns<T>(Vec<T>);
+pub(super) struct Turns<T> {
+    /// One or more.
+    copies: Vec<T>,
+    launches: usize,
+}
 
 impl<T> Turns<T> {
     /// The first copy and those that are still lacking.
     pub(super) fn new(first: T, copies: Copies, copy: impl FnMut() -> T) -> Self {
         let others = std::iter::repeat_with(copy).take(copies.count - 1);
-        Self([first].into_iter().chain(others).collect())
+        Self {
+            copies: [first].into_iter().chain(others).collect(),
+            launches: 0,
+        }
     }
 
-    /// The inputs of a launch.
-    pub(super) fn of(&self, turn: usize) -> &T {
-        &self.0[turn % self.0.len()]
+    /// The inputs of the next launch.
+    pub(super) fn next(&mut self) -> &T {
+        let turn = self.launches % self.copies.len();
+        self.launches += 1;
+        &self.copies[turn]
     }
 }
 
@@ -121,7 +130,7 @@ mod tests {
     #[test]
     fn launches_go_round_their_copies() {
         let mut next = 1..3;
-        let turns = Turns::new(0, Copies::around(Some(3), 2), || next.next().unwrap());
-        assert_eq!([0, 1, 2, 3, 4].map(|launch| *turns.of(launch)), [0, 1, 2, 0, 1]);
+        let mut turns = Turns::new(0, Copies::around(Some(3), 2), || next.next().unwrap());
+        assert_eq!([(); 5].map(|()| *turns.next()), [0, 1, 2, 0, 1]);
     }
 }
