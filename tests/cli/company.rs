@@ -2,66 +2,12 @@
 //! from a script (`tests/nvml`), beside a CUDA driver without a GPU (`tests/cuda`).
 #![cfg(target_os = "linux")]
 
-use std::{fs, process::Command};
-
 use serde_json::Value;
 
 use crate::{
-    cuda::toolkit,
-    support::{Place, root, stderr, stdout},
+    standin::{UUID, events, on_script, run},
+    support::{Place, stderr, stdout},
 };
-
-/// What the CUDA driver without a GPU calls its device.
-const UUID: &str = "GPU-00000000-0000-0000-0000-000000000000";
-
-/// A command on both, with these lines for the one device.
-fn on_script(place: &Place, arguments: &[&str], lines: &str) -> Command {
-    let made = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-o"])
-        .arg(place.path("libnvidia-ml.so.1"))
-        .arg(root().join("tests/nvml/nvml.c"))
-        .arg("-ldl")
-        .status();
-    assert!(
-        made.is_ok_and(|status| status.success()),
-        "no C compiler made nvml.c"
-    );
-    let script = format!("driver 550.54.15\n device {UUID} 00000000:17:00.0 Stand-in A\n{lines}");
-    fs::write(place.path("nvml.script"), script).unwrap();
-    let mut command = place.command(arguments);
-    command
-        .env(
-            "LD_LIBRARY_PATH",
-            format!("{}:{}", place.path("").display(), toolkit().display()),
-        )
-        .env("CUDA_PATH", toolkit())
-        .env("MANTISSA_NVML_SCRIPT", place.path("nvml.script"));
-    command
-}
-
-/// A run of two small products.
-fn run(place: &Place, options: &[&str], lines: &str) -> Command {
-    let fixed = [
-        "run",
-        "fixtures/kernels.toml",
-        "--backend",
-        "cuda",
-        "--profile",
-        "smoke",
-        "--out",
-        "run",
-        "-a",
-        "precision=32-true",
-    ];
-    on_script(place, &[&fixed[..], options].concat(), lines)
-}
-
-/// Details of a record's events of a kind.
-fn events<'a>(record: &'a Value, kind: &str) -> Vec<&'a str> {
-    let events = record["events"].as_array().unwrap().iter();
-    let of_kind = events.filter(|event| event["kind"] == kind);
-    of_kind.map(|event| event["detail"].as_str().unwrap()).collect()
-}
 
 #[test]
 fn a_stranger_is_told_once_in_every_record() {

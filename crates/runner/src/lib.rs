@@ -37,7 +37,7 @@ pub use fingerprint::fingerprint;
 pub use folder::{RunFolder, RunSettings};
 pub use ledger::Ledger;
 pub use mantissa_workloads::{Inputs, Phase};
-pub use message::{Finished, Request};
+pub use message::{Finished, MemorySoFar, Request};
 pub use order::Order;
 pub use policy::{Busy, COOL_DOWN_SECONDS, Policy};
 pub use run::{Finish, Start, default_repeats, planned, resume, start};

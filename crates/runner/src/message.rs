@@ -38,6 +38,51 @@ pub(crate) struct Advance {
     pub(crate) phase: Phase,
     pub(crate) done: u64,
     pub(crate) total: u64,
+    pub(crate) memory: MemorySoFar,
+}
+
+/// The most memory that a worker was seen to have taken, bytes; absent what nobody told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemorySoFar {
+    /// Of the host.
+    pub host: Option<u64>,
+    /// Of the device, all processes together.
+    pub device: Option<u64>,
+    /// Of the device, its own.
+    pub process: Option<u64>,
+    /// What the device allocator had taken.
+    pub reserved: Option<u64>,
+    /// What of that was handed out to tensors.
+    pub in_use: Option<u64>,
+}
+
+impl MemorySoFar {
+    /// With what is newer, where it is there.
+    pub(crate) fn and(self, newer: Self) -> Self {
+        Self {
+            host: newer.host.or(self.host),
+            device: newer.device.or(self.device),
+            process: newer.process.or(self.process),
+            reserved: newer.reserved.or(self.reserved),
+            in_use: newer.in_use.or(self.in_use),
+        }
+    }
+
+    /// The metrics that these are.
+    pub(crate) fn metrics(self) -> BTreeMap<MetricName, Metric> {
+        let all = [
+            (MetricName::HostPeakBytes, self.host),
+            (MetricName::DevicePeakBytes, self.device),
+            (MetricName::ProcessPeakBytes, self.process),
+            (MetricName::AllocatorReservedPeakBytes, self.reserved),
+            (MetricName::AllocatorInUsePeakBytes, self.in_use),
+        ];
+        let method = "the most that was seen before memory ran out";
+        let known = all.into_iter().filter_map(|(name, bytes)| Some((name, bytes?)));
+        known
+            .map(|(name, bytes)| (name, Metric::reading(name, bytes as f64, method)))
+            .collect()
+    }
 }
 
 /// What a worker that lived to the end of its cell has to say.
@@ -68,5 +113,45 @@ impl Finished {
             events: vec![],
             data: None,
         }
+    }
+
+    /// With the memory that was taken so far, if that is what ran out: then it is a result.
+    pub(crate) fn after(mut self, memory: MemorySoFar) -> Self {
+        if self.status == Status::Oom {
+            self.metrics = memory.metrics();
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_ran_out_is_recorded_with_the_most_that_was_seen() {
+        let seen = |host, device| MemorySoFar {
+            host,
+            device,
+            ..MemorySoFar::default()
+        };
+        let memory = seen(Some(5), Some(7)).and(seen(Some(6), None));
+        let metrics = |status| {
+            Finished::without_result(status, String::new())
+                .after(memory)
+                .metrics
+        };
+        let values: Vec<_> = metrics(Status::Oom)
+            .into_iter()
+            .map(|(name, metric)| (name, metric.value))
+            .collect();
+        assert_eq!(
+            values,
+            [
+                (MetricName::DevicePeakBytes, Some(7.0)),
+                (MetricName::HostPeakBytes, Some(6.0))
+            ]
+        );
+        assert!(metrics(Status::Failed).is_empty());
     }
 }

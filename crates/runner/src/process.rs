@@ -13,7 +13,7 @@ use mantissa_core::{Backend, Status};
 
 use crate::{
     RunError, Stop,
-    message::{Message, Request},
+    message::{MemorySoFar, Message, Request},
     schedule::{Ended, Executor, Told},
     worker::WorkerExit,
 };
@@ -131,7 +131,7 @@ impl Executor for Workers {
                 said.last_word.get_or_insert(Ended::Died {
                     status: Status::Timeout,
                     reason: format!("ended after {} s, its time limit", timeout.as_secs_f64()),
-                    host_peak_bytes: said.host_peak_bytes,
+                    memory: said.memory,
                 });
                 break;
             }
@@ -153,13 +153,13 @@ impl Executor for Workers {
         if said.last_word.is_none() && death == Death::Code(WorkerExit::NotWritten as i32) {
             return Err(RunError::Samples(said.output.last_lines()));
         }
-        let host_peak_bytes = said.host_peak_bytes;
+        let memory = said.memory;
         let ended = said.last_word.unwrap_or_else(|| {
             let (status, reason) = judge(death, &said.output.text(), killed_for_memory);
             Ended::Died {
                 status,
                 reason,
-                host_peak_bytes,
+                memory,
             }
         });
         Ok((ended, said.output.bytes.into()))
@@ -171,18 +171,19 @@ impl Executor for Workers {
 struct Said {
     last_word: Option<Ended>,
     output: Tail,
-    host_peak_bytes: Option<u64>,
+    memory: MemorySoFar,
 }
 
 impl Said {
     fn look(&mut self, worker: &Child) {
-        self.host_peak_bytes = host_peak(worker).or(self.host_peak_bytes);
+        self.memory.host = host_peak(worker).or(self.memory.host);
     }
 
     /// Takes note; gives back a sign of life. The first last word counts.
     fn hear(&mut self, heard: Heard) -> Option<Told> {
         match heard {
             Heard::Message(Message::Progress(advance)) => {
+                self.memory = self.memory.and(advance.memory);
                 return Some(Told {
                     phase: advance.phase,
                     done: advance.done,
@@ -465,7 +466,7 @@ mod tests {
     #[test]
     fn a_line_that_is_no_message_is_noise() {
         assert!(matches!(parse(b"hello\n".to_vec()), Heard::Noise(_)));
-        let progress = br#"{"progress":{"phase":"measure","done":1,"total":2}}"#;
+        let progress = br#"{"progress":{"phase":"measure","done":1,"total":2,"memory":{}}}"#;
         assert!(matches!(
             parse(progress.to_vec()),
             Heard::Message(Message::Progress(_))

@@ -7,9 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{
-    Backend, Cell, Executed, Fingerprint, Metric, MetricName, Plan, Record, Requested, SCHEMA_VERSION, Status,
-};
+use mantissa_core::{Backend, Cell, Executed, Fingerprint, Plan, Record, Requested, SCHEMA_VERSION, Status};
 use mantissa_workloads::Phase;
 
 use crate::{
@@ -20,7 +18,7 @@ use crate::{
     fingerprint::fingerprint,
     folder::{has_samples, write_output},
     ledger::is_final,
-    message::{Finished, Request},
+    message::{Finished, MemorySoFar, Request},
 };
 
 /// How an executed cell ended.
@@ -34,8 +32,8 @@ pub enum Ended {
         status: Status,
         /// Why, for people.
         reason: String,
-        /// High-water mark of its host memory when it was last looked at, bytes.
-        host_peak_bytes: Option<u64>,
+        /// What it was last known to have taken.
+        memory: MemorySoFar,
     },
     /// It was ended because the run is to stop at once: there is nothing to record.
     Stopped,
@@ -270,8 +268,8 @@ impl<'a> Schedule<'a> {
             Ended::Died {
                 status,
                 reason,
-                host_peak_bytes,
-            } => (died(status, reason, host_peak_bytes), None),
+                memory,
+            } => (Finished::without_result(status, reason).after(memory), None),
             Ended::Refused(reason) => (
                 Finished::without_result(Status::Failed, reason.clone()),
                 Some(RunError::Input(reason)),
@@ -332,19 +330,6 @@ impl<'a> Schedule<'a> {
         self.folder.append(&record)?;
         Ok(record)
     }
-}
-
-/// What is left of a worker that did not live to tell. Out of memory is a result, which its peak so far belongs to.
-fn died(status: Status, reason: String, host_peak_bytes: Option<u64>) -> Finished {
-    let mut finished = Finished::without_result(status, reason);
-    if let Some(bytes) = host_peak_bytes.filter(|_| status == Status::Oom) {
-        let name = MetricName::HostPeakBytes;
-        let method = "high-water mark shortly before the worker died";
-        finished
-            .metrics
-            .insert(name, Metric::reading(name, bytes as f64, method));
-    }
-    finished
 }
 
 fn seconds(seconds: f64) -> Duration {
@@ -545,18 +530,6 @@ mod tests {
             2,
             "the failed cell and the one without memory"
         );
-    }
-
-    #[test]
-    fn memory_that_ran_out_is_recorded_with_the_peak_so_far() {
-        let peak = |status| {
-            let finished = super::died(status, String::new(), Some(5));
-            finished
-                .metrics
-                .get(&MetricName::HostPeakBytes)
-                .and_then(|metric| metric.value)
-        };
-        assert_eq!((peak(Status::Oom), peak(Status::Failed)), (Some(5.0), None));
     }
 
     #[test]

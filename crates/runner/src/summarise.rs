@@ -218,6 +218,13 @@ fn untroubled(outcome: &Outcome) -> (Vec<f64>, &'static str) {
 const NO_DEVICE_MEMORY: &str = "the CPU backend has no device memory";
 const NVML_CUDA_ONLY: &str = "NVML is asked for the cuda backend alone";
 
+/// Why NVML did not give a quantity, or no longer.
+fn why_missing<'a>(trace: &'a Trace, what: &str) -> Option<&'a str> {
+    let mut reasons = trace.missing().iter();
+    let reason = reasons.find(|reason| reason.starts_with(what) || reason.starts_with("NVML"));
+    reason.map(String::as_str)
+}
+
 fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) {
     let mut bytes = |name, bytes: Option<u64>, method: &str, otherwise: &str| {
         let metric = bytes.map_or_else(
@@ -227,16 +234,10 @@ fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
         metrics.insert(name, metric);
     };
     let trace = measured.trace;
-    let missing = |what: &str| {
-        let reason = trace
-            .missing()
-            .iter()
-            .find(|reason| reason.starts_with(what) || reason.starts_with("NVML"));
-        match backend {
-            Backend::Flex => NO_DEVICE_MEMORY,
-            Backend::Vulkan => NVML_CUDA_ONLY,
-            Backend::Cuda => reason.map_or("not read", String::as_str),
-        }
+    let missing = |what: &str| match backend {
+        Backend::Flex => NO_DEVICE_MEMORY,
+        Backend::Vulkan => NVML_CUDA_ONLY,
+        Backend::Cuda => why_missing(trace, what).unwrap_or("not read"),
     };
     bytes(
         MetricName::HostPeakBytes,
@@ -302,12 +303,19 @@ fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
         "trapezoid over sampled power, {:.0} % covered",
         100.0 * energy.coverage
     );
+    let or_why = |joules: Result<f64, String>, what| {
+        joules.map_err(|reason| why_missing(measured.trace, what).map_or(reason, str::to_owned))
+    };
     joules(
         MetricName::EnergyCounterJoules,
-        energy.counter_joules,
+        or_why(energy.counter_joules, "energy counter"),
         "counter of the device",
     );
-    joules(MetricName::EnergyIntegralJoules, energy.integral_joules, &sampled);
+    joules(
+        MetricName::EnergyIntegralJoules,
+        or_why(energy.integral_joules, "power"),
+        &sampled,
+    );
 }
 
 #[cfg(test)]

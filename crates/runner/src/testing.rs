@@ -132,7 +132,7 @@ pub(crate) fn died(status: Status) -> Ended {
     Ended::Died {
         status,
         reason: "as the script says".into(),
-        host_peak_bytes: None,
+        memory: crate::MemorySoFar::default(),
     }
 }
 

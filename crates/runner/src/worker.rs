@@ -3,24 +3,41 @@
 use std::{
     io::{self, Write},
     ops::Range,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
 use mantissa_core::{Event, Series, Status};
-use mantissa_telemetry::{GpuSource, HostMemory, Peaks, Sampler, Source, Throttling};
+use mantissa_telemetry::{Glance, GpuSource, HostMemory, Peaks, Sampler, Source, Throttling};
 use mantissa_workloads::{AllocatorBytes, Measured, Observer, Outcome, Phase, Progress, WorkloadError};
 
 use crate::{
     CountingAllocator,
     folder::write_samples,
-    message::{Advance, Finished, Message, Request},
+    message::{Advance, Finished, MemorySoFar, Message, Request},
     process::is_out_of_memory,
     summarise::{Measurements, summarise},
 };
 
 /// Time between two signs of life.
 const HEARTBEAT: Duration = Duration::from_millis(200);
+
+/// How far the one cell of this process is: what is told with every sign of life, and once more before a panic ends it.
+static SO_FAR: Mutex<Advance> = Mutex::new(Advance {
+    phase: Phase::Prepare,
+    done: 0,
+    total: 0,
+    memory: MemorySoFar {
+        host: None,
+        device: None,
+        process: None,
+        reserved: None,
+        in_use: None,
+    },
+});
+
+/// What is sampled beside it.
+static SAMPLED: OnceLock<Glance> = OnceLock::new();
 
 /// Exit codes of a worker, known to its parent alone. They avoid those of the command line and of shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +89,9 @@ pub fn worker() -> WorkerExit {
             return WorkerExit::BadRequest;
         }
     };
-    let latest = Arc::new(Mutex::new(Advance {
-        phase: Phase::Prepare,
-        done: 0,
-        total: 0,
-    }));
-    beat(Arc::clone(&latest));
+    beat();
     // Not on the main thread, whose stack the parent cannot choose.
-    let working = std::thread::spawn(move || match execute(&request, &latest) {
+    let working = std::thread::spawn(move || match execute(&request) {
         Ok(message) => {
             say(&message);
             WorkerExit::Done
@@ -103,6 +115,7 @@ fn end_on_any_panic() {
         ));
         // Not `eprintln!`: a panic while printing would panic again.
         let _ = writeln!(io::stderr(), "{text}");
+        say(&Message::Progress(so_far()));
         let exit = if is_out_of_memory(&text) {
             WorkerExit::OutOfMemory
         } else {
@@ -122,14 +135,30 @@ fn without_registry(text: &str) -> String {
 }
 
 /// Tells the parent that the worker lives and how far it is. A parent that is gone ends the worker.
-fn beat(latest: Arc<Mutex<Advance>>) {
+fn beat() {
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(HEARTBEAT);
-            let advance = *latest.lock().unwrap_or_else(PoisonError::into_inner);
-            say(&Message::Progress(advance));
+            say(&Message::Progress(so_far()));
         }
     });
+}
+
+/// How far the cell is, with what has been sampled by now.
+fn so_far() -> Advance {
+    let mut advance = *SO_FAR.lock().unwrap_or_else(PoisonError::into_inner);
+    let peaks = SAMPLED.get().and_then(Glance::peaks).unwrap_or_default();
+    advance.memory = advance.memory.and(memory(peaks));
+    advance
+}
+
+fn memory(peaks: Peaks) -> MemorySoFar {
+    MemorySoFar {
+        host: peaks.host,
+        device: peaks.device,
+        process: peaks.process,
+        ..MemorySoFar::default()
+    }
 }
 
 /// Writes one line. The parent is gone if that fails, and then nobody wants the result.
@@ -142,12 +171,15 @@ fn say(message: &Message) {
     }
 }
 
-fn execute(request: &Request, latest: &Mutex<Advance>) -> io::Result<Message> {
+fn execute(request: &Request) -> io::Result<Message> {
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(HostMemory::default())];
     if let Some(uuid) = &request.gpu {
         sources.push(Box::new(GpuSource::open(uuid)));
     }
-    let mut watch = Watch::new(Sampler::start(sources), latest);
+    let sampler = Sampler::start(sources);
+    // One cell a process: nobody has set it before.
+    let _ = SAMPLED.set(sampler.glance());
+    let mut watch = Watch::new(sampler, &SO_FAR);
     let result = mantissa_workloads::run(&request.cell, &request.inputs, &mut watch);
     let watched = watch.end();
     let finished = match result {
@@ -163,7 +195,11 @@ fn execute(request: &Request, latest: &Mutex<Advance>) -> io::Result<Message> {
             } else {
                 Status::Failed
             };
-            Finished::without_result(status, reason)
+            let taken = so_far().memory.and(memory(watched.trace.peaks()));
+            Finished {
+                events: watched.trace.events(),
+                ..Finished::without_result(status, reason).after(taken)
+            }
         }
     };
     Ok(Message::Finished(Box::new(finished)))
@@ -299,7 +335,6 @@ impl Observer for Watch<'_> {
             total,
             allocator,
         } = progress;
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Advance { phase, done, total };
         let now = self.sampler.seconds();
         if phase == Phase::Measure && self.measure_start.is_none() {
             self.measure_start = Some(now);
@@ -321,6 +356,17 @@ impl Observer for Watch<'_> {
             self.reserved.push(now, reserved as f64);
             self.in_use.push(now, in_use as f64);
         }
+        let so_far = MemorySoFar {
+            reserved: self.allocator.map(|peak| peak.reserved),
+            in_use: self.allocator.map(|peak| peak.in_use),
+            ..MemorySoFar::default()
+        };
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Advance {
+            phase,
+            done,
+            total,
+            memory: so_far,
+        };
     }
 
     fn memory_known(&mut self) {
@@ -348,6 +394,7 @@ mod tests {
             phase: Phase::Prepare,
             done: 0,
             total: 0,
+            memory: MemorySoFar::default(),
         });
         let mut watch = Watch::new(Sampler::start(vec![]), &latest);
         for (phase, bytes) in steps {

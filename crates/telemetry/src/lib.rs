@@ -22,6 +22,6 @@ pub use host::HostMemory;
 pub use nvml::{Device, GpuSource, Library, gpus, state, unavailable};
 pub use rate::Rate;
 pub use reading::{Process, Reading, Source};
-pub use sampler::{PERIOD, Sampler};
+pub use sampler::{Glance, PERIOD, Sampler};
 pub use throttle::{Throttled, Throttling, clock_settings, throttle_reasons};
 pub use trace::{Peaks, Trace};

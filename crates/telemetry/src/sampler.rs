@@ -116,6 +116,11 @@ impl Sampler {
         lock(&self.trace).peaks()
     }
 
+    /// The peaks as other threads may look at them.
+    pub fn glance(&self) -> Glance {
+        Glance(Arc::clone(&self.trace))
+    }
+
     /// Lets the high-water mark of host memory begin here, where the system can do that.
     pub fn forget_host_peak(&self) {
         if crate::host::forget_peak() {
@@ -149,6 +154,17 @@ impl Sampler {
             });
         }
         trace
+    }
+}
+
+/// The peaks of memory so far, for a thread that must not wait: one that is about to end the process.
+#[derive(Clone)]
+pub struct Glance(Arc<Mutex<Trace>>);
+
+impl Glance {
+    /// As far as has been read; absent while a reading is being written down.
+    pub fn peaks(&self) -> Option<Peaks> {
+        self.0.try_lock().ok().map(|trace| trace.peaks())
     }
 }
 

@@ -11,6 +11,7 @@ mod evaluate;
 mod golden;
 mod memory;
 mod schedule;
+mod warm_up;
 
 use std::time::Instant;
 
@@ -268,54 +269,6 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         })
     }
 
-    /// A new optimizer of the same rule with a learning rate of 0, which changes no finite parameter.
-    fn rest(&mut self) {
-        let settings = OptimizerSettings {
-            learning_rate: 0.0,
-            ..self.settings.clone()
-        };
-        self.optimizer = Optimizer::new(settings, self.parameters.len());
-    }
-
-    /// Goes once through every shape that will be met, and learns nothing.
-    fn warm_up(&mut self, data: &TextDataset) -> Result<(), WorkloadError> {
-        self.rest();
-        let batch = self.cell.setting.batch() as usize;
-        let mut shapes = vec![batch.min(data.train.len())];
-        let rest = data.train.len() % batch;
-        if rest > 0 && !self.task.drop_last {
-            shapes.push(rest);
-        }
-        for shape in shapes {
-            let indices: Vec<usize> = (0..shape).collect();
-            self.step(&[data.train.batch(&indices, self.sequence())])?;
-        }
-        let parameters = self.working().freeze();
-        for part in [&data.validation, &data.test] {
-            for shape in [batch.min(part.len()), part.len() % batch] {
-                if shape > 0 {
-                    let indices: Vec<usize> = (0..shape).collect();
-                    self.predict(&parameters, &part.batch(&indices, self.sequence()));
-                }
-            }
-        }
-        sync::<B>(self.device)
-    }
-
-    /// Forgets the steps so far: a new optimizer, and generators seeded anew. A learning rate of 0 has left the parameters
-    /// as they were; gradients that were not finite have not, and then they are made again. Keeping a copy instead would
-    /// show in the peak of memory.
-    fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
-        self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
-        self.scaler = scaler(self.cell, self.task);
-        self.micro_batches = 0;
-        if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
-            self.parameters = parameters(&self.model, self.cell, inputs, self.device)?;
-        }
-        B::seed(self.device, self.cell.seed);
-        sync::<B>(self.device)
-    }
-
     fn run(&mut self, data: &TextDataset, observer: &mut dyn Observer) -> Result<(), WorkloadError> {
         let (batch, accumulate) = (
             self.cell.setting.batch() as usize,
@@ -559,6 +512,8 @@ fn upload<B: PrecisionBackend>(
     device: &B::Device,
 ) -> (TextInput<B>, Tensor<B, 1, Int>) {
     let n = batch.labels.len();
+    #[cfg(test)]
+    warm_up::met::<B>(n);
     let ids = Tensor::from_data(TensorData::new(batch.ids.clone(), [n, sequence]), device);
     let lengths = batch.lengths.iter();
     let padding = lengths

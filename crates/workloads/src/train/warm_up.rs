@@ -1,0 +1,251 @@
+//! What comes before the first timed step: every shape is met once, and nothing is learnt.
+
+use mantissa_precision::{Optimizer, OptimizerSettings, PrecisionBackend};
+
+use super::{Trainer, parameters, scaler, sync};
+use crate::{
+    Inputs, WorkloadError,
+    data::{TextDataset, Tokenized},
+};
+
+impl<B: PrecisionBackend> Trainer<'_, B> {
+    /// A new optimizer of the same rule with a learning rate of 0, which changes no finite parameter.
+    pub(super) fn rest(&mut self) {
+        let settings = OptimizerSettings {
+            learning_rate: 0.0,
+            ..self.settings.clone()
+        };
+        self.optimizer = Optimizer::new(settings, self.parameters.len());
+    }
+
+    /// Goes once through every shape that will be met, and learns nothing.
+    pub(super) fn warm_up(&mut self, data: &TextDataset) -> Result<(), WorkloadError> {
+        self.rest();
+        let sequence = self.sequence();
+        let sizes = |part: &Tokenized| sizes(part.len(), self.cell.setting.batch() as usize);
+        let mut of_training = sizes(&data.train);
+        if self.task.drop_last {
+            of_training.truncate(1);
+        }
+        for size in of_training {
+            self.step(&[data.train.batch(&first(size), sequence)])?;
+        }
+        let parameters = self.working().freeze();
+        for part in [&data.validation, &data.test] {
+            for size in sizes(part) {
+                self.predict(&parameters, &part.batch(&first(size), sequence));
+            }
+        }
+        sync::<B>(self.device)
+    }
+
+    /// Forgets the steps so far: a new optimizer, and generators seeded anew. A learning rate of 0 has left the parameters
+    /// as they were; gradients that were not finite have not, and then they are made again. Keeping a copy instead would
+    /// show in the peak of memory.
+    pub(super) fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
+        self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
+        self.scaler = scaler(self.cell, self.task);
+        self.micro_batches = 0;
+        if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
+            self.parameters = parameters(&self.model, self.cell, inputs, self.device)?;
+        }
+        B::seed(self.device, self.cell.seed);
+        sync::<B>(self.device)
+    }
+}
+
+/// Examples in a whole micro-batch of a part, and in its short last one where that differs.
+fn sizes(examples: usize, batch: usize) -> Vec<usize> {
+    let whole = batch.min(examples);
+    let rest = if examples > batch { examples % batch } else { 0 };
+    [whole, rest].into_iter().filter(|size| *size > 0).collect()
+}
+
+fn first(examples: usize) -> Vec<usize> {
+    (0..examples).collect()
+}
+
+/// Notes for the tests which shapes went to the device.
+#[cfg(test)]
+pub(super) fn met<B: PrecisionBackend>(examples: usize) {
+    tests::MET.with_borrow_mut(|met| met.insert((std::any::type_name::<B>(), examples)));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::RefCell, collections::BTreeSet};
+
+    use burn::tensor::backend::Backend as _;
+    use mantissa_core::*;
+    use mantissa_precision::device::Flex;
+
+    use super::*;
+    use crate::{
+        Observer, Phase, Progress,
+        data::load_reviews,
+        train::{evaluate::evaluate, memory},
+    };
+
+    thread_local! {
+        /// Backend (the one that differentiates is another) and examples of each micro-batch.
+        pub(super) static MET: RefCell<BTreeSet<(&'static str, usize)>> = RefCell::default();
+    }
+
+    /// Counts bytes, so that the memory step is made.
+    struct Counting;
+
+    impl Observer for Counting {
+        fn progress(&mut self, _: Progress) {}
+
+        fn heap_bytes(&self) -> Option<u64> {
+            Some(0)
+        }
+    }
+
+    /// Parts of this many examples.
+    fn data(train: u32, validation: u32, test: u32) -> (TextDataset, tempfile::TempDir) {
+        let split = Split {
+            join: false,
+            train: Some(train),
+            validation,
+            test: Some(test),
+            seed: 1,
+        };
+        let cache = tempfile::tempdir().unwrap();
+        let data = load_reviews(
+            DatasetKind::SyntheticReviews,
+            &split,
+            16,
+            None,
+            None,
+            cache.path(),
+        )
+        .unwrap();
+        assert_eq!(
+            [&data.train, &data.validation, &data.test].map(Tokenized::len),
+            [train, validation, test].map(|size| size as usize)
+        );
+        (data, cache)
+    }
+
+    fn cell(axes: &[(Axis, &str)], drop_last: bool) -> (Cell, TrainTask) {
+        let task = TrainTask {
+            model: Model::Distilbert(DistilBertSize {
+                n_layers: 2,
+                dim: 16,
+                n_heads: 2,
+                hidden_dim: 32,
+                max_position_embeddings: 16,
+                dropout: 0.1,
+                attention_dropout: 0.1,
+                seq_classif_dropout: 0.1,
+            }),
+            dataset: DatasetKind::SyntheticReviews,
+            split: Split {
+                join: false,
+                train: None,
+                validation: 0,
+                test: None,
+                seed: 1,
+            },
+            epochs: 2,
+            learning_rate: 1e-2,
+            weight_decay: 0.1,
+            momentum: 0.9,
+            drop_last,
+            updates: Updates::default(),
+        };
+        let workload = Workload {
+            name: "small".into(),
+            task: Task::Train(task.clone()),
+        };
+        let mut setting = Setting::defaults(TaskKind::Train, Backend::Flex);
+        let fixed = [(Axis::Sequence, "16"), (Axis::Batch, "4")];
+        for (axis, text) in fixed.iter().chain(axes) {
+            setting.set(*axis, axis.parse(text).unwrap()).unwrap();
+        }
+        (Cell::new("small", workload, setting, 1), task)
+    }
+
+    fn trainer<'a>(cell: &'a Cell, task: &'a TrainTask, data: &TextDataset) -> Trainer<'a, Flex> {
+        let sizes = (data.vocabulary_size, data.classes);
+        Trainer::new(cell, task, &Inputs::default(), sizes, &burn_flex::FlexDevice).unwrap()
+    }
+
+    fn train(trainer: &mut Trainer<'_, Flex>, data: &TextDataset) {
+        trainer.run(data, &mut Counting).unwrap();
+        evaluate(trainer, &data.test, &mut Counting, Phase::Evaluate).unwrap();
+    }
+
+    #[test]
+    fn every_shape_of_the_training_was_met_before_and_no_other() {
+        let sizes = [
+            (11, 5, 3, false),
+            (11, 5, 3, true),
+            (8, 0, 4, false),
+            (3, 4, 9, true),
+            (4, 1, 1, false),
+        ];
+        for (train_size, validation, test, drop_last) in sizes {
+            let (data, _cache) = data(train_size, validation, test);
+            let (cell, task) = cell(&[(Axis::Accumulate, "2")], drop_last);
+            let mut trainer = trainer(&cell, &task, &data);
+            let met = || MET.with_borrow_mut(std::mem::take);
+            met();
+            trainer.warm_up(&data).unwrap();
+            let before = met();
+            train(&mut trainer, &data);
+            assert_eq!(before, met(), "{train_size}, {validation}, {test}, {drop_last}");
+        }
+    }
+
+    /// The numbers of a training, times left out, and what it ends with.
+    fn learnt(trainer: Trainer<'_, Flex>) -> (Vec<Series>, Vec<Vec<f64>>, Vec<Event>) {
+        let mut series = trainer.log.samples.series;
+        series.retain(|series| series.name != "step_seconds");
+        let values = trainer.parameters.iter();
+        let values = values.map(|(_, value)| value.clone().into_data().iter::<f64>().collect());
+        (series, values.collect(), trainer.log.events)
+    }
+
+    #[test]
+    fn what_comes_before_changes_no_bit_of_what_is_learnt() {
+        let (data, _cache) = data(22, 5, 3);
+        let settings: [&[(Axis, &str)]; 6] = [
+            &[],
+            &[(Axis::Precision, "16-mixed"), (Axis::Accumulate, "2")],
+            &[(Axis::Precision, "bf16-true")],
+            &[(Axis::Optimizer, "sgd")],
+            &[(Axis::Optimizer, "lamb"), (Axis::Precision, "bf16-mixed")],
+            &[(Axis::Checkpointing, "on")],
+        ];
+        for axes in settings {
+            let (cell, task) = cell(axes, false);
+            let mut plain = trainer(&cell, &task, &data);
+            Flex::seed(plain.device, cell.seed);
+            train(&mut plain, &data);
+
+            let mut warm = trainer(&cell, &task, &data);
+            warm.warm_up(&data).unwrap();
+            let parts = memory::parts(&mut warm, &data, &mut Counting).unwrap();
+            assert!(parts.is_some(), "the memory step was not made");
+            warm.start_over(&Inputs::default()).unwrap();
+            train(&mut warm, &data);
+            // Not `assert_eq`: it would print every parameter.
+            assert!(learnt(warm) == learnt(plain), "{axes:?}");
+        }
+    }
+
+    #[test]
+    fn parameters_that_overflowed_before_are_made_again() {
+        let (data, _cache) = data(8, 0, 3);
+        let (cell, task) = cell(&[], false);
+        let mut spoilt = trainer(&cell, &task, &data);
+        let fresh = learnt(trainer(&cell, &task, &data)).1;
+        spoilt.optimizer.set_learning_rate(f64::INFINITY);
+        spoilt.step(&[data.train.batch(&first(4), 16)]).unwrap();
+        assert!(!spoilt.parameters.all_finite().unwrap());
+        spoilt.start_over(&Inputs::default()).unwrap();
+        assert!(learnt(spoilt).1 == fresh);
+    }
+}

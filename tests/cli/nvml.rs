@@ -1,0 +1,137 @@
+//! A GPU that is not to be trusted ends in a record that says what was read and what was not: on an NVML that answers
+//! from a script (`tests/nvml`), beside a CUDA driver without a GPU (`tests/cuda`).
+#![cfg(target_os = "linux")]
+
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::{
+    standin::{UUID, arguments, events, on_devices, run},
+    support::{Place, stderr},
+};
+
+/// What an obedient device answers: 1000 bytes were taken before, and energy rises with every call.
+const READS: &str = "
+    total 80000000000
+    memory 1000 6000
+    power 300000
+    energy 1000+3000
+    clock 1410
+    memory-clock 1593
+    temperature 55
+    throttle 0
+    utilisation 87
+    ecc 0
+    process self 4000
+";
+
+/// Runs one cell, and without rests.
+const ONE: [&str; 4] = ["--cool-down", "0", "-a", "size=16"];
+
+/// The record of a cell on a device that answers so.
+fn record(lines: &str) -> Value {
+    let place = Place::new();
+    let output = run(&place, &ONE, &format!("{READS}{lines}")).output().unwrap();
+    only_record(&place, &output)
+}
+
+fn only_record(place: &Place, output: &Output) -> Value {
+    let mut records = place.records("run");
+    assert_eq!(records.len(), 1, "{}", stderr(output));
+    records.remove(0)
+}
+
+fn value(record: &Value, metric: &str) -> Option<f64> {
+    record["metrics"][metric]["value"].as_f64()
+}
+
+/// Why a metric has no value.
+fn absence<'a>(record: &'a Value, metric: &str) -> &'a str {
+    let metric = &record["metrics"][metric];
+    assert!(metric["value"].is_null(), "{metric}");
+    metric["method"].as_str().unwrap_or_else(|| panic!("{record:#}"))
+}
+
+#[test]
+fn an_obedient_device_is_in_the_record() {
+    let record = record("");
+    assert_eq!(value(&record, "device_peak_bytes"), Some(5000.0));
+    assert_eq!(value(&record, "process_peak_bytes"), Some(4000.0));
+    assert!(events(&record, "telemetry").is_empty() && events(&record, "device-lost").is_empty());
+}
+
+#[test]
+fn a_device_that_falls_off_the_bus_leaves_no_number_that_it_did_not_tell() {
+    let record = record("fail any 60 15");
+    assert!(events(&record, "device-lost")[0].contains("fell off the bus"));
+    assert!(absence(&record, "device_peak_bytes").starts_with("NVML: lost after "));
+    absence(&record, "energy_counter_joules");
+    absence(&record, "energy_integral_joules");
+}
+
+#[test]
+fn a_call_that_starts_failing_costs_its_own_number_alone() {
+    let record = record("fail memory 3 999");
+    let told = events(&record, "telemetry");
+    assert!(
+        told[0].starts_with("device memory could not be read from "),
+        "{told:?}"
+    );
+    assert!(absence(&record, "device_peak_bytes").starts_with("device memory: not since "));
+    assert_eq!(value(&record, "process_peak_bytes"), Some(4000.0));
+}
+
+#[test]
+fn a_driver_that_hides_processes_is_not_taken_for_an_empty_device() {
+    let record = record("no-processes");
+    assert!(absence(&record, "process_peak_bytes").starts_with("process memory: "));
+    assert_eq!(value(&record, "device_peak_bytes"), Some(5000.0));
+}
+
+#[test]
+fn of_two_devices_the_one_that_cuda_computes_on_is_read() {
+    let place = Place::new();
+    let devices = format!(
+        "device GPU-11111111-0000-0000-0000-000000000000 00000000:17:00.0 Stand-in slow\n memory 100*1 111\n
+         device {UUID} 00000000:65:00.0 Stand-in fast\n memory 100*1 322\n"
+    );
+    let output = on_devices(&place, &arguments(&ONE), &devices).output().unwrap();
+    let record = only_record(&place, &output);
+    assert_eq!(record["fingerprint"]["gpu"]["name"], "Stand-in fast");
+    assert_eq!(record["fingerprint"]["gpu"]["uuid"], UUID);
+    assert_eq!(value(&record, "device_peak_bytes"), Some(222.0));
+}
+
+#[test]
+fn a_slice_of_a_device_has_its_own_memory_and_no_power() {
+    let place = Place::new();
+    let devices = "device GPU-11111111-0000-0000-0000-000000000000 00000000:17:00.0 Stand-in A
+        mig 1
+        memory 111
+        power 300000
+        slice MIG-22222222-0000-0000-0000-000000000000 Stand-in A slice
+        memory 100 322
+        process self 33";
+    let output = on_devices(&place, &arguments(&ONE), devices)
+        .env("CUDA_VISIBLE_DEVICES", "MIG-22222222-0000-0000-0000-000000000000")
+        .output()
+        .unwrap();
+    let record = only_record(&place, &output);
+    let gpu = &record["fingerprint"]["gpu"];
+    assert_eq!(gpu["uuid"], "MIG-22222222-0000-0000-0000-000000000000");
+    assert_eq!(value(&record, "device_peak_bytes"), Some(222.0));
+    assert_eq!(value(&record, "process_peak_bytes"), Some(33.0));
+    let energy = absence(&record, "energy_integral_joules");
+    assert!(energy.contains("MIG slice"), "{energy}");
+}
+
+#[test]
+fn device_memory_that_ran_out_is_recorded_with_the_most_that_was_seen() {
+    let place = Place::new();
+    let output = run(&place, &ONE, READS).env("STANDIN_MIB", "1").output().unwrap();
+    let record = only_record(&place, &output);
+    assert_eq!(record["status"], "oom");
+    assert_eq!(value(&record, "device_peak_bytes"), Some(5000.0));
+    assert_eq!(value(&record, "process_peak_bytes"), Some(4000.0));
+}
