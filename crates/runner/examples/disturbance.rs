@@ -1,8 +1,9 @@
-//! How much does sampling slow what it watches, on this machine? A fixed loop of arithmetic runs with and without a
-//! sampler, in turn, on one core and on all of them; the median of the ratios is printed with the sampler's own
-//! account of its time, and with the time that its thread spent on a core, which a busy machine blurs less.
+//! How much does sampling slow what it watches, on this machine? A fixed loop of arithmetic, on one core and on all of
+//! them, and the steps of a small training run with and without a sampler, in turn; the median of the ratios is printed
+//! with the sampler's own account of its time, and with the time that its thread spent on a core, which a busy machine
+//! blurs less.
 //!
-//! `cargo run --release -p mantissa-telemetry --example disturbance [ROUNDS] [DEVICE [LIBRARY]]`: a device by UUID or
+//! `cargo run --release -p mantissa-runner --example disturbance [ROUNDS] [DEVICE [LIBRARY]]`: a device by UUID or
 //! PCI bus id is sampled too, through the NVML of this machine or of a file (the stand-in of `tests/nvml`).
 
 use std::{
@@ -14,7 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mantissa_core::{Backend, Cell, DatasetKind, Profile};
+use mantissa_suite::{PlanOptions, parse, plan};
 use mantissa_telemetry::{GpuSource, HostMemory, Sampler, Source};
+use mantissa_workloads::{Inputs, Observer, Progress};
 
 /// Pairs of one piece of work without and one with a sampler.
 const ROUNDS: usize = 100;
@@ -36,32 +40,44 @@ fn main() -> ExitCode {
     let (device, library) = (arguments.get(1), arguments.get(2));
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let iterations = iterations_of(WORK);
+    let sources = || sources(device, library);
     for threads in [1, cores] {
-        compare(rounds, threads, iterations, || sources(device, library));
+        let work = || work_on(threads, iterations);
+        compare(&format!("arithmetic, {threads} threads"), rounds, work, sources);
     }
+    let cell = training();
+    let cache = env::temp_dir().join(format!("mantissa-disturbance-{}", std::process::id()));
+    compare(
+        "median training step",
+        rounds,
+        || median_step(&cell, &cache),
+        sources,
+    );
+    // Left behind, it costs a few kilobytes.
+    let _ = fs::remove_dir_all(cache);
     ExitCode::SUCCESS
 }
 
-fn compare(rounds: usize, threads: usize, iterations: u64, sources: impl Fn() -> Vec<Box<dyn Source>>) {
+fn compare(what: &str, rounds: usize, work: impl Fn() -> f64, sources: impl Fn() -> Vec<Box<dyn Source>>) {
     let (mut ratios, mut shares) = (vec![], vec![]);
     let mut last = None;
     for round in 0..rounds {
         // The order changes from round to round, so that a drift of the clock favours neither.
-        let before = round.is_multiple_of(2).then(|| work_on(threads, iterations));
+        let before = round.is_multiple_of(2).then(&work);
         let sampler = Sampler::start(sources());
         let (start, spent) = (sampler.seconds(), sampler_seconds());
-        let with = work_on(threads, iterations);
+        let with = work();
         let window = start..sampler.seconds();
         let spent = sampler_seconds().zip(spent).map(|(after, before)| after - before);
         shares.extend(spent.map(|seconds| seconds / (window.end - window.start)));
         let trace = sampler.stop();
-        let without = before.unwrap_or_else(|| work_on(threads, iterations));
+        let without = before.unwrap_or_else(&work);
         ratios.push(with / without);
         last = Some((trace.rate(window), trace.missing().to_vec()));
     }
     let mut at = |share: f64| 100.0 * (quantile(&mut ratios, share).unwrap_or(f64::NAN) - 1.0);
     println!(
-        "{threads} threads, {rounds} rounds: {:+.3} % with the sampler (quartiles {:+.3} % and {:+.3} %)",
+        "{what}, {rounds} rounds: {:+.3} % with the sampler (quartiles {:+.3} % and {:+.3} %)",
         at(0.5),
         at(0.25),
         at(0.75)
@@ -103,6 +119,64 @@ fn sources(device: Option<&String>, library: Option<&String>) -> Vec<Box<dyn Sou
         }));
     }
     sources
+}
+
+/// A training that takes about as long, twelve steps to an epoch.
+const TRAINING: &str = r#"
+title = "Disturbance"
+question = "Does a sampler slow a training step?"
+
+[axes]
+batch = [8]
+sequence = [64]
+
+[[workload]]
+name = "encoder"
+task = "train"
+model = "distilbert"
+dataset = "synthetic-reviews"
+epochs = 2
+learning_rate = 1e-3
+
+[workload.model_size]
+n_layers = 2
+dim = 64
+n_heads = 4
+hidden_dim = 256
+max_position_embeddings = 64
+
+[workload.split]
+train = 96
+validation = 8
+test = 8
+"#;
+
+fn training() -> Cell {
+    let suite = parse("disturbance", "disturbance.toml", TRAINING).expect("the suite above is one");
+    let options = PlanOptions {
+        profile: Profile::Smoke,
+        backend: Backend::Flex,
+        overrides: vec![],
+        dataset: DatasetKind::SyntheticReviews,
+        filter: None,
+    };
+    let plan = plan(&[suite], &options).expect("it has a plan");
+    plan.cells.into_iter().next().expect("of one cell").cell
+}
+
+/// Median of the steps of a training, seconds.
+fn median_step(cell: &Cell, cache: &Path) -> f64 {
+    struct Nobody;
+    impl Observer for Nobody {
+        fn progress(&mut self, _: Progress) {}
+    }
+    let inputs = Inputs {
+        cache: cache.to_owned(),
+        ..Inputs::default()
+    };
+    let outcome = mantissa_workloads::run(cell, &inputs, &mut Nobody).expect("it trains on the CPU");
+    let steps = outcome.samples.get("step_seconds").expect("it has steps");
+    quantile(&mut steps.values().collect::<Vec<f64>>(), 0.5).expect("at least one")
 }
 
 /// How many iterations take about this long on one core.
