@@ -137,3 +137,36 @@ fn a_report_is_rendered_again_from_the_folder_alone() {
     assert_eq!(stdout(&output).lines().last(), Some("moved/report.html"));
     assert!(place.path("moved/report.html").exists());
 }
+
+#[test]
+fn observed_steps_are_in_the_record_and_in_its_samples() {
+    let place = Place::new();
+    let output = place.run(&["run", &fixture("observed"), "--backend", "flex", "--out", "run"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let records = place.records("run");
+    let share = |record: &serde_json::Value, name: &str| record["metrics"][name]["value"].as_f64().unwrap();
+    let [single, brain, mixed] = records.as_slice() else {
+        panic!("{records:?}");
+    };
+    assert!(share(brain, "lost_update_share") > 0.5);
+    assert!(share(single, "lost_update_share") < 0.05 && share(mixed, "lost_update_share") < 0.05);
+    assert!(share(mixed, "subnormal_share") > share(brain, "subnormal_share"));
+    for record in &records {
+        assert_eq!(share(record, "overflow_share"), 0.0);
+        let mut events = record["events"].as_array().unwrap().iter();
+        let told = events.find(|event| event["kind"] == "observed").unwrap();
+        let detail = told["detail"].as_str().unwrap();
+        assert!(
+            detail.starts_with("2 optimizer steps were also made in f"),
+            "{detail}"
+        );
+        let text = place.samples(record);
+        let samples: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let ranges = samples["ranges"].as_array().unwrap();
+        assert!(
+            ranges
+                .iter()
+                .any(|range| range["layer"] == "distilbert.transformer.layer.0.attention")
+        );
+    }
+}

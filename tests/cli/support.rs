@@ -65,6 +65,15 @@ impl Place {
             .map(|line| serde_json::from_str(line).expect("a record is JSON"))
             .collect()
     }
+
+    /// The samples of a record of the run folder `run`, as JSON.
+    pub fn samples(&self, record: &Value) -> String {
+        let folder = self
+            .path("run")
+            .join(record["samples"].as_str().expect("there are samples"));
+        let file = fs::File::open(folder.join("samples.json.gz")).expect("they are on the disk");
+        std::io::read_to_string(flate2::read::GzDecoder::new(file)).expect("they are text")
+    }
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -12,6 +12,7 @@ mod metric;
 mod name;
 mod plan;
 mod precision;
+mod range;
 mod record;
 mod samples;
 mod setting;
@@ -28,6 +29,7 @@ pub use metric::{Better, Metric, MetricName, Unit};
 pub use name::{UnknownName, nearest};
 pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};
+pub use range::{RangeCounts, TensorClass, TensorRange};
 pub use record::{
     Event, Executed, ExecutedVerdict, ParsedRecords, Record, RecordError, RecordReader, Requested,
     SCHEMA_VERSION, Status, parse_records,

@@ -124,6 +124,14 @@ metrics! {
     MaxUlp = "max_ulp", Ulp, Lower;
     /// Optimizer steps skipped because a scaled gradient overflowed.
     SkippedSteps = "skipped_steps", Count, Lower;
+    /// Share of the values of observed steps that are infinite or not a number.
+    OverflowShare = "overflow_share", Ratio, Lower;
+    /// Share of the values of observed steps that are zero, and not in a wider format.
+    UnderflowShare = "underflow_share", Ratio, Lower;
+    /// Share of the values of observed steps that are subnormal.
+    SubnormalShare = "subnormal_share", Ratio, Lower;
+    /// Share of the elements that an observed step changes in a wider format and did not change in its own.
+    LostUpdateShare = "lost_update_share", Ratio, Lower;
 }
 
 /// A statistic with its interval. Absent is `null`, never 0 or NaN.

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::range::TensorRange;
+
 /// Everything that was sampled while a cell ran. Lies compressed beside its record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Samples {
@@ -10,6 +12,9 @@ pub struct Samples {
     pub series: Vec<Series>,
     /// One character a test example, in the order of the split: `1` predicted right, `0` wrong.
     pub test_correct: Option<String>,
+    /// What the setting's formats did to the values of some optimizer steps, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<TensorRange>,
 }
 
 impl Samples {

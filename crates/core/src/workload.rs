@@ -105,6 +105,9 @@ pub struct TrainTask {
     pub momentum: f64,
     /// Whether a short last micro-batch of an epoch is dropped, as the article did.
     pub drop_last: bool,
+    /// Optimizer steps from one whose ranges are observed to the next; 0: none is. Observed cells take more time and memory.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub observe_every: u32,
     /// How an optimizer step is made of gradients.
     #[serde(flatten)]
     pub updates: Updates,

@@ -83,6 +83,11 @@ impl<B: PrecisionBackend> GradientSum<B> {
         all_finite(self.sums.iter().flatten())
     }
 
+    /// The sums so far, in the order of the parameters; absent where no gradient arrived.
+    pub fn iter(&self) -> impl Iterator<Item = Option<&Tensor<B, 1>>> {
+        self.sums.iter().map(Option::as_ref)
+    }
+
     /// The sums in the order of the parameters; absent where no gradient arrived.
     pub fn into_parts(self) -> Vec<Option<Tensor<B, 1>>> {
         self.sums

@@ -2,9 +2,12 @@
 //! update in the precision of the parameters, norms in f32 at least.
 
 use burn::tensor::{DType, Tensor};
-use mantissa_core::OptimizerKind;
+use mantissa_core::{Format, OptimizerKind};
 
-use crate::{GradientSum, ParameterSet, PrecisionBackend, compute::round};
+use crate::{
+    GradientSum, ParameterSet, PrecisionBackend,
+    compute::{dtype, round},
+};
 
 /// Share of a parameter's norm that a step of LARS may move it (arXiv 1708.03888, table 2).
 const LARS_TRUST: f64 = 1e-3;
@@ -49,7 +52,7 @@ impl OptimizerSettings {
 }
 
 /// An optimizer and its state.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Optimizer<B: PrecisionBackend> {
     settings: OptimizerSettings,
     steps: i32,
@@ -82,6 +85,30 @@ impl<B: PrecisionBackend> Optimizer<B> {
     /// The learning rate of the steps to come.
     pub fn set_learning_rate(&mut self, learning_rate: f64) {
         self.settings.learning_rate = learning_rate;
+    }
+
+    /// The same with its state rounded to a format.
+    pub fn in_format(&self, format: Format) -> Self {
+        let rounded = |tensor: &Tensor<B, 1>| round(tensor.clone(), dtype(format));
+        let state = self.state.iter().map(|state| State {
+            first: state.first.as_ref().map(rounded),
+            second: state.second.as_ref().map(rounded),
+        });
+        Self {
+            settings: self.settings.clone(),
+            steps: self.steps,
+            state: state.collect(),
+        }
+    }
+
+    /// What is kept so far: the place of a parameter, which moment of its gradients, and its values.
+    pub fn state(&self) -> impl Iterator<Item = (usize, &'static str, &Tensor<B, 1>)> {
+        self.state.iter().enumerate().flat_map(|(index, state)| {
+            let moments = [("first moment", &state.first), ("second moment", &state.second)];
+            moments
+                .into_iter()
+                .filter_map(move |(name, value)| Some((index, name, value.as_ref()?)))
+        })
     }
 
     /// Applies one update. Gradients are rounded to the precision of their parameter first.

@@ -99,6 +99,17 @@ impl<B: PrecisionBackend> ParameterSet<B> {
         }
     }
 
+    /// The parameters rounded to a format.
+    pub fn in_format(&self, format: Format) -> Self {
+        let rounded = |entry: &Entry<B>| Entry {
+            value: round(entry.value.clone(), dtype(format)),
+            ..entry.clone()
+        };
+        Self {
+            entries: self.entries.iter().map(rounded).collect(),
+        }
+    }
+
     /// The parameters as leaves of a fresh graph.
     pub fn track(&self) -> Tracked<Autodiff<B>> {
         let leaf = |entry: &Entry<B>| Entry {

@@ -159,6 +159,7 @@ mod tests {
                 series("throttled", &[0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
             ],
             test_correct: None,
+            ranges: vec![],
         };
         let times = Digest::new(&samples).times.unwrap();
         assert_eq!((times.n(), times.outliers, times.throttled), (10, 1, 1));

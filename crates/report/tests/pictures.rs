@@ -155,6 +155,7 @@ fn observed() -> mantissa_report::Run {
     let samples = Samples {
         series: [trace(), launches()].concat(),
         test_correct: None,
+        ranges: vec![],
     };
     run.add(record, Some(samples));
     run

@@ -129,6 +129,7 @@ fn launched(run: &mut Run, cell: &Cell, repeat: u32, seconds: &[f64]) {
     let samples = Samples {
         series: vec![series],
         test_correct: None,
+        ranges: vec![],
     };
     run.measured(record, Some(samples));
 }
@@ -210,6 +211,7 @@ fn tested(run: &mut Run, axes: &[(Axis, &str)], seed: u64, right: impl Fn(u32) -
     let samples = Samples {
         series: vec![],
         test_correct: Some(bits),
+        ranges: vec![],
     };
     run.add(record, Some(samples));
 }

@@ -130,6 +130,7 @@ fn write_samples(folder: &Path, steps: u32) {
     losses.series.push(times);
     let samples = Samples {
         test_correct: Some("1101".repeat(6_250)),
+        ranges: vec![],
         ..losses
     };
     fs::create_dir_all(folder).unwrap();

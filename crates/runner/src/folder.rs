@@ -476,6 +476,7 @@ mod tests {
         let samples = Samples {
             series: vec![Series::new("a", "s", "step")],
             test_correct: None,
+            ranges: vec![],
         };
         write_samples(dir.path(), &samples).unwrap();
         let file = File::open(dir.path().join(SAMPLES)).unwrap();

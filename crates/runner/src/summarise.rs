@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use mantissa_analysis::{Estimate, median, wilson};
-use mantissa_core::{Backend, Metric, MetricName, Setting};
+use mantissa_core::{Backend, Metric, MetricName, RangeCounts, Setting, TensorClass, TensorRange};
 use mantissa_telemetry::{Peaks, Trace};
 use mantissa_workloads::{AllocatorBytes, Measured, MemoryParts, NumericError, Outcome, Share};
 
@@ -115,6 +115,56 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
         reading(metrics, MetricName::SkippedSteps, *skipped_steps as f64, "count");
     }
     parts(metrics, memory.as_ref());
+    ranges(metrics, &outcome.samples.ranges);
+}
+
+/// Shares of all values that were observed; nothing where nothing was.
+fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
+    if ranges.is_empty() {
+        return;
+    }
+    let mut share = |name, update: bool, count: fn(&RangeCounts) -> u64, of: &str| {
+        let ranges = ranges.iter();
+        let of_class = ranges.filter(|range| (range.class == TensorClass::WeightUpdate) == update);
+        let (some, all) = of_class.fold((0, 0), |(some, all), TensorRange { counts, .. }| {
+            // An element that keeps its value in the wider format, too, has lost nothing.
+            let elements = if update {
+                counts.exponents.iter().sum()
+            } else {
+                counts.elements
+            };
+            (some + count(counts), all + elements)
+        });
+        let metric = match all {
+            0 => Metric::absent(name, "no observed step was made"),
+            all => Metric {
+                n: Some(all),
+                ..Metric::reading(name, some as f64 / all as f64, of)
+            },
+        };
+        metrics.insert(name, metric);
+    };
+    let values = "outputs of layers, gradients and optimizer state of the observed steps";
+    share(MetricName::OverflowShare, false, |counts| counts.overflow, values);
+    share(
+        MetricName::UnderflowShare,
+        false,
+        |counts| counts.underflow,
+        values,
+    );
+    share(
+        MetricName::SubnormalShare,
+        false,
+        |counts| counts.subnormal,
+        values,
+    );
+    let updates = "elements of parameters that change in a wider format, in the observed steps";
+    share(
+        MetricName::LostUpdateShare,
+        true,
+        |counts| counts.underflow,
+        updates,
+    );
 }
 
 fn parts(metrics: &mut Metrics, memory: Option<&MemoryParts>) {
@@ -329,6 +379,7 @@ mod tests {
             samples: Samples {
                 series,
                 test_correct: None,
+                ranges: vec![],
             },
             events: vec![],
             diverged: None,

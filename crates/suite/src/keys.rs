@@ -136,6 +136,7 @@ tables! {
         WEIGHT_DECAY: "weight_decay", Takes::NotNegative, Absent::Value("0.01"), "weight decay: decoupled under the optimizer `adamw`; of matrices alone under `lars` and `lamb`";
         MOMENTUM: "momentum", Takes::Share, Absent::Value("0.0"), "momentum; the optimizers `sgd` and `lars` use it";
         DROP_LAST: "drop_last", Takes::Boolean, Absent::Value("false"), "drop a short last micro-batch of an epoch";
+        OBSERVE_EVERY: "observe_every", Takes::Whole(0), Absent::Value("0"), "optimizer steps from one whose values are counted to the next, beside the same step in a wider format: overflow, underflow, subnormal values, lost updates; 0: none is. Times and memory of such a cell are not to be compared with others";
         SCHEDULE: "learning_rate_schedule", Takes::Name(names!(LearningRateSchedule)), Absent::Value("'constant'"), "how the learning rate changes from step to step: not at all, or down to 0 at the last one";
         WARMUP_STEPS: "warmup_steps", Takes::Whole(0), Absent::Value("0"), "optimizer steps in which the learning rate rises from 0 before that";
         LEARNING_RATE_BATCH: "learning_rate_batch", Takes::Whole(1), Absent::Value("32"), "effective batch that `learning_rate` is meant for; the axis `learning_rate_scaling` scales it to that of the cell";

@@ -63,6 +63,7 @@ fn train_task(section: &Section<'_>) -> Option<TrainTask> {
     let weight_decay = section.number(&train::WEIGHT_DECAY);
     let momentum = section.number(&train::MOMENTUM);
     let drop_last = section.flag(&train::DROP_LAST);
+    let observe_every = section.whole(&train::OBSERVE_EVERY);
     let updates = updates(section);
     Some(TrainTask {
         model: model??,
@@ -73,6 +74,7 @@ fn train_task(section: &Section<'_>) -> Option<TrainTask> {
         weight_decay: weight_decay?,
         momentum: momentum?,
         drop_last: drop_last?,
+        observe_every: observe_every?,
         updates: updates?,
     })
 }

@@ -173,6 +173,7 @@ fn measure<B: PrecisionBackend, const D: usize>(
         samples: Samples {
             series,
             test_correct: None,
+            ranges: vec![],
         },
         events: events.chain([read.event, copies.event()]).collect(),
         diverged,

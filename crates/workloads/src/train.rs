@@ -10,7 +10,10 @@ mod evaluate;
 #[cfg(test)]
 mod golden;
 mod memory;
+mod observe;
 mod schedule;
+#[cfg(test)]
+mod testing;
 mod warm_up;
 
 use std::time::Instant;
@@ -66,6 +69,10 @@ pub(crate) fn train<B: PrecisionBackend>(
     let memory = memory::parts(&mut trainer, &data, observer)?;
     trainer.start_over(inputs)?;
     trainer.run(&data, observer)?;
+    trainer
+        .log
+        .events
+        .extend(observe::told(&trainer.log.samples.ranges));
     let test = evaluate(&trainer, &data.test, observer, Phase::Evaluate)?;
 
     let mut samples = trainer.log.samples;
@@ -124,6 +131,7 @@ struct Totals {
     examples: u64,
     skipped_steps: u64,
     stepping_seconds: f64,
+    observing_seconds: f64,
     train_seconds: f64,
     train: Share,
     validation: Share,
@@ -256,6 +264,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
                 samples: Samples {
                     series,
                     test_correct: None,
+                    ranges: vec![],
                 },
                 events: vanishing_epsilon(cell).into_iter().collect(),
                 diverged: None,
@@ -289,8 +298,10 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
                     .iter()
                     .map(|indices| data.train.batch(indices, self.sequence()))
                     .collect();
+                let observing = self.observe(&micro_batches)?;
                 let result = self.step(&micro_batches)?;
-                self.note(&result, begun.elapsed().as_secs_f64(), learning_rate);
+                let seconds = begun.elapsed().as_secs_f64() - observing;
+                self.note(&result, seconds, learning_rate);
                 progress::<B>(
                     observer,
                     self.device,
@@ -308,8 +319,23 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
                 self.log.totals.validation = validation.share;
             }
         }
-        self.log.totals.train_seconds = started.elapsed().as_secs_f64();
+        let totals = &mut self.log.totals;
+        totals.train_seconds = started.elapsed().as_secs_f64() - totals.observing_seconds;
         Ok(())
+    }
+
+    /// Counts what the formats do to the next step, if it is one of those that are to be observed; seconds that it took.
+    fn observe(&mut self, micro_batches: &[TokenBatch]) -> Result<f64, WorkloadError> {
+        let every = u64::from(self.task.observe_every);
+        if every == 0 || !self.log.totals.steps.is_multiple_of(every) {
+            return Ok(0.0);
+        }
+        let begun = Instant::now();
+        let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
+        self.log.samples.ranges.extend(ranges);
+        let seconds = begun.elapsed().as_secs_f64();
+        self.log.totals.observing_seconds += seconds;
+        Ok(seconds)
     }
 
     /// The learning rate of `steps` optimizer steps.

@@ -46,6 +46,7 @@ pub fn workload(name: &str) -> Workload {
         weight_decay: 0.0,
         momentum: 0.0,
         drop_last: true,
+        observe_every: 0,
         updates: mantissa_core::Updates::default(),
     };
     Workload {
@@ -236,6 +237,7 @@ pub fn loss(seed: u32, lost_at: Option<u32>) -> Samples {
     Samples {
         series: vec![series],
         test_correct: None,
+        ranges: vec![],
     }
 }
 

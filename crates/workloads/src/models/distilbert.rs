@@ -4,6 +4,8 @@
 //! the reference has it: after the embeddings' norm, on the attention weights, after the feed-forward layer, and
 //! before the classifier.
 
+use std::cell::RefCell;
+
 use burn::tensor::{Bool, Int, Tensor};
 use mantissa_core::DistilBertSize;
 use mantissa_precision::{Compute, PrecisionBackend, Tracked};
@@ -153,6 +155,7 @@ impl DistilBert {
             compute,
             kept: &self.kept,
             training,
+            seen: None,
         }
     }
 }
@@ -175,9 +178,30 @@ pub(crate) struct Pass<'a, B: PrecisionBackend> {
     compute: &'a Compute,
     kept: &'a Kept,
     training: bool,
+    seen: Option<&'a Seen<B>>,
 }
 
-impl<B: PrecisionBackend> Pass<'_, B> {
+/// Outputs of layers by name, in the order in which they were made.
+pub(crate) type Seen<B> = RefCell<Vec<(String, Tensor<B, 1>)>>;
+
+impl<'a, B: PrecisionBackend> Pass<'a, B> {
+    /// The same, with the outputs of layers shown.
+    pub(crate) fn seen_by(self, seen: &'a Seen<B>) -> Self {
+        Self {
+            seen: Some(seen),
+            ..self
+        }
+    }
+
+    fn show<const D: usize>(&self, name: &str, output: Tensor<B, D>) -> Tensor<B, D> {
+        if let Some(seen) = self.seen {
+            let count = output.shape().num_elements();
+            seen.borrow_mut()
+                .push((name.to_owned(), output.clone().reshape([count])));
+        }
+        output
+    }
+
     /// The hidden states behind a segment, from those before it; the first needs none.
     pub(crate) fn segment(
         &self,
@@ -238,6 +262,7 @@ impl<B: PrecisionBackend> Pass<'_, B> {
         let wide = self
             .compute
             .gelu(self.linear(hidden.clone(), &format!("{layer}.ffn.lin1")));
+        let wide = self.show(&format!("{layer}.ffn.activation"), wide);
         let narrow = self.dropout(self.linear(wide, &format!("{layer}.ffn.lin2")), self.size.dropout);
         self.layer_norm(
             self.compute.add(narrow, hidden),
@@ -259,8 +284,9 @@ impl<B: PrecisionBackend> Pass<'_, B> {
         } else {
             0.0
         };
-        let compute = self.products(&format!("{layer}.attention"));
-        let mixed = compute.attention(parts, padding, dropout);
+        let name = format!("{layer}.attention");
+        let mixed = self.products(&name).attention(parts, padding, dropout);
+        let mixed = self.show(&name, mixed);
         let joined = mixed.swap_dims(1, 2).reshape([n * sequence, heads * width]);
         self.linear(joined, &format!("{layer}.attention.out_lin"))
     }
@@ -268,17 +294,18 @@ impl<B: PrecisionBackend> Pass<'_, B> {
     fn linear(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
-        self.products(name).linear(input, weight, bias)
+        self.show(name, self.products(name).linear(input, weight, bias))
     }
 
     fn layer_norm(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
         let (scale, shift) = (format!("{name}.weight"), format!("{name}.bias"));
-        self.compute.layer_norm(
+        let normal = self.compute.layer_norm(
             input,
             self.parameters.vector(&scale),
             self.parameters.vector(&shift),
             NORM_EPSILON,
-        )
+        );
+        self.show(name, normal)
     }
 
     fn dropout<const D: usize>(&self, input: Tensor<B, D>, share: f64) -> Tensor<B, D> {

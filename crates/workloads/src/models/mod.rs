@@ -3,7 +3,7 @@
 mod distilbert;
 mod kept;
 
-pub(crate) use distilbert::{DistilBert, TextInput};
+pub(crate) use distilbert::{DistilBert, Seen, TextInput};
 pub(crate) use kept::Kept;
 
 /// A parameter of a model: name as in its published checkpoints, and how it starts without one.

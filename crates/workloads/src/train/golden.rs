@@ -118,6 +118,7 @@ fn losses_on<B: PrecisionBackend>(
         weight_decay: rates.weight_decay,
         momentum: rates.momentum,
         drop_last: false,
+        observe_every: 0,
         updates: Updates {
             clip_norm: rates.clip_norm,
             ..Updates::default()

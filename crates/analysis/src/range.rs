@@ -1,0 +1,101 @@
+//! Values in a format beside the same values in a wider one.
+
+use mantissa_core::{Format, RangeCounts};
+
+/// Counts what a format did to values, given their twins in a wider format, element by element.
+///
+/// # Panics
+/// If the two differ in length.
+pub fn range_counts(values: &[f64], twins: &[f64], format: Format) -> RangeCounts {
+    assert_eq!(values.len(), twins.len(), "one twin each");
+    let count = |of: fn(f64, f64, f64) -> bool| {
+        let smallest = format.min_normal();
+        let pairs = values.iter().zip(twins);
+        pairs
+            .filter(|(value, twin)| of(**value, **twin, smallest))
+            .count() as u64
+    };
+    let exponents = || twins.iter().filter_map(|twin| exponent(*twin));
+    let lowest_exponent = exponents().min().unwrap_or(0);
+    let highest = exponents().max();
+    let mut histogram = vec![0; highest.map_or(0, |highest| (highest - lowest_exponent + 1) as usize)];
+    exponents().for_each(|exponent| histogram[(exponent - lowest_exponent) as usize] += 1);
+    RangeCounts {
+        elements: values.len() as u64,
+        overflow: count(|value, _, _| !value.is_finite()),
+        underflow: count(|value, twin, _| value == 0.0 && twin != 0.0),
+        subnormal: count(|value, _, smallest| value != 0.0 && value.abs() < smallest),
+        lowest_exponent,
+        exponents: histogram,
+    }
+}
+
+/// ⌊log₂|x|⌋ of a finite value that is not zero.
+fn exponent(x: f64) -> Option<i32> {
+    if x == 0.0 || !x.is_finite() {
+        return None;
+    }
+    // The logarithm of a value just below a power of two rounds up to it; the bits do not.
+    let biased = (x.to_bits() >> 52 & 0x7ff) as i32;
+    Some(match biased {
+        0 => x.abs().log2().floor() as i32,
+        biased => biased - 1023,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn each_fate_is_counted_once() {
+        let tiny = Format::F16.min_subnormal();
+        let values = [1.0, f64::INFINITY, f64::NAN, 0.0, 0.0, -3.0 * tiny];
+        let twins = [1.0, 1e6, 2.0, 1e-9, 0.0, -3.1 * tiny];
+        let counts = range_counts(&values, &twins, Format::F16);
+        assert_eq!(
+            (
+                counts.elements,
+                counts.overflow,
+                counts.underflow,
+                counts.subnormal
+            ),
+            (6, 2, 1, 1)
+        );
+        // 10⁻⁹ lies in [2⁻³⁰, 2⁻²⁹), 10⁶ in [2¹⁹, 2²⁰).
+        assert_eq!((counts.lowest_exponent, counts.exponents.len()), (-30, 50));
+        assert_eq!(counts.exponents.iter().sum::<u64>(), 5);
+        assert_eq!(counts.exponents[49], 1);
+    }
+
+    #[test]
+    fn nothing_and_zeros_alone_have_no_exponents() {
+        assert_eq!(range_counts(&[], &[], Format::F16), RangeCounts::default());
+        assert!(range_counts(&[0.0], &[0.0], Format::F16).exponents.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_lies_between_the_powers_of_its_exponent(x in any::<f64>()) {
+            prop_assume!(x.is_finite() && x != 0.0);
+            let exponent = exponent(x).unwrap();
+            let power = f64::from(exponent).exp2();
+            // Compared as a quotient, since the power above the largest value is infinite.
+            prop_assert!(power <= x.abs() && x.abs() / power < 2.0);
+        }
+
+        #[test]
+        fn rounding_alone_is_counted_as_the_format_says(twins in prop::collection::vec(any::<f32>(), 0..50)) {
+            let twins: Vec<f64> = twins.into_iter().filter(|x| x.is_finite()).map(f64::from).collect();
+            let rounded: Vec<_> = twins.iter().map(|x| Format::F16.round(*x)).collect();
+            let values: Vec<f64> = rounded.iter().map(|rounded| rounded.value).collect();
+            let counts = range_counts(&values, &twins, Format::F16);
+            let of = |class| rounded.iter().filter(|rounded| rounded.class == class).count() as u64;
+            prop_assert_eq!(counts.overflow, of(mantissa_core::FloatClass::Overflow));
+            prop_assert_eq!(counts.underflow, of(mantissa_core::FloatClass::Underflow));
+            prop_assert_eq!(counts.subnormal, of(mantissa_core::FloatClass::Subnormal));
+        }
+    }
+}

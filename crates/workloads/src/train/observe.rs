@@ -1,0 +1,447 @@
+//! What the setting's formats do to the values of an optimizer step: the step is made beside itself in a wider format,
+//! from the same parameters, optimizer state, micro-batches and loss scale, without dropout, and every tensor is compared
+//! with its twin. Nothing of the training changes.
+
+use std::collections::BTreeSet;
+
+use burn::{
+    backend::Autodiff,
+    tensor::{DType, Tensor},
+};
+use mantissa_analysis::range_counts;
+use mantissa_core::{Accumulator, Event, Format, MatmulPrecision, Precision, TensorClass, TensorRange};
+use mantissa_precision::{Compute, GradientSum, LossScaler, ParameterSet, PrecisionBackend, device};
+
+use super::{Trainer, upload};
+use crate::{
+    WorkloadError,
+    data::TokenBatch,
+    models::{DistilBert, Seen},
+};
+
+/// Compares every tensor of the step that these micro-batches would make next.
+pub(super) fn observe<B: PrecisionBackend>(
+    trainer: &Trainer<'_, B>,
+    step: u64,
+    micro_batches: &[TokenBatch],
+) -> Result<Vec<TensorRange>, WorkloadError> {
+    let wider = wider::<B>(trainer.compute.precision(), trainer.device);
+    let beside = wider.parameters();
+    let own = Side::new(trainer, trainer.compute, trainer.parameters.clone());
+    let twin = Side::new(
+        trainer,
+        Compute::new(wider, MatmulPrecision::Highest, Accumulator::F32),
+        trainer.parameters.in_format(beside),
+    );
+    let mut found = Found {
+        step,
+        beside,
+        ranges: vec![],
+    };
+
+    let examples: usize = micro_batches.iter().map(|batch| batch.labels.len()).sum();
+    let scale = trainer.scaler.as_ref().map_or(1.0, LossScaler::scale);
+    let factor = scale / examples as f64;
+    let mut sums = [(); 2].map(|()| GradientSum::new(trainer.parameters.len()));
+    for (number, batch) in micro_batches.iter().enumerate() {
+        // The first one stands for all: what they have of activations alike would fill the records.
+        let mut found = (number == 0).then_some(&mut found);
+        let hidden = forward([&own, &twin], batch, found.as_deref_mut())?;
+        backward([&own, &twin], batch, hidden, factor, &mut sums, found)?;
+    }
+    let [mut of_own, mut of_twin] = sums;
+    let pairs = of_own.iter().zip(of_twin.iter());
+    for ((name, leaf), pair) in own.working.iter().zip(pairs) {
+        if let (Some(value), Some(twin)) = pair {
+            let format = format(leaf.dtype());
+            found.compare(TensorClass::Gradient, name, format, values(value)?, values(twin)?);
+        }
+    }
+
+    if trainer.scaler.is_some() {
+        if !of_own.all_finite().map_err(WorkloadError::Device)? {
+            // No step is made of these.
+            return Ok(found.ranges);
+        }
+        of_own.unscale(scale);
+        of_twin.unscale(scale);
+    }
+    if let Some(most) = trainer.task.updates.clip_norm {
+        of_own.clip(most);
+        of_twin.clip(most);
+    }
+    updates(
+        trainer,
+        own.parameters,
+        of_own,
+        (twin.parameters, of_twin),
+        &mut found,
+    )?;
+    Ok(found.ranges)
+}
+
+/// What a record says of it, where it was done.
+pub(super) fn told(ranges: &[TensorRange]) -> Option<Event> {
+    let first = ranges.first()?;
+    let steps: BTreeSet<u64> = ranges.iter().map(|range| range.step).collect();
+    Some(Event {
+        kind: "observed".into(),
+        step: None,
+        value: Some(steps.len() as f64),
+        detail: format!(
+            "{} optimizer steps were also made in {}, to compare values: peaks of memory and the energy include that",
+            steps.len(),
+            first.beside
+        ),
+    })
+}
+
+/// A format with more of everything, in which the same step can be made.
+fn wider<B: PrecisionBackend>(precision: Precision, device: &B::Device) -> Precision {
+    let f64 = device::supports::<B>(Format::F64, device);
+    match precision {
+        Precision::True32 | Precision::True64 if f64 => Precision::True64,
+        _ => Precision::True32,
+    }
+}
+
+/// The step of an optimizer, on both sides.
+fn updates<B: PrecisionBackend>(
+    trainer: &Trainer<'_, B>,
+    mut parameters: ParameterSet<B>,
+    gradients: GradientSum<B>,
+    (mut twins, of_twins): (ParameterSet<B>, GradientSum<B>),
+    found: &mut Found,
+) -> Result<(), WorkloadError> {
+    let mut optimizer = trainer.optimizer.clone();
+    let mut of_twin = trainer.optimizer.in_format(found.beside);
+    let before = parameters.clone();
+    optimizer.step(&mut parameters, gradients);
+    of_twin.step(&mut twins, of_twins);
+    let format = trainer.compute.precision().parameters();
+    let after = parameters.iter().zip(twins.iter());
+    for ((name, before), ((_, after), (_, twin))) in before.iter().zip(after) {
+        let before = values(before)?;
+        let change = |after: Vec<f64>| after.iter().zip(&before).map(|(b, a)| b - a).collect();
+        let (change, of_twin) = (change(values(after)?), change(values(twin)?));
+        found.compare(TensorClass::WeightUpdate, name, format, change, of_twin);
+    }
+    for ((index, kind, value), (_, _, twin)) in optimizer.state().zip(of_twin.state()) {
+        let name = parameters.iter().nth(index).map_or("", |(name, _)| name);
+        let name = format!("{name} ({kind})");
+        found.compare(
+            TensorClass::OptimizerState,
+            &name,
+            format,
+            values(value)?,
+            values(twin)?,
+        );
+    }
+    Ok(())
+}
+
+/// The model in one precision.
+struct Side<'a, B: PrecisionBackend> {
+    model: &'a DistilBert,
+    compute: Compute,
+    parameters: ParameterSet<B>,
+    working: ParameterSet<B>,
+    sequence: usize,
+    device: &'a B::Device,
+}
+
+impl<'a, B: PrecisionBackend> Side<'a, B> {
+    fn new(trainer: &'a Trainer<'_, B>, compute: Compute, parameters: ParameterSet<B>) -> Self {
+        Self {
+            model: &trainer.model,
+            working: parameters.working(&compute, |name| trainer.model.multiplies(name)),
+            compute,
+            parameters,
+            sequence: trainer.sequence(),
+            device: trainer.device,
+        }
+    }
+}
+
+/// The hidden states behind each segment, of both sides; outputs of layers are compared segment by segment.
+fn forward<B: PrecisionBackend>(
+    sides: [&Side<'_, B>; 2],
+    batch: &TokenBatch,
+    mut found: Option<&mut Found>,
+) -> Result<[Vec<Tensor<B, 2>>; 2], WorkloadError> {
+    let mut hidden = [vec![], vec![]];
+    for segment in 0..=sides[0].model.segments() {
+        let seen: [Seen<B>; 2] = Default::default();
+        for ((side, hidden), seen) in sides.iter().zip(&mut hidden).zip(&seen) {
+            let (input, _) = upload::<B>(batch, side.sequence, side.device);
+            let parameters = side.working.freeze();
+            let pass = side.model.pass(&parameters, &side.compute, false).seen_by(seen);
+            let before: Option<Tensor<B, 2>> = hidden.last().cloned();
+            match before {
+                Some(before) if segment == side.model.segments() => drop(pass.head(before, &input)),
+                before => hidden.push(pass.segment(segment, &input, before)),
+            }
+        }
+        if let Some(found) = found.as_deref_mut() {
+            let [own, twin] = seen.map(Seen::into_inner);
+            for ((name, own), (_, twin)) in own.iter().zip(&twin) {
+                let format = format(own.dtype());
+                found.compare(TensorClass::Activation, name, format, values(own)?, values(twin)?);
+            }
+        }
+    }
+    Ok(hidden)
+}
+
+/// Adds the gradients of `factor` times the summed loss; gradients of hidden states are compared on the way.
+fn backward<B: PrecisionBackend>(
+    sides: [&Side<'_, B>; 2],
+    batch: &TokenBatch,
+    hidden: [Vec<Tensor<B, 2>>; 2],
+    factor: f64,
+    sums: &mut [GradientSum<B>; 2],
+    found: Option<&mut Found>,
+) -> Result<(), WorkloadError> {
+    let mut gradients = vec![];
+    for ((side, mut hidden), sum) in sides.into_iter().zip(hidden).zip(sums) {
+        let (input, labels) = upload::<Autodiff<B>>(batch, side.sequence, side.device);
+        let mut above: Option<Tensor<B, 2>> = None;
+        let mut behind = vec![];
+        for segment in (0..=side.model.segments()).rev() {
+            let tracked = side.working.track();
+            let pass = side.model.pass(&tracked, &side.compute, false);
+            let before = (segment > 0).then(|| hidden.pop().expect("one behind each segment"));
+            let before = before.map(|hidden| Tensor::from_inner(hidden).require_grad());
+            let loss = match (&above, &before) {
+                (None, Some(before)) => {
+                    let logits = pass.head(before.clone(), &input);
+                    side.compute
+                        .cross_entropy_sum(logits, labels.clone())
+                        .mul_scalar(factor)
+                }
+                (Some(above), _) => {
+                    let after = pass.segment(segment, &input, before.clone());
+                    (after * Tensor::from_inner(above.clone())).sum()
+                }
+                (None, None) => unreachable!("the head comes first, and reads hidden states"),
+            };
+            let mut grads = loss.backward();
+            sum.collect(&mut grads, &tracked);
+            if let Some(gradient) = before.and_then(|before| before.grad_remove(&mut grads)) {
+                behind.push((segment, gradient.clone()));
+                above = Some(gradient);
+            }
+        }
+        gradients.push(behind);
+    }
+    let (Some(found), [own, twin]) = (found, gradients.as_slice()) else {
+        return Ok(());
+    };
+    for ((segment, own), (_, twin)) in own.iter().zip(twin) {
+        let name = format!("hidden states before part {segment}");
+        let format = format(own.dtype());
+        found.compare(TensorClass::Gradient, &name, format, values(own)?, values(twin)?);
+    }
+    Ok(())
+}
+
+/// What was compared so far.
+struct Found {
+    step: u64,
+    beside: Format,
+    ranges: Vec<TensorRange>,
+}
+
+impl Found {
+    fn compare(&mut self, class: TensorClass, layer: &str, format: Format, own: Vec<f64>, twin: Vec<f64>) {
+        self.ranges.push(TensorRange {
+            step: self.step,
+            layer: layer.to_owned(),
+            class,
+            format,
+            beside: self.beside,
+            counts: range_counts(&own, &twin, format),
+        });
+    }
+}
+
+fn values<B: PrecisionBackend, const D: usize>(tensor: &Tensor<B, D>) -> Result<Vec<f64>, WorkloadError> {
+    let data = tensor
+        .clone()
+        .try_into_data()
+        .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+    Ok(data.iter::<f64>().collect())
+}
+
+fn format(dtype: DType) -> Format {
+    match dtype {
+        DType::F64 => Format::F64,
+        DType::F16 => Format::F16,
+        DType::BF16 => Format::Bf16,
+        _ => Format::F32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::backend::Backend as _;
+    use mantissa_core::{Axis, RangeCounts};
+    use mantissa_precision::device::Flex;
+
+    use super::*;
+    use crate::train::testing::{cell, data, learnt, train, trainer};
+
+    /// Counts of a class over a training whose every step is observed.
+    fn counts(
+        axes: &[(Axis, &str)],
+        class: TensorClass,
+        change: impl Fn(&mut mantissa_core::TrainTask),
+    ) -> RangeCounts {
+        let (data, _cache) = data(16, 0, 4);
+        let (cell, mut task) = cell(axes, false);
+        task.observe_every = 1;
+        change(&mut task);
+        let mut trainer = trainer(&cell, &task, &data);
+        train(&mut trainer, &data);
+        let ranges = trainer.log.samples.ranges.iter();
+        let mut total = RangeCounts::default();
+        for range in ranges.filter(|range| range.class == class) {
+            total.elements += range.counts.elements;
+            total.overflow += range.counts.overflow;
+            total.underflow += range.counts.underflow;
+            total.subnormal += range.counts.subnormal;
+            total.exponents.extend(&range.counts.exponents);
+        }
+        total
+    }
+
+    #[test]
+    fn observing_changes_no_bit_of_what_is_learnt() {
+        let (data, _cache) = data(22, 5, 3);
+        for axes in [
+            &[(Axis::Accumulate, "2")][..],
+            &[(Axis::Precision, "16-mixed")],
+            &[(Axis::Precision, "bf16-true"), (Axis::Checkpointing, "on")],
+        ] {
+            let (cell, plain) = cell(axes, false);
+            let observed = mantissa_core::TrainTask {
+                observe_every: 2,
+                ..plain.clone()
+            };
+            let run = |task| {
+                let mut trainer = trainer(&cell, task, &data);
+                Flex::seed(trainer.device, cell.seed);
+                train(&mut trainer, &data);
+                trainer
+            };
+            let observed = run(&observed);
+            assert!(!observed.log.samples.ranges.is_empty());
+            assert!(learnt(observed) == learnt(run(&plain)), "{axes:?}");
+        }
+    }
+
+    #[test]
+    fn every_layer_and_parameter_is_counted_in_the_format_that_it_has() {
+        let (data, _cache) = data(16, 0, 4);
+        let (cell, mut task) = cell(&[(Axis::Precision, "bf16-mixed")], false);
+        task.observe_every = 3;
+        let mut trainer = trainer(&cell, &task, &data);
+        train(&mut trainer, &data);
+        let ranges = &trainer.log.samples.ranges;
+        let steps: BTreeSet<u64> = ranges.iter().map(|range| range.step).collect();
+        assert_eq!(steps.into_iter().collect::<Vec<_>>(), [1, 4, 7]);
+        let of = |class, layer: &str| {
+            let mut found = ranges
+                .iter()
+                .filter(|range| range.class == class && range.layer == layer);
+            let first = found.next().unwrap_or_else(|| panic!("{class} of {layer}"));
+            assert_eq!(found.count(), 2, "one a step");
+            (first.format, first.counts.elements)
+        };
+        let block = "distilbert.transformer.layer.1";
+        // Four examples of sixteen tokens, 16 wide, 32 in the feed-forward layer.
+        assert_eq!(
+            of(TensorClass::Activation, &format!("{block}.ffn.lin1")),
+            (Format::Bf16, 2048)
+        );
+        assert_eq!(
+            of(TensorClass::Activation, &format!("{block}.sa_layer_norm")),
+            (Format::F32, 1024)
+        );
+        assert_eq!(
+            of(TensorClass::Activation, &format!("{block}.attention")),
+            (Format::Bf16, 1024)
+        );
+        assert_eq!(of(TensorClass::Gradient, "classifier.weight"), (Format::Bf16, 32));
+        assert_eq!(
+            of(TensorClass::Gradient, "hidden states before part 2"),
+            (Format::F32, 1024)
+        );
+        assert_eq!(
+            of(TensorClass::WeightUpdate, "classifier.weight"),
+            (Format::F32, 32)
+        );
+        assert_eq!(
+            of(TensorClass::OptimizerState, "classifier.weight (second moment)"),
+            (Format::F32, 32)
+        );
+        let gradients = ranges.iter().filter(|range| range.class == TensorClass::Gradient);
+        let parameters = trainer.parameters.len();
+        assert_eq!(
+            gradients.count(),
+            3 * (parameters + 3),
+            "and three hidden states a step"
+        );
+    }
+
+    #[test]
+    fn a_loss_scale_saves_gradients_from_underflow_and_one_too_large_overflows() {
+        let axes = [(Axis::Precision, "16-mixed")];
+        let gradients = |scale: f64| {
+            counts(&axes, TensorClass::Gradient, |task| {
+                task.updates.loss_scale = Some(scale)
+            })
+        };
+        let (none, usual, huge) = (gradients(1.0), gradients(4096.0), gradients(1e9));
+        assert!(none.underflow > 2 * usual.underflow, "{none:?} {usual:?}");
+        assert!(none.subnormal > 2 * usual.subnormal, "{none:?} {usual:?}");
+        assert_eq!((none.overflow, usual.overflow), (0, 0));
+        assert!(huge.overflow > 0);
+        let updates = counts(&axes, TensorClass::WeightUpdate, |task| {
+            task.updates.loss_scale = Some(1e9)
+        });
+        assert_eq!(updates.elements, 0, "no step was made of what overflowed");
+    }
+
+    #[test]
+    fn small_updates_are_lost_in_halves_and_not_in_f32() {
+        let lost = |precision: &str, rate: f64| {
+            let axes = [(Axis::Precision, precision), (Axis::AdamEps, "1e-4")];
+            let updates = counts(&axes, TensorClass::WeightUpdate, |task| {
+                task.learning_rate = rate;
+                task.weight_decay = 0.0;
+            });
+            // Of those that change in f32 or f64: the embeddings of words that did not occur do not.
+            updates.underflow as f64 / updates.exponents.iter().sum::<u64>() as f64
+        };
+        assert!(lost("bf16-true", 1e-5) > 0.5, "{}", lost("bf16-true", 1e-5));
+        assert!(lost("bf16-true", 1e-2) < lost("bf16-true", 1e-5));
+        assert!(lost("32-true", 1e-5) < 0.05, "{}", lost("32-true", 1e-5));
+    }
+
+    #[test]
+    fn the_second_moment_of_adam_vanishes_in_f16() {
+        let vanished = |precision| {
+            // The first step alone: behind it, the parameters are no numbers.
+            let first = |task: &mut mantissa_core::TrainTask| task.observe_every = u32::MAX;
+            let state = counts(
+                &[(Axis::Precision, precision)],
+                TensorClass::OptimizerState,
+                first,
+            );
+            state.underflow as f64 / state.exponents.iter().sum::<u64>() as f64
+        };
+        let (half, brain) = (vanished("16-true"), vanished("bf16-true"));
+        assert!(half > 0.5 && brain < half / 4.0, "{half} {brain}");
+    }
+}
