@@ -1,6 +1,9 @@
 //! Floating-point formats: their layouts, their limits, and rounding into them.
 
-use crate::name::named;
+use crate::{
+    layout::{Layout, exp2},
+    name::named,
+};
 
 named! {
     /// A binary floating-point format with an implicit leading bit.
@@ -57,14 +60,19 @@ impl Format {
         }
     }
 
+    /// Its bits.
+    pub const fn layout(self) -> Layout {
+        Layout::new(self.exponent_bits(), self.fraction_bits())
+    }
+
     /// Exponent bias, which is also the exponent of the largest binade.
     pub const fn bias(self) -> i32 {
-        (1 << (self.exponent_bits() - 1)) - 1
+        self.layout().bias()
     }
 
     /// Largest finite value.
     pub fn max_finite(self) -> f64 {
-        (2.0 - self.epsilon()) * exp2(self.bias())
+        self.layout().max_finite()
     }
 
     /// Smallest positive normal value.
@@ -84,8 +92,7 @@ impl Format {
 
     /// Distance between `x` and the next larger magnitude, for finite `x`; the spacing of subnormals below them.
     pub fn ulp(self, x: f64) -> f64 {
-        let exponent = (((x.to_bits() >> 52) & 0x7ff) as i32 - 1023).clamp(1 - self.bias(), self.bias());
-        exp2(exponent - self.fraction_bits() as i32)
+        self.layout().ulp(x)
     }
 
     /// Decimal digits that survive a round trip through the format (`FLT_DIG` of C).
@@ -95,7 +102,7 @@ impl Format {
 
     /// Rounds to the nearest representable value, ties to even, with gradual underflow and overflow to infinity.
     pub fn round(self, x: f64) -> Rounded {
-        let value = self.nearest(x);
+        let value = self.layout().round(x);
         let class = if value.is_nan() {
             FloatClass::Nan
         } else if x.is_finite() && value.is_infinite() {
@@ -112,19 +119,6 @@ impl Format {
             FloatClass::Inexact
         };
         Rounded { value, class }
-    }
-
-    fn nearest(self, x: f64) -> f64 {
-        if self == Self::F64 || !x.is_finite() || x == 0.0 {
-            return x;
-        }
-        let ulp = self.ulp(x);
-        let rounded = (x / ulp).round_ties_even() * ulp;
-        if rounded.abs() > self.max_finite() {
-            f64::INFINITY.copysign(x)
-        } else {
-            rounded
-        }
     }
 }
 
@@ -154,15 +148,6 @@ pub enum FloatClass {
     Infinite,
     /// Not a number.
     Nan,
-}
-
-/// Exact power of two; `exponent` reaches down to f64's subnormals.
-fn exp2(exponent: i32) -> f64 {
-    if exponent >= -1022 {
-        f64::from_bits(((exponent + 1023) as u64) << 52)
-    } else {
-        f64::from_bits(1u64 << (exponent + 1074))
-    }
 }
 
 #[cfg(test)]
