@@ -14,6 +14,7 @@ mod records;
 mod resume;
 mod runs;
 mod scale;
+mod sensitivity;
 mod soak;
 mod standin;
 mod stops;

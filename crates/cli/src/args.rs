@@ -58,6 +58,9 @@ pub(crate) enum Command {
     },
     /// Ask the hardware which precision it executes under every setting; fails if one is not as asked for
     Probe(ProbeArguments),
+    /// Ask a model whether it is range or precision that it needs: train the first f32 training of a suite, then test it
+    /// with its products in formats of fewer and fewer bits, all layers and one by one
+    Sensitivity(RunArguments),
     /// Print the JSON Schema of a record
     Schema,
     /// Run the cell on standard input

@@ -17,6 +17,7 @@ mod range;
 mod record;
 mod samples;
 mod setting;
+mod trial;
 mod workload;
 
 pub use axis::{
@@ -38,6 +39,7 @@ pub use record::{
 };
 pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};
+pub use trial::FormatTrial;
 pub use workload::{
     AttentionShape, CacheState, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind,
     KernelTask, LearningRateSchedule, MatmulShape, Model, Split, Task, TaskKind, TrainTask, Updates,

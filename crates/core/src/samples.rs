@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::range::TensorRange;
+use crate::{range::TensorRange, trial::FormatTrial};
 
 /// Everything that was sampled while a cell ran. Lies compressed beside its record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,6 +15,9 @@ pub struct Samples {
     /// What the setting's formats did to the values of some optimizer steps, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<TensorRange>,
+    /// The trained model, tested again with fewer bits, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trials: Vec<FormatTrial>,
 }
 
 impl Samples {

@@ -108,6 +108,9 @@ pub struct TrainTask {
     /// Optimizer steps from one whose ranges are observed to the next; 0: none is. Observed cells take more time and memory.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub observe_every: u32,
+    /// Whether the trained model is tested again with its products in formats of fewer and fewer bits.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub sensitivity: bool,
     /// How an optimizer step is made of gradients.
     #[serde(flatten)]
     pub updates: Updates,
@@ -151,6 +154,10 @@ impl Default for Updates {
 
 fn is_constant(schedule: &LearningRateSchedule) -> bool {
     *schedule == LearningRateSchedule::Constant
+}
+
+fn is_off(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_zero(steps: &u32) -> bool {

@@ -14,6 +14,7 @@ use burn::{
         ops::{BoolTensor, FloatTensor},
     },
 };
+use mantissa_core::Layout;
 
 use crate::{
     Convolution, MatmulMode, Normalized, Pass, attention,
@@ -107,6 +108,18 @@ impl<B: PrecisionBackend> Backward<B, 1> for RoundTo {
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         let dtype = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |grad| B::round_to(grad, dtype));
+    }
+}
+
+/// Rounding that a gradient does not see.
+#[derive(Debug)]
+struct RoundToLayout;
+
+impl<B: PrecisionBackend> Backward<B, 1> for RoundToLayout {
+    type State = ();
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| grad);
     }
 }
 
@@ -237,6 +250,18 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let output = B::round_to(tensor.primitive, dtype);
         match RoundTo.prepare::<C>([tensor.node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish(from, output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
+        let output = B::round_to_layout(tensor.primitive, layout);
+        match RoundToLayout
+            .prepare::<C>([tensor.node])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => prep.finish((), output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }

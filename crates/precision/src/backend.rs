@@ -7,7 +7,7 @@ use burn::tensor::{
     backend::Backend,
     ops::{AttentionModuleOptions, BoolTensor, FloatTensor},
 };
-use mantissa_core::{Accumulator, MatmulPrecision};
+use mantissa_core::{Accumulator, Layout, MatmulPrecision};
 
 use crate::convolution::{self, Convolution};
 
@@ -114,6 +114,10 @@ pub trait PrecisionBackend: Backend {
     fn round_to(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
         Self::float_cast(tensor, dtype)
     }
+
+    /// Rounds f32 values to the nearest ones of a layout with fewer bits, ties to even, with gradual underflow and
+    /// overflow to infinity. They stay in f32 words; a gradient passes as it is.
+    fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self>;
 
     /// Softmax over the last dimension.
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {

@@ -10,7 +10,7 @@
 //! These are the classes of `torch.amp`'s CUDA operation lists, as far as the models here use them.
 
 use burn::tensor::{Bool, DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation};
-use mantissa_core::{Accumulator, Attention, Format, MatmulPrecision, Precision, Requested, Setting};
+use mantissa_core::{Accumulator, Attention, Format, Layout, MatmulPrecision, Precision, Requested, Setting};
 
 use crate::{Convolution, MatmulMode, Pass, PrecisionBackend, attention};
 
@@ -39,6 +39,7 @@ pub struct Compute {
     precision: Precision,
     mode: MatmulMode,
     attention: Attention,
+    emulated: Option<Layout>,
 }
 
 impl Compute {
@@ -51,12 +52,21 @@ impl Compute {
                 accumulator,
             },
             attention: Attention::Math,
+            emulated: None,
         }
     }
 
     /// The same, with attention computed another way.
     pub fn with_attention(self, attention: Attention) -> Self {
         Self { attention, ..self }
+    }
+
+    /// The same with operands and results of products rounded to a layout, if they are f32.
+    pub fn emulating(self, layout: Layout) -> Self {
+        Self {
+            emulated: Some(layout),
+            ..self
+        }
     }
 
     /// From a setting.
@@ -82,12 +92,27 @@ impl Compute {
         } else {
             self.precision
         };
-        Self { precision, ..self }
+        Self {
+            precision,
+            emulated: None,
+            ..self
+        }
+    }
+
+    /// Products and what follows them at once, in the emulated layout if there is one.
+    fn emulated<B: PrecisionBackend, const D: usize>(&self, tensor: Tensor<B, D>) -> Tensor<B, D> {
+        match self.emulated {
+            Some(layout) if tensor.dtype() == DType::F32 => {
+                let rounded = B::round_to_layout(tensor.into_primitive().tensor(), layout);
+                Tensor::from_primitive(TensorPrimitive::Float(rounded))
+            }
+            _ => tensor,
+        }
     }
 
     /// A tensor as matmul-class operations take it: in their format.
     pub fn operand<B: PrecisionBackend, const D: usize>(&self, tensor: Tensor<B, D>) -> Tensor<B, D> {
-        round(tensor, dtype(self.precision.compute()))
+        self.emulated(round(tensor, dtype(self.precision.compute())))
     }
 
     /// Matrix product `[…, m, k] × […, k, n]` in the format of matmul-class operations.
@@ -98,7 +123,7 @@ impl Compute {
     ) -> Tensor<B, D> {
         let operand = |tensor| self.operand(tensor).into_primitive().tensor();
         let product = B::controlled_matmul(operand(lhs), operand(rhs), self.mode);
-        Tensor::from_primitive(TensorPrimitive::Float(product))
+        self.emulated(Tensor::from_primitive(TensorPrimitive::Float(product)))
     }
 
     /// `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`, in the format of matmul-class operations.
@@ -110,7 +135,7 @@ impl Compute {
     ) -> Tensor<B, 2> {
         let product = self.matmul(input, weight.transpose());
         let bias = round(bias, product.dtype());
-        product + bias.unsqueeze()
+        self.emulated(product + self.emulated(bias).unsqueeze())
     }
 
     /// Attention of `query`, `key` and `value`, each `[n, heads, sequence, width]`, over the positions that are no
@@ -145,6 +170,7 @@ impl Compute {
         let scores = self
             .matmul(query, key.swap_dims(2, 3))
             .mul_scalar(1.0 / (width as f64).sqrt());
+        let scores = self.emulated(scores);
         let lowest = attention::lowest(scores.dtype());
         let weights = self.softmax(scores.mask_fill(padding, lowest));
         self.matmul(self.dropout(weights, dropout), value)
@@ -166,7 +192,7 @@ impl Compute {
             padding,
         };
         let output = B::controlled_convolution(operand(images), operand(filters), convolution, self.mode);
-        Tensor::from_primitive(TensorPrimitive::Float(output))
+        self.emulated(Tensor::from_primitive(TensorPrimitive::Float(output)))
     }
 
     /// Softmax over the last dimension.
@@ -194,9 +220,8 @@ impl Compute {
 
     /// GELU with the exact error function.
     pub fn gelu<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
-        Tensor::from_primitive(TensorPrimitive::Float(B::gelu_exact(
-            input.into_primitive().tensor(),
-        )))
+        let output = B::gelu_exact(input.into_primitive().tensor());
+        self.emulated(Tensor::from_primitive(TensorPrimitive::Float(output)))
     }
 
     /// Zeroes a `share` of the elements at random and scales up the rest, in the format of its input. The mask is drawn

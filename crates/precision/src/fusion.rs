@@ -13,6 +13,7 @@ use burn_fusion::{
     stream::{Operation, OperationStreams},
 };
 use burn_ir::{CustomOpIr, HandleContainer, OperationIr, TensorIr};
+use mantissa_core::Layout;
 
 use crate::{AllocatorUsage, Convolution, MatmulMode, attention, backend::PrecisionBackend};
 
@@ -23,6 +24,7 @@ enum Product {
     Matrices(MatmulMode),
     Convolution(Convolution, MatmulMode),
     Attention(MatmulMode),
+    Rounding(Layout),
 }
 
 #[derive(Debug)]
@@ -51,6 +53,7 @@ impl<B: FusionBackend + PrecisionBackend> Operation<B::FusionRuntime> for Contro
                 let padding = handles.get_bool_tensor::<B>(padding);
                 B::fused_attention(query, key, value, padding, mode)
             }
+            Product::Rounding(layout) => B::round_to_layout(float(), layout),
         };
         handles.register_float_tensor::<B>(&out, product);
     }
@@ -107,6 +110,11 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
     ) -> FloatTensor<Self> {
         let shape = attention::shape(&query.shape, &value.shape);
         register::<B, 4>([query, key, value, padding], shape, Product::Attention(mode))
+    }
+
+    fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
+        let shape = tensor.shape.clone();
+        register::<B, 1>([tensor], shape, Product::Rounding(layout))
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {

@@ -20,6 +20,7 @@ mod flex;
 mod fusion;
 mod gradient;
 mod launched;
+mod layout;
 mod learning_rate;
 mod loss_scale;
 mod optimizer;

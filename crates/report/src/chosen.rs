@@ -29,6 +29,7 @@ impl<'de> Visitor<'de> for Chosen<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "series" => samples.series = map.next_value_seed(List(self))?,
+                "trials" => samples.trials = map.next_value()?,
                 "test_correct" => samples.test_correct = map.next_value()?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }

@@ -160,6 +160,7 @@ mod tests {
             ],
             test_correct: None,
             ranges: vec![],
+            trials: vec![],
         };
         let times = Digest::new(&samples).times.unwrap();
         assert_eq!((times.n(), times.outliers, times.throttled), (10, 1, 1));

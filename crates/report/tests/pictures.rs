@@ -156,6 +156,7 @@ fn observed() -> mantissa_report::Run {
         series: [trace(), launches()].concat(),
         test_correct: None,
         ranges: vec![],
+        trials: vec![],
     };
     run.add(record, Some(samples));
     run

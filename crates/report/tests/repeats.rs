@@ -130,6 +130,7 @@ fn launched(run: &mut Run, cell: &Cell, repeat: u32, seconds: &[f64]) {
         series: vec![series],
         test_correct: None,
         ranges: vec![],
+        trials: vec![],
     };
     run.measured(record, Some(samples));
 }
@@ -212,6 +213,7 @@ fn tested(run: &mut Run, axes: &[(Axis, &str)], seed: u64, right: impl Fn(u32) -
         series: vec![],
         test_correct: Some(bits),
         ranges: vec![],
+        trials: vec![],
     };
     run.add(record, Some(samples));
 }

@@ -131,6 +131,7 @@ fn write_samples(folder: &Path, steps: u32) {
     let samples = Samples {
         test_correct: Some("1101".repeat(6_250)),
         ranges: vec![],
+        trials: vec![],
         ..losses
     };
     fs::create_dir_all(folder).unwrap();

@@ -477,6 +477,7 @@ mod tests {
             series: vec![Series::new("a", "s", "step")],
             test_correct: None,
             ranges: vec![],
+            trials: vec![],
         };
         write_samples(dir.path(), &samples).unwrap();
         let file = File::open(dir.path().join(SAMPLES)).unwrap();

@@ -380,6 +380,7 @@ mod tests {
                 series,
                 test_correct: None,
                 ranges: vec![],
+                trials: vec![],
             },
             events: vec![],
             diverged: None,

@@ -137,6 +137,7 @@ tables! {
         MOMENTUM: "momentum", Takes::Share, Absent::Value("0.0"), "momentum; the optimizers `sgd` and `lars` use it";
         DROP_LAST: "drop_last", Takes::Boolean, Absent::Value("false"), "drop a short last micro-batch of an epoch";
         OBSERVE_EVERY: "observe_every", Takes::Whole(0), Absent::Value("0"), "optimizer steps from one whose values are counted to the next, beside the same step in a wider format: overflow, underflow, subnormal values, lost updates; 0: none is. Times and memory of such a cell are not to be compared with others";
+        SENSITIVITY: "sensitivity", Takes::Boolean, Absent::Value("false"), "after the test, test the trained model again with its products in formats of fewer and fewer bits of exponent and of fraction: is it range or precision that it needs? For `precision = \"32-true\"`; other cells do not";
         SCHEDULE: "learning_rate_schedule", Takes::Name(names!(LearningRateSchedule)), Absent::Value("'constant'"), "how the learning rate changes from step to step: not at all, or down to 0 at the last one";
         WARMUP_STEPS: "warmup_steps", Takes::Whole(0), Absent::Value("0"), "optimizer steps in which the learning rate rises from 0 before that";
         LEARNING_RATE_BATCH: "learning_rate_batch", Takes::Whole(1), Absent::Value("32"), "effective batch that `learning_rate` is meant for; the axis `learning_rate_scaling` scales it to that of the cell";

@@ -64,6 +64,7 @@ fn train_task(section: &Section<'_>) -> Option<TrainTask> {
     let momentum = section.number(&train::MOMENTUM);
     let drop_last = section.flag(&train::DROP_LAST);
     let observe_every = section.whole(&train::OBSERVE_EVERY);
+    let sensitivity = section.flag(&train::SENSITIVITY);
     let updates = updates(section);
     Some(TrainTask {
         model: model??,
@@ -75,6 +76,7 @@ fn train_task(section: &Section<'_>) -> Option<TrainTask> {
         momentum: momentum?,
         drop_last: drop_last?,
         observe_every: observe_every?,
+        sensitivity: sensitivity?,
         updates: updates?,
     })
 }

@@ -174,6 +174,7 @@ fn measure<B: PrecisionBackend, const D: usize>(
             series,
             test_correct: None,
             ranges: vec![],
+            trials: vec![],
         },
         events: events.chain([read.event, copies.event()]).collect(),
         diverged,

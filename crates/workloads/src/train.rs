@@ -12,6 +12,7 @@ mod golden;
 mod memory;
 mod observe;
 mod schedule;
+mod sensitivity;
 #[cfg(test)]
 mod testing;
 mod warm_up;
@@ -22,7 +23,7 @@ use burn::{
     backend::Autodiff,
     tensor::{Int, Tensor, TensorData},
 };
-use mantissa_core::{Cell, Event, Executed, Model, OptimizerKind, Samples, Series, TrainTask};
+use mantissa_core::{Cell, Event, Executed, Model, OptimizerKind, Precision, Samples, Series, TrainTask};
 use mantissa_precision::{
     Compute, GradientSum, LearningRate, LossScaler, Optimizer, OptimizerSettings, ParameterSet,
     PrecisionBackend, ScaleChange, Tracked,
@@ -74,6 +75,12 @@ pub(crate) fn train<B: PrecisionBackend>(
         .events
         .extend(observe::told(&trainer.log.samples.ranges));
     let test = evaluate(&trainer, &data.test, observer, Phase::Evaluate)?;
+
+    if task.sensitivity && cell.setting.precision() == Precision::True32 {
+        let (trials, verdict) = sensitivity::sensitivity(&mut trainer, &data.test, &test.correct, observer)?;
+        trainer.log.samples.trials = trials;
+        trainer.log.events.push(verdict);
+    }
 
     let mut samples = trainer.log.samples;
     samples.test_correct = Some(test.correct);
@@ -265,6 +272,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
                     series,
                     test_correct: None,
                     ranges: vec![],
+                    trials: vec![],
                 },
                 events: vanishing_epsilon(cell).into_iter().collect(),
                 diverged: None,

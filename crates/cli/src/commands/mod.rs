@@ -5,6 +5,7 @@ mod plan;
 mod probe;
 mod report;
 mod run;
+mod sensitivity;
 
 use anyhow::Result;
 use mantissa_core::{Record, explain};
@@ -21,6 +22,7 @@ pub(crate) fn dispatch(command: Command, printer: &Printer) -> Result<Exit> {
         Command::Explain { format } => printer.data(&explain(format).to_string()),
         Command::Devices { json } => devices::devices(json, printer)?,
         Command::Probe(arguments) => return probe::probe(&arguments, printer),
+        Command::Sensitivity(arguments) => return sensitivity::sensitivity(&arguments, printer),
         Command::Schema => {
             let schema = schemars::schema_for!(Record);
             printer.data(&serde_json::to_string_pretty(&schema)?);

@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
 }
 
 /// What to run; nothing on a dry run, which prints the plan.
-fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Option<Start>> {
+pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Option<Start>> {
     let selection = &arguments.selection;
     let found = suites::selected(selection)?;
     let inputs = inputs(arguments)?;
@@ -121,7 +121,7 @@ fn name(found: &[Found], all: bool) -> String {
 }
 
 /// The report, the table, what is not as expected, how to go on, and the page's path as the last line.
-fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result<Exit> {
+pub(crate) fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result<Exit> {
     if let Some(stopped) = &finish.stopped {
         printer.warn(&format!(
             "stopped: {} cells are left\n  hint: `mantissa run --resume {}` runs them",

@@ -14,6 +14,7 @@ use burn::tensor::{
 use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement};
 use cubecl::server::ComputeServer;
 use cubek::matmul::definition::MatmulElems;
+use mantissa_core::Layout;
 
 use crate::{
     AllocatorUsage, Convolution, MatmulMode,
@@ -68,6 +69,10 @@ where
         _mode: MatmulMode,
     ) -> FloatTensor<Self> {
         attention::attention(query, key, value, padding)
+    }
+
+    fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
+        rounding::round_to_layout(tensor, layout)
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {

@@ -3,9 +3,12 @@
 use burn::tensor::{DType, TensorMetadata};
 use burn_cubecl::{CubeRuntime, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
 use cubecl::{calculate_cube_count_elemwise, prelude::*, std::tensor::layout::linear::LinearView};
-use mantissa_core::Format;
+use mantissa_core::{Format, Layout};
 
-use crate::launched::{Launch, note};
+use crate::{
+    launched::{Launch, note},
+    layout::Limits,
+};
 
 /// Rounds f32 values to TF32 or bf16, to nearest even, as the CPU backend does; the values stay in f32 words. Nothing
 /// happens under f32.
@@ -53,4 +56,62 @@ fn round_fraction(
     let rounded = (bits + half_less_one + ((bits >> dropped) & 1u32)) & kept;
     let special = select(magnitude > 0x7f80_0000u32, (bits | 0x0040_0000u32) & kept, bits);
     output[ABSOLUTE_POS] = select(magnitude >= 0x7f80_0000u32, special, rounded);
+}
+
+/// Rounds f32 values to a layout, as the CPU backend does.
+pub(super) fn round_to_layout<R: CubeRuntime>(tensor: CubeTensor<R>, layout: Layout) -> CubeTensor<R> {
+    let elements = tensor.shape().num_elements();
+    if elements == 0 {
+        return tensor;
+    }
+    let limits = Limits::of(layout);
+    let client = tensor.client.clone();
+    let output =
+        empty_device_contiguous_dtype(client.clone(), tensor.device.clone(), tensor.shape(), DType::F32);
+    let cube_dim = CubeDim::new(&client, elements);
+    round_layout::launch::<R>(
+        &client,
+        calculate_cube_count_elemwise(&client, elements, cube_dim),
+        cube_dim,
+        tensor.into_linear_view(),
+        output.clone().into_linear_view(),
+        limits.lowest,
+        limits.dropped,
+        limits.smallest,
+        limits.largest,
+    );
+    output
+}
+
+/// [`Limits::round`], word by word.
+#[cube(launch)]
+fn round_layout(
+    input: &LinearView<u32>,
+    output: &mut LinearView<u32, ReadWrite>,
+    #[comptime] lowest: u32,
+    #[comptime] least_dropped: u32,
+    #[comptime] smallest: u32,
+    #[comptime] largest: u32,
+) {
+    if !output.is_in_bounds(ABSOLUTE_POS) {
+        terminate!();
+    }
+    let bits = input[ABSOLUTE_POS];
+    let magnitude = bits & 0x7fff_ffffu32;
+    let raw = magnitude >> 23u32;
+    let field = select(raw == 0u32, 1u32, raw);
+    let dropped = select(field < lowest, least_dropped + lowest - field, least_dropped);
+    let shift = select(dropped > 22u32, 22u32, dropped);
+    let unit = 1u32 << shift;
+    let odd = (magnitude >> shift) & 1u32;
+    let up = select(shift == 0u32, 0u32, (unit >> 1u32) + odd - 1u32);
+    let ordinary = (magnitude + up) & (0xffff_ffffu32 - (unit - 1u32));
+    let to_hidden = (magnitude + 0x0040_0000u32) & 0x7f80_0000u32;
+    let to_smallest = select((magnitude & 0x007f_ffffu32) == 0u32, 0u32, smallest);
+    let deep = select(dropped == 24u32, to_smallest, 0u32);
+    let below = select(dropped == 23u32, to_hidden, deep);
+    let rounded = select(dropped < 23u32, ordinary, below);
+    let finite = select(rounded > largest, 0x7f80_0000u32, rounded);
+    let kept = select(magnitude >= 0x7f80_0000u32, magnitude, finite);
+    output[ABSOLUTE_POS] = (bits & 0x8000_0000u32) | kept;
 }

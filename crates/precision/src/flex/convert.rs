@@ -9,8 +9,10 @@ use burn::tensor::{
 };
 use burn_flex::{Flex, FlexTensor};
 use half::{bf16, f16, slice::HalfFloatSliceExt};
-use mantissa_core::Format;
+use mantissa_core::{Format, Layout};
 use rayon::prelude::*;
+
+use crate::layout::Limits;
 
 /// Elements a thread takes at a time: 128 KiB of f32, within the second-level cache.
 pub(super) const CHUNK: usize = 32 * 1024;
@@ -57,6 +59,14 @@ pub(super) fn round_operand(tensor: FloatTensor<Flex>, format: Format) -> FloatT
         }),
         Format::F64 | Format::F16 => unreachable!("f32 operands are never multiplied as {format}"),
     }
+}
+
+/// Rounds f32 values to a layout, whose bits are no more than those of f32.
+pub(super) fn round_to_layout(tensor: FloatTensor<Flex>, layout: Layout) -> FloatTensor<Flex> {
+    let limits = Limits::of(layout);
+    map_chunks(&trimmed(tensor), DType::F32, 0f32, |from: &[f32], to| {
+        from.iter().zip(to).for_each(|(x, y)| *y = limits.round(*x));
+    })
 }
 
 /// The same tensor, made contiguous if it is a small window of a large buffer: what follows works on whole buffers.

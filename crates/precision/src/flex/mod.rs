@@ -11,6 +11,7 @@ use burn::tensor::{
     ops::{BoolTensor, FloatTensor},
 };
 use burn_flex::Flex;
+use mantissa_core::Layout;
 
 use crate::{
     Convolution, MatmulMode, Normalized,
@@ -56,6 +57,10 @@ impl PrecisionBackend for Flex {
 
     fn round_to(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
         convert::round_to(tensor, DType::from(dtype))
+    }
+
+    fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
+        convert::round_to_layout(tensor, layout)
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {

@@ -3,6 +3,7 @@
 mod attention;
 mod convolutions;
 mod golden;
+mod layouts;
 mod probe;
 mod products;
 

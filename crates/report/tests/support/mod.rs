@@ -47,6 +47,7 @@ pub fn workload(name: &str) -> Workload {
         momentum: 0.0,
         drop_last: true,
         observe_every: 0,
+        sensitivity: false,
         updates: mantissa_core::Updates::default(),
     };
     Workload {
@@ -238,6 +239,7 @@ pub fn loss(seed: u32, lost_at: Option<u32>) -> Samples {
         series: vec![series],
         test_correct: None,
         ranges: vec![],
+        trials: vec![],
     }
 }
 

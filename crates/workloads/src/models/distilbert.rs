@@ -50,13 +50,23 @@ impl DistilBert {
     /// # Errors
     /// A pattern that is the name of no layer.
     pub(crate) fn keeping(self, patterns: &[String]) -> Result<Self, String> {
+        let kept = Kept::new(patterns, &self.layers())?;
+        Ok(Self { kept, ..self })
+    }
+
+    /// The same with every layer but one in f32.
+    pub(crate) fn keeping_all_but(self, layer: &str) -> Self {
+        let kept = Kept::all_but(layer, &self.layers());
+        Self { kept, ..self }
+    }
+
+    /// The layers that multiply, by name.
+    pub(crate) fn layers(&self) -> Vec<String> {
         let multiplied = |spec: ParameterSpec| {
             let layer = spec.name.strip_suffix(".weight")?;
             is_multiplied(&spec.name).then(|| layer.to_owned())
         };
-        let layers: Vec<String> = self.parameters().into_iter().filter_map(multiplied).collect();
-        let kept = Kept::new(patterns, &layers)?;
-        Ok(Self { kept, ..self })
+        self.parameters().into_iter().filter_map(multiplied).collect()
     }
 
     /// Every parameter, in Hugging Face's names and order.

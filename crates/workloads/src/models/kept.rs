@@ -22,6 +22,12 @@ impl Kept {
         }
     }
 
+    /// All layers but one.
+    pub(crate) fn all_but(layer: &str, layers: &[String]) -> Self {
+        let others = layers.iter().filter(|other| *other != layer);
+        Self(others.cloned().collect())
+    }
+
     /// Whether a layer is among them.
     pub(crate) fn contains(&self, layer: &str) -> bool {
         self.0.iter().any(|pattern| matches(pattern, layer))

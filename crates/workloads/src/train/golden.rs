@@ -119,6 +119,7 @@ fn losses_on<B: PrecisionBackend>(
         momentum: rates.momentum,
         drop_last: false,
         observe_every: 0,
+        sensitivity: false,
         updates: Updates {
             clip_norm: rates.clip_norm,
             ..Updates::default()

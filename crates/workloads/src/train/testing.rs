@@ -72,6 +72,7 @@ pub(super) fn cell(axes: &[(Axis, &str)], drop_last: bool) -> (Cell, TrainTask) 
         momentum: 0.9,
         drop_last,
         observe_every: 0,
+        sensitivity: false,
         updates: Updates::default(),
     };
     let workload = Workload {

@@ -1,0 +1,109 @@
+//! Is it range or precision that a trained model needs? A verdict from tests in formats with fewer and fewer bits.
+
+use mantissa_core::{FormatTrial, Layout};
+
+use crate::mcnemar;
+
+/// Accuracy, as a share of the examples, that a format may cost and still keep it.
+pub const TOLERATED_LOSS: f64 = 0.01;
+
+/// Significance of a loss that is no accident.
+const SIGNIFICANCE: f64 = 0.05;
+
+/// Whether a format keeps the accuracy: it loses at most [`TOLERATED_LOSS`], and no more than chance would (exact McNemar test
+/// on the same examples).
+pub fn keeps(trial: &FormatTrial) -> bool {
+    let loss = (trial.lost as f64 - trial.won as f64) / trial.examples as f64;
+    let by_chance = trial.lost <= trial.won || mcnemar(trial.lost, trial.won) >= SIGNIFICANCE;
+    loss <= TOLERATED_LOSS && by_chance
+}
+
+/// What a model is sensitive to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sensitivity {
+    /// It keeps its accuracy with the exponent of f16 and with the fraction of bf16.
+    Neither,
+    /// It needs more exponents than f16 has.
+    Range,
+    /// It needs more fraction than bf16 has.
+    Precision,
+    /// Both.
+    Both,
+}
+
+impl Sensitivity {
+    /// From the least bits of exponent and of fraction that keep the accuracy, each with enough of the other.
+    pub fn of(exponent_bits: u32, fraction_bits: u32) -> Self {
+        const OF_F16: u32 = 5;
+        const OF_BF16: u32 = 7;
+        match (exponent_bits > OF_F16, fraction_bits > OF_BF16) {
+            (false, false) => Self::Neither,
+            (true, false) => Self::Range,
+            (false, true) => Self::Precision,
+            (true, true) => Self::Both,
+        }
+    }
+
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Neither => "insensitive",
+            Self::Range => "range-sensitive",
+            Self::Precision => "precision-sensitive",
+            Self::Both => "range- and precision-sensitive",
+        }
+    }
+}
+
+/// The fewest bits such that they, and all more bits that were tried, keep the accuracy; absent if not even the most do.
+pub fn fewest_bits(trials: &[FormatTrial], bits: fn(Layout) -> u32) -> Option<u32> {
+    let mut sorted: Vec<(u32, bool)> = trials
+        .iter()
+        .map(|trial| (bits(trial.layout), keeps(trial)))
+        .collect();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    let kept = sorted.into_iter().take_while(|(_, kept)| *kept);
+    kept.map(|(bits, _)| bits).last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(layout: Layout, lost: u64, won: u64) -> FormatTrial {
+        FormatTrial {
+            layout,
+            layer: None,
+            examples: 1000,
+            right: 800 + won - lost,
+            lost,
+            won,
+        }
+    }
+
+    #[test]
+    fn a_loss_must_be_small_and_no_more_than_chance() {
+        let keeps = |lost, won| keeps(&trial(Layout::new(5, 3), lost, won));
+        assert!(keeps(0, 0) && keeps(3, 9) && keeps(20, 15));
+        assert!(!keeps(15, 0), "1.5 % and p < 0.001");
+        assert!(!keeps(9, 0), "0.9 %, but p = 0.004");
+        assert!(!keeps(100, 85), "1.5 %, though p = 0.3");
+    }
+
+    #[test]
+    fn bits_count_only_if_all_more_of_them_keep_the_accuracy() {
+        let kept = [(8, 0), (7, 0), (6, 50), (5, 0), (4, 200)];
+        let trials: Vec<_> = kept.map(|(e, lost)| trial(Layout::new(e, 23), lost, 0)).to_vec();
+        assert_eq!(fewest_bits(&trials, Layout::exponent_bits), Some(7));
+        assert_eq!(fewest_bits(&trials[2..], Layout::exponent_bits), None);
+        assert_eq!(fewest_bits(&[], Layout::exponent_bits), None);
+    }
+
+    #[test]
+    fn the_halves_are_the_measure() {
+        assert_eq!(Sensitivity::of(5, 7), Sensitivity::Neither);
+        assert_eq!(Sensitivity::of(6, 7), Sensitivity::Range);
+        assert_eq!(Sensitivity::of(5, 8), Sensitivity::Precision);
+        assert_eq!(Sensitivity::of(8, 10), Sensitivity::Both);
+    }
+}

@@ -1,0 +1,109 @@
+//! `mantissa sensitivity`: is it range or precision that a model needs?
+//!
+//! The first training of a suite that computes in f32 is run, and its trained model tested again with fewer and fewer bits.
+
+use anyhow::{Context, Result, bail};
+use mantissa_analysis::keeps;
+use mantissa_core::{Cell, FormatTrial, MatmulPrecision, Plan, Precision, Task};
+use mantissa_report::{Align, Table, load};
+use mantissa_runner::{Stop, start};
+
+use crate::{
+    args::RunArguments,
+    commands::{report::draw, run},
+    exit::Exit,
+    printer::Printer,
+    progress::Bar,
+};
+
+pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result<Exit> {
+    let Some(mut prepared) = run::prepare(arguments, printer)? else {
+        return Ok(Exit::Done);
+    };
+    narrow(&mut prepared.plan)?;
+    prepared.settings.repeats = 1;
+    prepared.name.push_str("-sensitivity");
+    let stop = Stop::on_signals()?;
+    let finish = start(prepared, stop.clone(), &mut Bar::new(printer, arguments.json))?;
+    stop.give_up();
+
+    let run = load(&finish.path)?;
+    let Some(record) = run.records.first() else {
+        return run::conclude(&finish, arguments.json, printer);
+    };
+    let samples = run.samples.read(record, &[]).map_err(anyhow::Error::msg)?;
+    let trials = samples.map(|samples| samples.trials).unwrap_or_default();
+    let verdict = record.events.iter().find(|event| event.kind == "sensitivity");
+    let Some(verdict) = verdict else {
+        return run::conclude(&finish, arguments.json, printer);
+    };
+    if arguments.json {
+        printer.data(&serde_json::to_string(&trials)?);
+    } else {
+        printer.data(&draw(&table(&trials)));
+        printer.data(&format!("{} is {}", record.cell.workload.name, verdict.detail));
+        printer.data(&finish.path.display().to_string());
+    }
+    Ok(Exit::Done)
+}
+
+/// Leaves one cell, which tests its model with fewer bits.
+fn narrow(plan: &mut Plan) -> Result<()> {
+    let asked = |cell: &Cell| {
+        let setting = &cell.setting;
+        matches!(cell.workload.task, Task::Train(_))
+            && setting.precision() == Precision::True32
+            && setting.matmul() == MatmulPrecision::Highest
+    };
+    let mut cells = std::mem::take(&mut plan.cells).into_iter();
+    let Some(mut planned) = cells.find(|planned| planned.skip.is_none() && asked(&planned.cell)) else {
+        bail!(
+            "no cell trains under `precision=32-true` and `matmul=highest`\n  hint: `mantissa plan SUITE` lists the cells"
+        );
+    };
+    let Cell {
+        suite,
+        mut workload,
+        setting,
+        seed,
+        ..
+    } = planned.cell;
+    if let Task::Train(task) = &mut workload.task {
+        task.sensitivity = true;
+    }
+    planned.cell = Cell::new(&suite, workload, setting, seed);
+    plan.cells = vec![planned];
+    let suite = plan.suites.iter_mut().find(|found| found.name == suite);
+    // What the suite expects was said of its own cells.
+    suite
+        .context("a plan has the suites of its cells")?
+        .expectations
+        .clear();
+    Ok(())
+}
+
+fn table(trials: &[FormatTrial]) -> Table {
+    let header = [
+        ("format", Align::Left),
+        ("layers", Align::Left),
+        ("accuracy", Align::Right),
+        ("lost", Align::Right),
+        ("won", Align::Right),
+        ("kept", Align::Left),
+    ];
+    let line = |trial: &FormatTrial| {
+        vec![
+            trial.layout.to_string(),
+            trial.layer.clone().unwrap_or_else(|| "all".to_owned()),
+            format!("{:.1} %", 100.0 * trial.right as f64 / trial.examples as f64),
+            trial.lost.to_string(),
+            trial.won.to_string(),
+            if keeps(trial) { "yes" } else { "no" }.to_owned(),
+        ]
+    };
+    Table {
+        title: "Test accuracy with products in fewer bits; lost and won against f32".to_owned(),
+        header: header.map(|(title, align)| (title.to_owned(), align)).to_vec(),
+        rows: trials.iter().map(line).collect(),
+    }
+}

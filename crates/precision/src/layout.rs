@@ -1,0 +1,102 @@
+//! A layout of fewer bits than f32, as seen from the bits of an f32.
+
+use mantissa_core::{Format, Layout};
+
+/// What rounding on bits has to know of a layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Exponent field of an f32 that is the smallest normal value of the layout.
+    pub lowest: u32,
+    /// Bits that the fraction of a normal value loses.
+    pub dropped: u32,
+    /// Bits of the smallest subnormal value.
+    pub smallest: u32,
+    /// Bits of the largest finite value.
+    pub largest: u32,
+}
+
+const FRACTION: u32 = Format::F32.fraction_bits();
+const HIDDEN: u32 = 1 << FRACTION;
+const INFINITE: u32 = 0x7f80_0000;
+
+impl Limits {
+    /// # Panics
+    /// On more bits of exponent or of fraction than f32 has.
+    pub(crate) fn of(layout: Layout) -> Self {
+        let (exponent, fraction) = (layout.exponent_bits(), layout.fraction_bits());
+        assert!(
+            exponent <= Format::F32.exponent_bits() && fraction <= FRACTION,
+            "{layout}"
+        );
+        let bias = Format::F32.bias();
+        Self {
+            lowest: (1 - layout.bias() + bias) as u32,
+            dropped: FRACTION - fraction,
+            smallest: (layout.ulp(0.0) as f32).to_bits(),
+            largest: (layout.max_finite() as f32).to_bits(),
+        }
+    }
+
+    /// The nearest value of the layout, ties to even. Infinities and NaN stay.
+    #[inline]
+    pub(crate) fn round(self, x: f32) -> f32 {
+        let bits = x.to_bits();
+        let magnitude = bits & 0x7fff_ffff;
+        let field = (magnitude >> FRACTION).max(1);
+        // Below the smallest normal value, each power of two costs a bit.
+        let dropped = self.dropped + self.lowest.saturating_sub(field);
+        let shift = dropped.min(FRACTION - 1);
+        let half = (1u32 << shift) >> 1;
+        let odd = (magnitude >> shift) & 1;
+        let up = half.wrapping_sub(1).wrapping_add(odd) & 0u32.wrapping_sub(u32::from(shift > 0));
+        let ordinary = magnitude.wrapping_add(up) & !((1u32 << shift) - 1);
+        let rounded = if dropped < FRACTION {
+            ordinary
+        } else if dropped == FRACTION {
+            // The last bit is the hidden one, which is odd: ties go up.
+            (magnitude + HIDDEN / 2) & !(HIDDEN - 1)
+        } else if dropped == FRACTION + 1 && magnitude & (HIDDEN - 1) != 0 {
+            // More than half of the smallest value; half of it goes to zero.
+            self.smallest
+        } else {
+            0
+        };
+        let rounded = if rounded > self.largest { INFINITE } else { rounded };
+        let kept = if magnitude >= INFINITE { magnitude } else { rounded };
+        f32::from_bits(bits & 0x8000_0000 | kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn agrees(x: f32, layout: Layout) -> Result<(), TestCaseError> {
+        let (got, want) = (f64::from(Limits::of(layout).round(x)), layout.round(f64::from(x)));
+        prop_assert!(
+            got.is_nan() && want.is_nan() || got.to_bits() == want.to_bits(),
+            "{layout}: {x} is {got}, not {want}"
+        );
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn rounding_on_bits_agrees_with_the_definition(bits in any::<u32>(), e in 2u32..=8, m in 1u32..=23) {
+            agrees(f32::from_bits(bits), Layout::new(e, m))?;
+        }
+
+        #[test]
+        fn so_do_values_near_the_limits_and_ties(e in 2u32..=8, m in 1u32..=23, steps in 0u32..40, quarter in -3i32..=3) {
+            let layout = Layout::new(e, m);
+            for near in [0.0, layout.ulp(0.0), layout.ulp(0.0) * f64::from(1 << m.min(22)), layout.max_finite(), 1.0] {
+                let spacing = layout.ulp(near);
+                let x = near + spacing * (f64::from(steps) + f64::from(quarter) / 4.0);
+                agrees(x as f32, layout)?;
+                agrees(-x as f32, layout)?;
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Rounding to layouts of fewer bits, on every backend, against the definition.
+
+use burn::tensor::{Tensor, TensorData, TensorPrimitive};
+use mantissa_core::Layout;
+use mantissa_precision::{PrecisionBackend, device::Flex};
+
+/// Values of every kind and magnitude, many of them halfway between two of some layout.
+fn values() -> Vec<f32> {
+    let mut bits = vec![
+        0,
+        1,
+        0x007f_ffff,
+        0x0080_0000,
+        0x7f7f_ffff,
+        0x7f80_0000,
+        0x7fc0_0000,
+    ];
+    for exponent in 1u32..255 {
+        for fraction in [
+            0,
+            1,
+            0x0fff,
+            0x1000,
+            0x3000,
+            0x8000,
+            0x0040_0000,
+            0x0060_0000,
+            0x0070_0000,
+            0x007f_ffff,
+        ] {
+            bits.push(exponent << 23 | fraction);
+        }
+    }
+    let both_signs = bits.into_iter().flat_map(|bits| [bits, bits | 0x8000_0000]);
+    both_signs.map(f32::from_bits).collect()
+}
+
+fn rounds_as_defined<B: PrecisionBackend>(what: &str) {
+    let values = values();
+    for (exponent, fraction) in [
+        (8, 23),
+        (8, 7),
+        (8, 10),
+        (5, 10),
+        (5, 2),
+        (4, 3),
+        (2, 1),
+        (3, 22),
+        (7, 1),
+    ] {
+        let layout = Layout::new(exponent, fraction);
+        let data = TensorData::new(values.clone(), [values.len()]);
+        let tensor = Tensor::<B, 1>::from_data(data, &B::Device::default());
+        let rounded = B::round_to_layout(tensor.into_primitive().tensor(), layout);
+        let rounded = Tensor::<B, 1>::from_primitive(TensorPrimitive::Float(rounded)).into_data();
+        for (x, got) in values.iter().zip(rounded.iter::<f32>()) {
+            let want = layout.round(f64::from(*x));
+            // Vulkan does not say whether f32 subnormal values live.
+            let flushed = x.is_subnormal() && got == 0.0;
+            assert!(
+                got.is_nan() && want.is_nan() || f64::from(got) == want || flushed,
+                "{what}, {layout}: {x} is {got}, not {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_backend_rounds_to_a_layout_as_it_is_defined() {
+    rounds_as_defined::<Flex>("flex");
+    #[cfg(feature = "vulkan")]
+    if crate::vulkan_is_there() {
+        rounds_as_defined::<mantissa_precision::device::VulkanPlain>("plain");
+        rounds_as_defined::<mantissa_precision::device::VulkanFused>("fused");
+    }
+}

@@ -1,0 +1,196 @@
+//! The trained model, tested again with its products in emulated formats: fewer bits of exponent, fewer of fraction, both,
+//! and one layer at a time.
+//!
+//! Operands and results of products and of GELU are rounded, as autocast would have them; the rest stays in f32.
+
+use mantissa_analysis::{Sensitivity, fewest_bits, keeps};
+use mantissa_core::{Event, Format, FormatTrial, Layout};
+use mantissa_precision::PrecisionBackend;
+
+use super::{Trainer, evaluate::evaluate};
+use crate::{Observer, Phase, WorkloadError, data::Tokenized};
+
+/// Enough bits of exponent, and of fraction, to be f32.
+const ENOUGH: (u32, u32) = (Format::F32.exponent_bits(), Format::F32.fraction_bits());
+
+/// The highest number of fraction bits that is tried below [`ENOUGH`]; f16 and TF32 have 10.
+const MOST_FRACTION: u32 = 10;
+
+/// Tests and what they say. `correct` is what f32 predicts right, a character an example.
+pub(super) fn sensitivity<B: PrecisionBackend>(
+    trainer: &mut Trainer<'_, B>,
+    test: &Tokenized,
+    correct: &str,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<FormatTrial>, Event), WorkloadError> {
+    let mut bench = Bench {
+        trainer,
+        test,
+        correct,
+        observer,
+    };
+    let exponents = bench.sweep((2..=ENOUGH.0).map(|bits| Layout::new(bits, ENOUGH.1)))?;
+    let fractions = (1..=MOST_FRACTION).chain([ENOUGH.1]);
+    let fractions = bench.sweep(fractions.map(|bits| Layout::new(ENOUGH.0, bits)))?;
+    let exponent = fewest_bits(&exponents, Layout::exponent_bits).unwrap_or(ENOUGH.0);
+    let fraction = fewest_bits(&fractions, Layout::fraction_bits).unwrap_or(ENOUGH.1);
+
+    // Few bits of both may lose what few of either do not.
+    let mut joint = vec![];
+    let mut smallest = None;
+    for bits in (fraction..=MOST_FRACTION).chain([ENOUGH.1]) {
+        let trial = bench.trial(Layout::new(exponent, bits), None)?;
+        let kept = keeps(&trial);
+        joint.push(trial);
+        if kept {
+            smallest = Some(Layout::new(exponent, bits));
+            break;
+        }
+    }
+
+    let verdict = Sensitivity::of(exponent, fraction);
+    let too_small = match verdict {
+        Sensitivity::Range if exponent > 2 => Some(Layout::new(exponent - 1, ENOUGH.1)),
+        _ if fraction > 1 => Some(Layout::new(ENOUGH.0, (fraction - 1).min(MOST_FRACTION))),
+        _ if exponent > 2 => Some(Layout::new(exponent - 1, ENOUGH.1)),
+        _ => None,
+    };
+    let mut alone = vec![];
+    if let Some(layout) = too_small {
+        for layer in bench.trainer.model.layers() {
+            alone.push(bench.trial(layout, Some(layer))?);
+        }
+    }
+    let broken = alone.iter().filter(|trial| !keeps(trial));
+    let broken: Vec<&str> = broken.filter_map(|trial| trial.layer.as_deref()).collect();
+    let smallest = smallest.map_or_else(|| "none".to_owned(), |layout| layout.to_string());
+    let mut detail = format!(
+        "{}: needs {exponent} bits of exponent and {fraction} of fraction; the smallest format that keeps the accuracy \
+         is {smallest}",
+        verdict.name()
+    );
+    if let Some(layout) = too_small {
+        let layers = match broken.as_slice() {
+            [] => "no layer alone loses accuracy".to_owned(),
+            layers => format!("keep_f32 = \"{}\"", layers.join("+")),
+        };
+        detail.push_str(&format!("; under {layout}, {layers}"));
+    }
+    let trials = [exponents, fractions, joint, alone].concat();
+    let event = Event {
+        kind: "sensitivity".into(),
+        step: None,
+        value: None,
+        detail,
+    };
+    Ok((trials, event))
+}
+
+/// A trained model and what it is tested on.
+struct Bench<'b, 'a, B: PrecisionBackend> {
+    trainer: &'b mut Trainer<'a, B>,
+    test: &'b Tokenized,
+    correct: &'b str,
+    observer: &'b mut dyn Observer,
+}
+
+impl<B: PrecisionBackend> Bench<'_, '_, B> {
+    fn sweep(&mut self, layouts: impl Iterator<Item = Layout>) -> Result<Vec<FormatTrial>, WorkloadError> {
+        layouts.map(|layout| self.trial(layout, None)).collect()
+    }
+
+    fn trial(&mut self, layout: Layout, layer: Option<String>) -> Result<FormatTrial, WorkloadError> {
+        let (compute, model) = (self.trainer.compute, self.trainer.model.clone());
+        self.trainer.compute = compute.emulating(layout);
+        if let Some(layer) = &layer {
+            self.trainer.model = model.clone().keeping_all_but(layer);
+        }
+        let evaluation = evaluate(self.trainer, self.test, self.observer, Phase::Evaluate);
+        (self.trainer.compute, self.trainer.model) = (compute, model);
+        let now = evaluation?.correct;
+        let pairs = || self.correct.bytes().zip(now.bytes());
+        let count = |pair: (u8, u8)| pairs().filter(|seen| *seen == pair).count() as u64;
+        Ok(FormatTrial {
+            layout,
+            layer,
+            examples: now.len() as u64,
+            right: now.bytes().filter(|bit| *bit == b'1').count() as u64,
+            lost: count((b'1', b'0')),
+            won: count((b'0', b'1')),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::Axis;
+
+    use super::*;
+    use crate::train::testing::{Counting, cell, data, train, trainer};
+
+    #[test]
+    fn enough_bits_change_no_prediction_and_too_few_do() {
+        let (data, _cache) = data(64, 0, 200);
+        let (cell, mut task) = cell(&[(Axis::Sequence, "16")], false);
+        (task.epochs, task.learning_rate) = (6, 3e-3);
+        let mut trained = trainer(&cell, &task, &data);
+        train(&mut trained, &data);
+        let correct = evaluate(&trained, &data.test, &mut Counting, Phase::Evaluate)
+            .unwrap()
+            .correct;
+        let before = trained.compute;
+        let (trials, verdict) = sensitivity(&mut trained, &data.test, &correct, &mut Counting).unwrap();
+        assert_eq!(trained.compute, before, "the trainer is as it was");
+
+        let of = |layout: &str| {
+            let mut found = trials.iter().filter(|trial| trial.layer.is_none());
+            found
+                .find(|trial| trial.layout == layout.parse().unwrap())
+                .unwrap()
+        };
+        let right = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
+        assert_eq!(
+            (of("e8m23").right, of("e8m23").lost, of("e8m23").won),
+            (right, 0, 0)
+        );
+        assert!(of("e8m1").lost + of("e8m1").won > of("e8m10").lost + of("e8m10").won);
+        assert!(
+            of("e2m23").lost + of("e2m23").won > 0,
+            "nothing overflows or vanishes"
+        );
+        assert!(trials.iter().all(|trial| trial.examples == 200));
+        let layers = trials.iter().filter(|trial| trial.layer.is_some()).count();
+        assert!(layers == 0 || layers == trained.model.layers().len(), "{layers}");
+        assert!(
+            verdict
+                .detail
+                .contains("the smallest format that keeps the accuracy is e"),
+            "{}",
+            verdict.detail
+        );
+    }
+
+    #[test]
+    fn a_layer_alone_computes_in_fewer_bits_and_the_others_do_not() {
+        let (data, _cache) = data(16, 0, 40);
+        let (cell, task) = cell(&[], false);
+        let mut trainer = trainer(&cell, &task, &data);
+        let logits = |trainer: &Trainer<'_, mantissa_precision::device::Flex>| {
+            let batch = data.test.batch(&[0, 1, 2], 16);
+            let (logits, _) = trainer.predict(&trainer.working().freeze(), &batch);
+            logits.into_data().iter::<f64>().collect::<Vec<_>>()
+        };
+        let whole = logits(&trainer);
+        trainer.compute = trainer.compute.emulating("e5m2".parse().unwrap());
+        let all = logits(&trainer);
+        trainer.model = trainer.model.clone().keeping_all_but("classifier");
+        let last = logits(&trainer);
+        assert!(all != whole && last != whole && all != last);
+        // What the last layer gives has its two bits of fraction; the three examples come from one hidden state each.
+        let layout: Layout = "e5m2".parse().unwrap();
+        assert!(
+            last.iter().all(|logit| layout.round(*logit) == *logit),
+            "{last:?}"
+        );
+    }
+}
