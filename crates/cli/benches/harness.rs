@@ -1,5 +1,6 @@
 //! What a cell costs beside its work: a process that starts and ends, and the parent's bookkeeping, disk included.
-//! The whole of a tiny worker stands beside them.
+//! The whole life of tiny workers stands beside them, one of a kernel and one of a training of a single step: their first
+//! step is earlier than that.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +31,23 @@ max_samples = 3
 max_seconds = 0.01
 "#;
 
-fn cells() -> Plan {
+/// Data, tokens and weights are made anew each time; one step, then a test of one example.
+const TRAINING: &str = r#"
+title = "One training step"
+question = "When does a training begin?"
+axes = { batch = [8], sequence = [32] }
+[[workload]]
+name = "step"
+task = "train"
+model = "distilbert"
+dataset = "synthetic-reviews"
+epochs = 1
+learning_rate = 1e-3
+model_size = { n_layers = 1, dim = 16, n_heads = 2, hidden_dim = 32, max_position_embeddings = 32 }
+split = { train = 8, validation = 0, test = 1 }
+"#;
+
+fn cells(suite: &str) -> Plan {
     let options = PlanOptions {
         profile: Profile::Smoke,
         backend: Backend::Flex,
@@ -39,7 +56,7 @@ fn cells() -> Plan {
         filter: None,
     };
     plan(
-        &[parse("harness", "harness.toml", SUITE).expect("a suite")],
+        &[parse("harness", "harness.toml", suite).expect("a suite")],
         &options,
     )
     .expect("a plan")
@@ -84,7 +101,7 @@ fn bookkeeping(folder: &Path) -> Duration {
         missing: vec![],
     };
     let fingerprints = [(Backend::Flex, fingerprint(None))].into();
-    let mut folder = RunFolder::create(folder, cells(), settings, environment).expect("a run folder");
+    let mut folder = RunFolder::create(folder, cells(SUITE), settings, environment).expect("a run folder");
     let count = folder.plan.cells.len() as u32;
     let start = Instant::now();
     Schedule::new(&mut folder, fingerprints, Stop::default())
@@ -120,18 +137,27 @@ fn harness(criterion: &mut Criterion) {
     });
     let folder = tempfile::tempdir().expect("a folder");
     let mut number = 0;
-    group.bench_function("whole tiny worker", |bencher| {
-        bencher.iter(|| {
-            number += 1;
-            let request = Request {
-                cell: cells().cells[0].cell.clone(),
-                inputs: Inputs::default(),
-                samples: folder.path().join(format!("{number}")),
-                gpu: None,
-            };
-            worker(&serde_json::to_vec(&request).expect("plain data"));
+    for (name, suite) in [
+        ("whole tiny kernel worker", SUITE),
+        ("whole tiny training worker", TRAINING),
+    ] {
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                number += 1;
+                let place = |what: &str| folder.path().join(format!("{what}-{number}"));
+                let request = Request {
+                    cell: cells(suite).cells[0].cell.clone(),
+                    inputs: Inputs {
+                        cache: place("cache"),
+                        ..Inputs::default()
+                    },
+                    samples: place("samples"),
+                    gpu: None,
+                };
+                worker(&serde_json::to_vec(&request).expect("plain data"));
+            });
         });
-    });
+    }
 }
 
 criterion_group!(benches, harness);
