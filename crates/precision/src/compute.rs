@@ -1,18 +1,15 @@
-//! Autocast by class of operation: which format each kind of operation runs in under a precision setting.
-//!
-//! | class | mixed settings | true settings |
-//! |---|---|---|
-//! | linear, attention products, convolution | half in, half out, f32 sums | the parameters' format |
-//! | GELU, ReLU, dropout | the format of their input | the parameters' format |
-//! | softmax, layer norm, loss | f32 | the parameters' format, f32 inside for halves |
-//! | additions | the wider of both | the parameters' format |
-//!
-//! These are the classes of `torch.amp`'s CUDA operation lists, as far as the models here use them.
+//! A precision setting as the operations of a model see it: one method an operation, each in the format that its class has
+//! in the table of [`autocast`](crate::autocast).
 
-use burn::tensor::{Bool, DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation};
+use burn::tensor::{
+    Bool, DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation, ops::FloatTensor,
+};
 use mantissa_core::{Accumulator, Attention, Format, Layout, MatmulPrecision, Precision, Requested, Setting};
 
-use crate::{Convolution, MatmulMode, Pass, PrecisionBackend, attention};
+use crate::{
+    Convolution, MatmulMode, Pass, PrecisionBackend, attention,
+    autocast::{OpClass, Operation},
+};
 
 /// burn's name for a format. TF32 lives in f32 words.
 pub const fn dtype(format: Format) -> DType {
@@ -29,17 +26,43 @@ pub(crate) fn round<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>, d
     if tensor.dtype() == dtype {
         return tensor;
     }
-    let rounded = B::round_to(tensor.into_primitive().tensor(), FloatDType::from(dtype));
-    Tensor::from_primitive(TensorPrimitive::Float(rounded))
+    tensor_of(B::round_to(primitive(tensor), FloatDType::from(dtype)))
+}
+
+fn primitive<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> FloatTensor<B> {
+    tensor.into_primitive().tensor()
+}
+
+fn tensor_of<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {
+    Tensor::from_primitive(TensorPrimitive::Float(primitive))
 }
 
 /// A precision setting as the operations of a model see it.
+///
+/// ```
+/// use burn::tensor::{DType, Tensor};
+/// use mantissa_precision::{Compute, Precision, device::Flex};
+///
+/// let compute = Compute::from(Precision::MixedBf16);
+/// let device = Default::default();
+/// let x = Tensor::<Flex, 2>::from_floats([[0.1, 0.2], [0.3, 0.4]], &device);
+/// let product = compute.matmul(x.clone(), x);
+/// assert_eq!(product.dtype(), DType::BF16);
+/// assert_eq!(compute.softmax(product).dtype(), DType::F32);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compute {
     precision: Precision,
     mode: MatmulMode,
     attention: Attention,
     emulated: Option<Layout>,
+}
+
+impl From<Precision> for Compute {
+    /// With exact f32 operands where there are f32 products, and sums in f32.
+    fn from(precision: Precision) -> Self {
+        Self::new(precision, MatmulPrecision::Highest, Accumulator::F32)
+    }
 }
 
 impl Compute {
@@ -103,44 +126,76 @@ impl Compute {
     fn emulated<B: PrecisionBackend, const D: usize>(&self, tensor: Tensor<B, D>) -> Tensor<B, D> {
         match self.emulated {
             Some(layout) if tensor.dtype() == DType::F32 => {
-                let rounded = B::round_to_layout(tensor.into_primitive().tensor(), layout);
-                Tensor::from_primitive(TensorPrimitive::Float(rounded))
+                tensor_of(B::round_to_layout(primitive(tensor), layout))
             }
             _ => tensor,
         }
     }
 
-    /// A tensor as matmul-class operations take it: in their format.
+    /// A tensor as an operation of class [`OpClass::Lower`] takes it: in the format of products.
     pub fn operand<B: PrecisionBackend, const D: usize>(&self, tensor: Tensor<B, D>) -> Tensor<B, D> {
-        self.emulated(round(tensor, dtype(self.precision.compute())))
+        let [tensor] = self.cast_as(OpClass::Lower, [tensor]);
+        tensor
     }
 
-    /// Matrix product `[…, m, k] × […, k, n]` in the format of matmul-class operations.
+    /// A tensor as an operation of class [`OpClass::Full`] takes it: in the parameters' format. What no method here does
+    /// (linear algebra such as decompositions and solvers, the processing before and after a model) works on these.
+    pub fn full<B: PrecisionBackend, const D: usize>(&self, tensor: Tensor<B, D>) -> Tensor<B, D> {
+        let [tensor] = self.cast_as(OpClass::Full, [tensor]);
+        tensor
+    }
+
+    /// The inputs as autocast gives them to an operation.
+    fn cast<B: PrecisionBackend, const D: usize, const N: usize>(
+        &self,
+        operation: Operation,
+        inputs: [Tensor<B, D>; N],
+    ) -> [Tensor<B, D>; N] {
+        self.cast_as(operation.class(), inputs)
+    }
+
+    fn cast_as<B: PrecisionBackend, const D: usize, const N: usize>(
+        &self,
+        class: OpClass,
+        inputs: [Tensor<B, D>; N],
+    ) -> [Tensor<B, D>; N] {
+        let dtype = class.dtype(self.precision, &inputs.each_ref().map(Tensor::dtype));
+        let rounded = inputs.map(|input| round(input, dtype));
+        match class {
+            OpClass::Lower => rounded.map(|input| self.emulated(input)),
+            _ => rounded,
+        }
+    }
+
+    /// Matrix product `[…, m, k] × […, k, n]`.
     pub fn matmul<B: PrecisionBackend, const D: usize>(
         &self,
         lhs: Tensor<B, D>,
         rhs: Tensor<B, D>,
     ) -> Tensor<B, D> {
-        let operand = |tensor| self.operand(tensor).into_primitive().tensor();
-        let product = B::controlled_matmul(operand(lhs), operand(rhs), self.mode);
-        self.emulated(Tensor::from_primitive(TensorPrimitive::Float(product)))
+        self.product(self.cast(Operation::Matmul, [lhs, rhs]))
     }
 
-    /// `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`, in the format of matmul-class operations.
+    fn product<B: PrecisionBackend, const D: usize>(&self, operands: [Tensor<B, D>; 2]) -> Tensor<B, D> {
+        let [lhs, rhs] = operands.map(primitive);
+        self.emulated(tensor_of(B::controlled_matmul(lhs, rhs, self.mode)))
+    }
+
+    /// `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`.
     pub fn linear<B: PrecisionBackend>(
         &self,
         input: Tensor<B, 2>,
         weight: Tensor<B, 2>,
         bias: Tensor<B, 1>,
     ) -> Tensor<B, 2> {
-        let product = self.matmul(input, weight.transpose());
+        let product = self.product(self.cast(Operation::Linear, [input, weight.transpose()]));
         let bias = round(bias, product.dtype());
         self.emulated(product + self.emulated(bias).unsqueeze())
     }
 
     /// Attention of `query`, `key` and `value`, each `[n, heads, sequence, width]`, over the positions that are no
-    /// `padding` `[n, sequence]`, in the format of matmul-class operations: two products and a softmax, with `dropout` of
-    /// the weights between them, or one kernel with an arithmetic of its own.
+    /// `padding` `[n, sequence]`: two products and a softmax, each of its own class, with `dropout` of the weights between
+    /// them, or one kernel with an arithmetic of its own.
     ///
     /// # Panics
     /// On a `dropout` that the one kernel would leave out.
@@ -157,15 +212,10 @@ impl Compute {
             .expand([n, heads, sequence, sequence]);
         if self.attention == Attention::Fused {
             assert_eq!(dropout, 0.0, "the fused kernel drops nothing");
-            let operand = |tensor| self.operand(tensor).into_primitive().tensor();
-            let mixed = B::fused_attention(
-                operand(query),
-                operand(key),
-                operand(value),
-                padding.into_primitive(),
-                self.mode,
-            );
-            return Tensor::from_primitive(TensorPrimitive::Float(mixed));
+            let inputs = self.cast(Operation::Attention, [query, key, value]);
+            let [query, key, value] = inputs.map(primitive);
+            let padding = padding.into_primitive();
+            return tensor_of(B::fused_attention(query, key, value, padding, self.mode));
         }
         let scores = self
             .matmul(query, key.swap_dims(2, 3))
@@ -176,8 +226,7 @@ impl Compute {
         self.matmul(self.dropout(weights, dropout), value)
     }
 
-    /// Convolution of images `[n, c, h, w]` with filters `[o, c, a, b]`, in the format of matmul-class operations:
-    /// `[n, o, y, x]`. The `padding` is of zeros, on every side, and less than the filters' edges.
+    /// Convolution of images `[n, c, h, w]` with filters `[o, c, a, b]`: `[n, o, y, x]`. The `padding` is of zeros, on every side, and less than the filters' edges.
     pub fn convolution<B: PrecisionBackend>(
         &self,
         images: Tensor<B, 4>,
@@ -185,20 +234,22 @@ impl Compute {
         stride: usize,
         padding: usize,
     ) -> Tensor<B, 4> {
-        let operand = |tensor| self.operand(tensor).into_primitive().tensor();
+        let [images, filters] = self
+            .cast(Operation::Convolution, [images, filters])
+            .map(primitive);
         let convolution = Convolution {
             pass: Pass::Forward,
             stride,
             padding,
         };
-        let output = B::controlled_convolution(operand(images), operand(filters), convolution, self.mode);
-        self.emulated(Tensor::from_primitive(TensorPrimitive::Float(output)))
+        let output = B::controlled_convolution(images, filters, convolution, self.mode);
+        self.emulated(tensor_of(output))
     }
 
     /// Softmax over the last dimension.
     pub fn softmax<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
-        let input = self.in_parameters_format(input).into_primitive().tensor();
-        Tensor::from_primitive(TensorPrimitive::Float(B::softmax_last(input)))
+        let [input] = self.cast(Operation::Softmax, [input]).map(primitive);
+        tensor_of(B::softmax_last(input))
     }
 
     /// Layer norm over the last dimension; `scale` and `shift` are `[n]`.
@@ -209,23 +260,18 @@ impl Compute {
         shift: Tensor<B, 1>,
         epsilon: f64,
     ) -> Tensor<B, D> {
-        let made = B::normalize_last(
-            self.in_parameters_format(input).into_primitive().tensor(),
-            scale.into_primitive().tensor(),
-            shift.into_primitive().tensor(),
-            epsilon,
-        );
-        Tensor::from_primitive(TensorPrimitive::Float(made.output))
+        let [input] = self.cast(Operation::LayerNorm, [input]).map(primitive);
+        tensor_of(B::normalize_last(input, primitive(scale), primitive(shift), epsilon).output)
     }
 
     /// GELU with the exact error function.
     pub fn gelu<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
-        let output = B::gelu_exact(input.into_primitive().tensor());
-        self.emulated(Tensor::from_primitive(TensorPrimitive::Float(output)))
+        let [input] = self.cast(Operation::Gelu, [input]).map(primitive);
+        self.emulated(tensor_of(B::gelu_exact(input)))
     }
 
-    /// Zeroes a `share` of the elements at random and scales up the rest, in the format of its input. The mask is drawn
-    /// in f32 whatever the setting, so that settings with one seed drop the same elements.
+    /// Zeroes a `share` of the elements at random and scales up the rest. The mask is drawn in f32 whatever the setting, so
+    /// that settings with one seed drop the same elements.
     pub fn dropout<B: PrecisionBackend, const D: usize>(
         &self,
         input: Tensor<B, D>,
@@ -234,6 +280,7 @@ impl Compute {
         if share == 0.0 {
             return input;
         }
+        let [input] = self.cast(Operation::Dropout, [input]);
         let keep = 1.0 - share;
         let options = (&input.device(), DType::F32);
         let mask = Tensor::<B, D>::random(input.shape(), Distribution::Bernoulli(keep), options);
@@ -241,9 +288,10 @@ impl Compute {
         input * round(mask, dtype).mul_scalar(1.0 / keep)
     }
 
-    /// Sum in the wider format of both.
+    /// Sum of two tensors.
     pub fn add<B: PrecisionBackend, const D: usize>(&self, a: Tensor<B, D>, b: Tensor<B, D>) -> Tensor<B, D> {
-        self.in_parameters_format(a) + self.in_parameters_format(b)
+        let [a, b] = self.cast(Operation::Add, [a, b]);
+        a + b
     }
 
     /// Summed cross-entropy of `logits` `[n, classes]` against `targets` `[n]`, in nats.
@@ -252,7 +300,7 @@ impl Compute {
         logits: Tensor<B, 2>,
         targets: Tensor<B, 1, Int>,
     ) -> Tensor<B, 1> {
-        let logits = self.in_parameters_format(logits);
+        let [logits] = self.cast(Operation::CrossEntropySum, [logits]);
         let format = logits.dtype();
         let wide = match format {
             DType::F16 | DType::BF16 => round(logits, DType::F32),
@@ -260,13 +308,5 @@ impl Compute {
         };
         let log_probabilities = round(activation::log_softmax(wide, 1), format);
         log_probabilities.gather(1, targets.unsqueeze_dim(1)).sum().neg()
-    }
-
-    /// Halves that a mixed setting made are widened to the parameters' f32; under true settings nothing happens.
-    fn in_parameters_format<B: PrecisionBackend, const D: usize>(
-        &self,
-        tensor: Tensor<B, D>,
-    ) -> Tensor<B, D> {
-        round(tensor, dtype(self.precision.parameters()))
     }
 }

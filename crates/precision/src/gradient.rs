@@ -11,6 +11,21 @@ use crate::{PrecisionBackend, Tracked, compute::round};
 ///
 /// Halves are summed in f32 (f64 stays f64): summing in the gradients' own half type, as burn's accumulator does,
 /// loses what small micro-batches add.
+///
+/// ```
+/// use mantissa_precision::{GradientSum, ParameterSet, Precision, device::Flex};
+///
+/// let bias = ("bias".to_owned(), vec![2], vec![1.0, 2.0]);
+/// let format = Precision::True32.parameters();
+/// let parameters = ParameterSet::<Flex>::new([bias], format, &Default::default());
+/// let mut gradients = GradientSum::new(parameters.len());
+/// for micro_batch in [0.25, 0.75] {
+///     let leaves = parameters.track();
+///     gradients.add(leaves.vector("bias").mul_scalar(micro_batch).sum(), &leaves);
+/// }
+/// let sum = gradients.into_parts().remove(0).expect("a gradient");
+/// assert_eq!(sum.to_data().to_vec::<f32>().unwrap(), [1.0, 1.0]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct GradientSum<B: PrecisionBackend> {
     sums: Vec<Option<Tensor<B, 1>>>,

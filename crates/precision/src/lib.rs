@@ -1,12 +1,78 @@
-//! The burn layer: what a precision setting does to every operation of a model.
+//! Mixed-precision training for [burn](burn) 0.21: what a precision setting does to every operation of a model.
 //!
 //! - [`PrecisionBackend`] adds the operations whose arithmetic must be controlled to a burn backend, and
 //!   [`autodiff`](burn::backend::Autodiff) carries them into the backward pass in the same precision.
-//! - [`Compute`] is autocast: one method for each class of operation, deciding the format it runs in.
-//! - [`Clock`] times work on a device.
-//! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] are the training step around it.
+//! - [`Compute`] is autocast: one method an operation, in the format that its class has in the table of [`autocast`].
+//! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] are the training step around it: weights in f32,
+//!   rounded once a step; gradients summed in f32; a loss scale that follows overflows.
+//! - [`Clock`] times work on a device, and [`probe()`] reads back what precision a device really computes in.
+//!
+//! A training step, in which the precision is one line. `examples/mixed_precision.rs` has the whole of it, with a model
+//! and its data.
+//!
+//! ```
+//! use burn::tensor::{Int, Tensor};
+//! use mantissa_precision::{
+//!     Compute, GradientSum, LossScaler, Optimizer, OptimizerKind, OptimizerSettings, ParameterSet, Precision,
+//!     device::Flex,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let precision: Precision = "bf16-mixed".parse()?;
+//!
+//! let device = Default::default();
+//! let weight = ("weight".to_owned(), vec![2, 3], vec![0.1, -0.2, 0.3, -0.4, 0.5, -0.6]);
+//! let bias = ("bias".to_owned(), vec![2], vec![0.0; 2]);
+//! let compute = Compute::from(precision);
+//! let mut parameters = ParameterSet::<Flex>::new([weight, bias], precision.parameters(), &device);
+//! let settings = OptimizerSettings::new(OptimizerKind::AdamW, 0.1);
+//! let mut optimizer = Optimizer::new(settings, parameters.len());
+//! let mut scaler = LossScaler::of(precision);
+//! # let input = Tensor::from_floats([[1.0, 2.0, 3.0]], &device);
+//! # let class = Tensor::<_, 1, Int>::from_ints([1], &device);
+//! # let mut losses = vec![];
+//!
+//! for _ in 0..5 {
+//!     let weights = parameters.working(&compute, |_| true).track();
+//!     let logits = compute.linear(input.clone(), weights.matrix("weight"), weights.vector("bias"));
+//!     let loss = compute.cross_entropy_sum(logits, class.clone());
+//! #   losses.push(loss.clone().into_scalar());
+//!     let mut gradients = GradientSum::new(parameters.len());
+//!     gradients.add(loss.mul_scalar(scaler.scale()), &weights);
+//!     scaler.step(&mut optimizer, &mut parameters, gradients)?;
+//! }
+//! # assert!(losses[4] < losses[0] / 2.0, "{losses:?}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Models are written for any [`PrecisionBackend`], whose products round their operands as they are told, and not as the
+//! fastest kernel would:
+//!
+//! ```
+//! use burn::tensor::Tensor;
+//! use mantissa_precision::{Accumulator, Compute, MatmulPrecision, Precision, PrecisionBackend, device::Flex};
+//!
+//! fn squared<B: PrecisionBackend>(x: f32, matmul: MatmulPrecision) -> f32 {
+//!     let compute = Compute::new(Precision::True32, matmul, Accumulator::F32);
+//!     let x = Tensor::<B, 2>::from_floats([[x]], &Default::default());
+//!     compute.matmul(x.clone(), x).to_data().to_vec().expect("an f32")[0]
+//! }
+//!
+//! let x = 1.0 + 2f32.powi(-12); // which needs more than TF32's 11 bits
+//! assert_eq!(squared::<Flex>(x, MatmulPrecision::Highest), x * x);
+//! assert_eq!(squared::<Flex>(x, MatmulPrecision::High), 1.0);
+//! ```
+//!
+//! # What it stands on
+//!
+//! burn, and of Mantissa only `mantissa-core`, which is a vocabulary and no harness: the names of formats and settings, how
+//! they are spelt, and how a format rounds. It reads and writes nothing, knows no burn and starts nothing. The names that a
+//! training loop needs are re-exported here. Two conveniences take more of that vocabulary, for Mantissa's own cells:
+//! [`Compute::of`] and [`LearningRate::new`].
 
 mod attention;
+pub mod autocast;
 mod autodiff;
 mod backend;
 mod clock;
@@ -27,13 +93,18 @@ mod optimizer;
 mod parameter;
 mod probe;
 
+pub use mantissa_core::{
+    Accumulator, Attention, Format, LearningRateScaling, LearningRateSchedule, MatmulPrecision,
+    OptimizerKind, Precision,
+};
+
 pub use backend::{AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
 pub use clock::{Clock, Timed};
 pub use compute::{Compute, dtype};
 pub use convolution::{Convolution, Pass};
 pub use gradient::GradientSum;
 pub use learning_rate::LearningRate;
-pub use loss_scale::{LossScaler, ScaleChange};
+pub use loss_scale::{LossScaler, LossScaling, ScaleChange};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use parameter::{ParameterSet, Tracked};
 pub use probe::{Observation, Operation, Probed, Rounding, Subnormals, probe};

@@ -33,10 +33,12 @@ pub struct OptimizerSettings {
     /// Weight decay: decoupled for `adamw`; part of the gradient for `lars`, of the update for `lamb`, and of matrices alone
     /// for both.
     pub weight_decay: f64,
+    /// Gradients are clipped to this norm first, all together: see [`GradientSum::clip`].
+    pub clip_norm: Option<f64>,
 }
 
 impl OptimizerSettings {
-    /// PyTorch's defaults for `kind` at a learning rate.
+    /// PyTorch's defaults for `kind` at a learning rate, and no clipping.
     pub fn new(kind: OptimizerKind, learning_rate: f64) -> Self {
         let weight_decay = if kind == OptimizerKind::AdamW { 0.01 } else { 0.0 };
         Self {
@@ -47,21 +49,43 @@ impl OptimizerSettings {
             beta2: 0.999,
             epsilon: 1e-8,
             weight_decay,
+            clip_norm: None,
         }
     }
 }
 
 /// An optimizer and its state.
+///
+/// ```
+/// use mantissa_precision::{
+///     GradientSum, Optimizer, OptimizerKind, OptimizerSettings, ParameterSet, Precision, device::Flex,
+/// };
+///
+/// let bias = ("bias".to_owned(), vec![1], vec![1.0]);
+/// let format = Precision::True32.parameters();
+/// let mut parameters = ParameterSet::<Flex>::new([bias], format, &Default::default());
+/// let settings = OptimizerSettings::new(OptimizerKind::Sgd, 0.5);
+/// let mut optimizer = Optimizer::new(settings, parameters.len());
+///
+/// let leaves = parameters.track();
+/// let mut gradients = GradientSum::new(parameters.len());
+/// gradients.add(leaves.vector("bias").powi_scalar(2), &leaves); // whose gradient at 1 is 2
+/// optimizer.step(&mut parameters, gradients);
+/// assert_eq!(parameters.freeze().vector("bias").into_scalar(), 0.0);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Optimizer<B: PrecisionBackend> {
     settings: OptimizerSettings,
+    /// Steps so far, by which timm's LAMB counts; Adam counts those that had a gradient for a parameter.
     steps: i32,
     state: Vec<State<B>>,
 }
 
 /// Running means of one parameter; absent until the first gradient.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct State<B: PrecisionBackend> {
+    /// Those that Adam counts.
+    steps: i32,
     first: Option<Tensor<B, 1>>,
     second: Option<Tensor<B, 1>>,
 }
@@ -71,6 +95,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
     pub fn new(settings: OptimizerSettings, parameters: usize) -> Self {
         let state = (0..parameters)
             .map(|_| State {
+                steps: 0,
                 first: None,
                 second: None,
             })
@@ -93,6 +118,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
         let state = self.state.iter().map(|state| State {
             first: state.first.as_ref().map(rounded),
             second: state.second.as_ref().map(rounded),
+            ..state.clone()
         });
         Self {
             settings: self.settings.clone(),
@@ -111,8 +137,12 @@ impl<B: PrecisionBackend> Optimizer<B> {
         })
     }
 
-    /// Applies one update. Gradients are rounded to the precision of their parameter first.
-    pub fn step(&mut self, parameters: &mut ParameterSet<B>, gradients: GradientSum<B>) {
+    /// Applies one update. Gradients are clipped, then rounded to the precision of their parameter. A loss scale has to be
+    /// divided out before: [`LossScaler::step`](crate::LossScaler::step) does.
+    pub fn step(&mut self, parameters: &mut ParameterSet<B>, mut gradients: GradientSum<B>) {
+        if let Some(most) = self.settings.clip_norm {
+            gradients.clip(most);
+        }
         self.steps += 1;
         let mut gradients = gradients.into_parts();
         parameters.update(|index, dimensions, value| match gradients[index].take() {
@@ -172,7 +202,9 @@ impl<B: PrecisionBackend> Optimizer<B> {
             _ => value,
         };
         let learning_rate = settings.learning_rate;
-        value - self.adapted(index, gradient).mul_scalar(learning_rate)
+        self.state[index].steps += 1;
+        let steps = self.state[index].steps;
+        value - self.adapted(index, gradient, steps).mul_scalar(learning_rate)
     }
 
     /// Adam's update scaled to the norm of its matrix (arXiv 1904.00962). Vectors are neither scaled nor decayed.
@@ -184,7 +216,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
         matrix: bool,
     ) -> Tensor<B, 1> {
         let learning_rate = self.settings.learning_rate;
-        let update = self.adapted(index, gradient);
+        let update = self.adapted(index, gradient, self.steps);
         if !matrix {
             return value - update.mul_scalar(learning_rate);
         }
@@ -195,17 +227,18 @@ impl<B: PrecisionBackend> Optimizer<B> {
         value - scaled(update, ratio.mul_scalar(learning_rate))
     }
 
-    /// Adam's update for a learning rate of 1: both means without their bias, the first over the root of the second.
-    fn adapted(&mut self, index: usize, gradient: Tensor<B, 1>) -> Tensor<B, 1> {
+    /// Adam's update for a learning rate of 1: both means without their bias after `steps` steps, the first over the root of
+    /// the second.
+    fn adapted(&mut self, index: usize, gradient: Tensor<B, 1>, steps: i32) -> Tensor<B, 1> {
         let settings = &self.settings;
         let state = &mut self.state[index];
         let first = running_mean(state.first.take(), gradient.clone(), settings.beta1);
         let second = running_mean(state.second.take(), gradient.clone() * gradient, settings.beta2);
         (state.first, state.second) = (Some(first.clone()), Some(second.clone()));
 
-        let correction = (1.0 - settings.beta2.powi(self.steps)).sqrt();
+        let correction = (1.0 - settings.beta2.powi(steps)).sqrt();
         let denominator = second.sqrt().div_scalar(correction).add_scalar(settings.epsilon);
-        (first / denominator).div_scalar(1.0 - settings.beta1.powi(self.steps))
+        (first / denominator).div_scalar(1.0 - settings.beta1.powi(steps))
     }
 }
 

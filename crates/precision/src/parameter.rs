@@ -16,6 +16,20 @@ use crate::{
 };
 
 /// Named parameters on a device, in order.
+///
+/// ```
+/// use burn::tensor::DType;
+/// use mantissa_precision::{Compute, ParameterSet, Precision, device::Flex};
+///
+/// let precision = Precision::MixedBf16;
+/// let weight = ("weight".to_owned(), vec![1, 2], vec![0.1, 0.2]);
+/// let parameters = ParameterSet::<Flex>::new([weight], precision.parameters(), &Default::default());
+/// assert_eq!(parameters.freeze().matrix("weight").dtype(), DType::F32);
+///
+/// // What forward passes read until the next update: each weight is rounded once.
+/// let working = parameters.working(&Compute::from(precision), |name| name == "weight");
+/// assert_eq!(working.freeze().matrix("weight").dtype(), DType::BF16);
+/// ```
 #[derive(Debug, Clone)]
 pub struct ParameterSet<B: Backend> {
     entries: Vec<Entry<B>>,

@@ -242,6 +242,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             momentum: task.momentum,
             epsilon: cell.setting.adam_eps(),
             weight_decay: task.weight_decay,
+            clip_norm: task.updates.clip_norm,
             ..OptimizerSettings::new(cell.setting.optimizer(), task.learning_rate)
         };
         let names = [
@@ -380,9 +381,6 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         if finite {
             if self.scaler.is_some() {
                 gradients.unscale(scale);
-            }
-            if let Some(most) = self.task.updates.clip_norm {
-                gradients.clip(most);
             }
             self.optimizer.step(&mut self.parameters, gradients);
         }

@@ -1,5 +1,7 @@
 //! The training step against PyTorch and transformers: `peers/golden/distilbert.py` made the numbers.
 
+mod mixed_precision;
+
 use std::path::Path;
 
 use mantissa_core::*;
@@ -92,6 +94,21 @@ fn losses_on<B: PrecisionBackend>(
     parts: &[Rows],
     steps: usize,
 ) -> Vec<f64> {
+    with_trainer::<B, _>(golden, axes, rates, |trainer| {
+        let micro_batches: Vec<TokenBatch> = parts.iter().map(|rows| batch(golden, *rows)).collect();
+        (0..=steps)
+            .map(|_| trainer.step(&micro_batches).unwrap().loss)
+            .collect()
+    })
+}
+
+/// What `run` makes of a trainer with the golden model.
+fn with_trainer<B: PrecisionBackend, T>(
+    golden: &Value,
+    axes: &[(Axis, &str)],
+    rates: Rates,
+    run: impl FnOnce(&mut Trainer<B>) -> T,
+) -> T {
     let config = &golden["config"];
     let size = |key: &str| config[key].as_u64().unwrap() as u32;
     let task = TrainTask {
@@ -145,10 +162,7 @@ fn losses_on<B: PrecisionBackend>(
     if rates.dropout > 0.0 {
         trainer.masks = Masks::OfSegments;
     }
-    let micro_batches: Vec<TokenBatch> = parts.iter().map(|rows| batch(golden, *rows)).collect();
-    (0..=steps)
-        .map(|_| trainer.step(&micro_batches).unwrap().loss)
-        .collect()
+    run(&mut trainer)
 }
 
 fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {

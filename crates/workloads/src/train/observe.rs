@@ -66,10 +66,6 @@ pub(super) fn observe<B: PrecisionBackend>(
         of_own.unscale(scale);
         of_twin.unscale(scale);
     }
-    if let Some(most) = trainer.task.updates.clip_norm {
-        of_own.clip(most);
-        of_twin.clip(most);
-    }
     updates(
         trainer,
         own.parameters,

@@ -1,0 +1,172 @@
+//! Autocast by class of operation: one table, from which [`Compute`](crate::Compute) takes the format of what it runs.
+//!
+//! The classes and the lists are those of `torch.autocast("cuda")` in PyTorch 2.15 (`ATen/autocast_mode.h`; "Autocast Op
+//! Reference" in the documentation of `torch.amp`). A test holds them to what that PyTorch says of itself, and
+//! `docs/autocast.md` to this table.
+
+use burn::tensor::DType;
+use mantissa_core::Precision;
+
+use crate::compute::dtype;
+
+/// What autocast does with the inputs of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpClass {
+    /// To the format of products, f16 or bf16: fast in hardware, and sums are kept in f32.
+    Lower,
+    /// To the parameters' format, f32: what needs the range or the digits.
+    Full,
+    /// To the widest format among them: whatever runs in halves as well, but takes one format only.
+    Widest,
+    /// Nothing: what runs in halves as well and has one input.
+    Inputs,
+}
+
+impl OpClass {
+    /// Every class, in the order of the table.
+    pub const ALL: [Self; 4] = [Self::Lower, Self::Full, Self::Widest, Self::Inputs];
+
+    /// The dtype that inputs of these dtypes are brought to. True settings have one format, which is that of both
+    /// [`OpClass::Lower`] and [`OpClass::Full`].
+    ///
+    /// # Panics
+    /// If there is no input.
+    pub fn dtype(self, precision: Precision, inputs: &[DType]) -> DType {
+        match self {
+            Self::Lower => dtype(precision.compute()),
+            Self::Full => dtype(precision.parameters()),
+            Self::Widest => inputs.iter().copied().reduce(wider).expect("an input"),
+            Self::Inputs => inputs[0],
+        }
+    }
+}
+
+/// The narrowest format that holds the values of both: f32 for f16 and bf16, of which neither holds the other.
+fn wider(a: DType, b: DType) -> DType {
+    if a == b {
+        a
+    } else if a == DType::F64 || b == DType::F64 {
+        DType::F64
+    } else {
+        DType::F32
+    }
+}
+
+/// An operation that [`Compute`](crate::Compute) has a method for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// [`Compute::matmul`](crate::Compute::matmul).
+    Matmul,
+    /// [`Compute::linear`](crate::Compute::linear).
+    Linear,
+    /// [`Compute::convolution`](crate::Compute::convolution).
+    Convolution,
+    /// [`Compute::attention`](crate::Compute::attention) in one kernel. In steps it is products and a softmax, each of its
+    /// own class.
+    Attention,
+    /// [`Compute::softmax`](crate::Compute::softmax).
+    Softmax,
+    /// [`Compute::layer_norm`](crate::Compute::layer_norm).
+    LayerNorm,
+    /// [`Compute::cross_entropy_sum`](crate::Compute::cross_entropy_sum).
+    CrossEntropySum,
+    /// [`Compute::add`](crate::Compute::add).
+    Add,
+    /// [`Compute::gelu`](crate::Compute::gelu).
+    Gelu,
+    /// [`Compute::dropout`](crate::Compute::dropout).
+    Dropout,
+}
+
+impl Operation {
+    /// Its class, from the table.
+    pub fn class(self) -> OpClass {
+        let mut rows = OPERATIONS.iter();
+        let row = rows.find(|row| row.method == Some(self));
+        row.expect("the table has every operation").class
+    }
+
+    /// The method's name.
+    pub const fn method(self) -> &'static str {
+        match self {
+            Self::Matmul => "matmul",
+            Self::Linear => "linear",
+            Self::Convolution => "convolution",
+            Self::Attention => "attention",
+            Self::Softmax => "softmax",
+            Self::LayerNorm => "layer_norm",
+            Self::CrossEntropySum => "cross_entropy_sum",
+            Self::Add => "add",
+            Self::Gelu => "gelu",
+            Self::Dropout => "dropout",
+        }
+    }
+}
+
+/// Operations of PyTorch in one class, and what runs them here.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// What happens to their inputs.
+    pub class: OpClass,
+    /// The operation that does their work here. Those without one are burn's own, on inputs from
+    /// [`Compute::operand`](crate::Compute::operand) if their class is [`OpClass::Lower`] and from
+    /// [`Compute::full`](crate::Compute::full) if it is [`OpClass::Full`].
+    pub method: Option<Operation>,
+    /// PyTorch's names.
+    pub torch: &'static [&'static str],
+}
+
+const fn row(class: OpClass, method: Operation, torch: &'static [&'static str]) -> Row {
+    Row {
+        class,
+        method: Some(method),
+        torch,
+    }
+}
+
+const fn others(class: OpClass, torch: &'static [&'static str]) -> Row {
+    Row {
+        class,
+        method: None,
+        torch,
+    }
+}
+
+/// The table. PyTorch does not list `add`, which takes the widest format by itself, nor `gelu` and `dropout`.
+#[rustfmt::skip]
+pub const OPERATIONS: &[Row] = &[
+    row(OpClass::Lower, Operation::Matmul, &["matmul", "mm", "bmm", "mv"]),
+    row(OpClass::Lower, Operation::Linear, &["linear", "addmm"]),
+    row(OpClass::Lower, Operation::Convolution, &["conv2d", "convolution", "_convolution", "cudnn_convolution"]),
+    row(OpClass::Lower, Operation::Attention, &["scaled_dot_product_attention", "_scaled_dot_product_flash_attention"]),
+    others(OpClass::Lower, &[
+        "addbmm", "addmv", "addr", "baddbmm", "chain_matmul", "einsum", "linalg_multi_dot", "linalg_vecdot",
+        "conv1d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+        "cudnn_convolution_transpose", "prelu", "_cudnn_rnn", "_thnn_fused_gru_cell", "_thnn_fused_lstm_cell",
+        "gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell",
+    ]),
+    row(OpClass::Full, Operation::Softmax, &["softmax"]),
+    row(OpClass::Full, Operation::LayerNorm, &["layer_norm", "native_layer_norm"]),
+    row(OpClass::Full, Operation::CrossEntropySum, &["log_softmax", "nll_loss", "nll_loss2d"]),
+    others(OpClass::Full, &[
+        "group_norm", "rms_norm", "logsumexp",
+        "sum", "prod", "cumsum", "cumprod",
+        "norm", "frobenius_norm", "nuclear_norm", "linalg_matrix_norm", "linalg_vector_norm", "linalg_matrix_sqrth",
+        "renorm", "dist", "cdist", "pdist", "cosine_similarity",
+        "exp", "expm1", "log", "log10", "log1p", "log2", "pow", "reciprocal", "rsqrt", "softplus",
+        "acos", "asin", "cosh", "erfinv", "sinh", "tan",
+        "binary_cross_entropy_with_logits", "cosine_embedding_loss", "hinge_embedding_loss", "huber_loss", "kl_div",
+        "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss", "multilabel_margin_loss", "poisson_nll_loss",
+        "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+        "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
+        "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
+        "upsample_trilinear3d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
+    ]),
+    row(OpClass::Widest, Operation::Add, &["add"]),
+    others(OpClass::Widest, &[
+        "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "grid_sampler", "index_put", "scatter_add",
+        "tensordot",
+    ]),
+    row(OpClass::Inputs, Operation::Gelu, &["gelu"]),
+    row(OpClass::Inputs, Operation::Dropout, &["dropout"]),
+];

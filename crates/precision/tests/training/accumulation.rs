@@ -1,0 +1,212 @@
+//! A group of examples gives one update, however it is split into micro-batches, and one decision on the loss scale.
+
+use burn::tensor::{Int, Tensor, TensorData};
+use mantissa_core::{Accumulator, MatmulPrecision, OptimizerKind, Precision};
+use mantissa_precision::{
+    Compute, GradientSum, LossScaler, LossScaling, Optimizer, OptimizerSettings, ParameterSet, ScaleChange,
+    device::Flex,
+};
+use proptest::prelude::*;
+
+const INPUTS: usize = 3;
+const HIDDEN: usize = 4;
+const CLASSES: usize = 2;
+
+/// A classifier of two layers and its data.
+#[derive(Debug, Clone)]
+struct Problem {
+    weights: Vec<f32>,
+    /// `INPUTS` numbers and a class.
+    examples: Vec<(Vec<f64>, i32)>,
+}
+
+const SHAPES: [(&str, &[usize]); 4] = [
+    ("hidden.weight", &[HIDDEN, INPUTS]),
+    ("hidden.bias", &[HIDDEN]),
+    ("classes.weight", &[CLASSES, HIDDEN]),
+    ("classes.bias", &[CLASSES]),
+];
+
+struct Training {
+    compute: Compute,
+    parameters: ParameterSet<Flex>,
+    optimizer: Optimizer<Flex>,
+    scaler: LossScaler,
+}
+
+impl Training {
+    fn new(problem: &Problem, precision: Precision, settings: OptimizerSettings, scaler: LossScaler) -> Self {
+        let mut weights = problem.weights.iter().copied();
+        let parts = SHAPES.map(|(name, shape)| {
+            let values = weights.by_ref().take(shape.iter().product()).collect();
+            (name.to_owned(), shape.to_vec(), values)
+        });
+        Self {
+            compute: Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32),
+            parameters: ParameterSet::new(parts, precision.parameters(), &Default::default()),
+            optimizer: Optimizer::new(settings, SHAPES.len()),
+            scaler,
+        }
+    }
+
+    /// One optimizer step over micro-batches of these sizes.
+    fn step(&mut self, examples: &[(Vec<f64>, i32)], sizes: &[usize]) -> ScaleChange {
+        let (compute, device) = (self.compute, Default::default());
+        let working = self.parameters.working(&compute, |name| name.contains('.'));
+        let mut gradients = GradientSum::new(SHAPES.len());
+        let mut rest = examples;
+        for &size in sizes {
+            let (batch, others) = rest.split_at(size);
+            rest = others;
+            let inputs: Vec<f64> = batch.iter().flat_map(|(inputs, _)| inputs.clone()).collect();
+            let classes: Vec<i32> = batch.iter().map(|(_, class)| *class).collect();
+            let leaves = working.track();
+            let dtype = leaves.vector("hidden.bias").dtype();
+            let inputs = Tensor::from_data(TensorData::new(inputs, [size, INPUTS]), (&device, dtype));
+            let classes = Tensor::<_, 1, Int>::from_data(TensorData::new(classes, [size]), &device);
+            let layer = |input, name: &str| {
+                let (weight, bias) = (format!("{name}.weight"), format!("{name}.bias"));
+                compute.linear(input, leaves.matrix(&weight), leaves.vector(&bias))
+            };
+            let logits = layer(compute.gelu(layer(inputs, "hidden")), "classes");
+            let loss = compute.cross_entropy_sum(logits, classes);
+            gradients.add(
+                loss.mul_scalar(self.scaler.scale() / examples.len() as f64),
+                &leaves,
+            );
+        }
+        let step = self
+            .scaler
+            .step(&mut self.optimizer, &mut self.parameters, gradients);
+        step.unwrap()
+    }
+
+    fn values(&self) -> Vec<f64> {
+        let values = self
+            .parameters
+            .iter()
+            .flat_map(|(_, value)| value.to_data().iter::<f64>().collect::<Vec<_>>());
+        values.collect()
+    }
+}
+
+/// A problem of up to a dozen examples and two ways to split them.
+fn problem_and_splits() -> impl Strategy<Value = (Problem, [Vec<usize>; 2])> {
+    let count = SHAPES
+        .iter()
+        .map(|(_, shape)| shape.iter().product::<usize>())
+        .sum::<usize>();
+    let weights = prop::collection::vec(-1.0f32..1.0, count);
+    let example = (prop::collection::vec(-2.0f64..2.0, INPUTS), 0..CLASSES as i32);
+    let examples = prop::collection::vec(example, 1..=12);
+    (weights, examples).prop_flat_map(|(weights, examples)| {
+        let (first, second) = (split(examples.len()), split(examples.len()));
+        (Just(Problem { weights, examples }), [first, second])
+    })
+}
+
+/// Sizes of micro-batches that add up to `n`, short ones among them.
+fn split(n: usize) -> impl Strategy<Value = Vec<usize>> {
+    prop::collection::vec(any::<bool>(), n - 1).prop_map(|ends| {
+        let mut sizes = vec![1];
+        for end in ends {
+            match (end, sizes.last_mut()) {
+                (false, Some(size)) => *size += 1,
+                _ => sizes.push(1),
+            }
+        }
+        sizes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_split_into_micro_batches_gives_the_same_updates(
+        (problem, splits) in problem_and_splits(),
+        kind in prop::sample::select(OptimizerKind::ALL),
+    ) {
+        // Adam divides by the root of squares: an epsilon above the rounding of a gradient that is zero but for it.
+        let settings = OptimizerSettings {
+            momentum: 0.9,
+            epsilon: 1e-3,
+            weight_decay: 0.01,
+            clip_norm: Some(0.5),
+            ..OptimizerSettings::new(kind, 0.05)
+        };
+        let [first, second] = splits.map(|sizes| {
+            let scaler = LossScaler::of(Precision::True64);
+            let mut training = Training::new(&problem, Precision::True64, settings.clone(), scaler);
+            for _ in 0..3 {
+                training.step(&problem.examples, &sizes);
+            }
+            training.values()
+        });
+        for (a, b) in first.iter().zip(&second) {
+            prop_assert!((a - b).abs() <= 1e-12 * a.abs().max(1.0), "{a} is not {b}");
+        }
+    }
+}
+
+/// Four examples, the third of which is too large for f16.
+fn overflowing() -> Problem {
+    let weights = (0..26).map(|i| (i as f32 * 0.7).sin() * 0.5).collect();
+    let inputs = |i: i32| vec![0.5 + 0.1 * f64::from(i), -0.3, 0.2 * f64::from(i)];
+    let mut examples: Vec<_> = (0..4).map(|i| (inputs(i), i % 2)).collect();
+    examples[2].0[1] = 1e6;
+    Problem { weights, examples }
+}
+
+#[test]
+fn an_overflow_in_one_micro_batch_is_one_decision_and_skips_the_whole_step() {
+    let problem = overflowing();
+    let scaling = LossScaling {
+        initial: 1024.0,
+        growth_interval: 2,
+        ..LossScaling::default()
+    };
+    let settings = OptimizerSettings::new(OptimizerKind::Sgd, 0.1);
+    let mut training = Training::new(&problem, Precision::Mixed16, settings, LossScaler::new(scaling));
+    let before = training.values();
+    let change = training.step(&problem.examples, &[1, 1, 1, 1]);
+    assert_eq!(
+        change,
+        ScaleChange::BackedOff(512.0),
+        "once for four micro-batches"
+    );
+    assert_eq!(
+        training.values(),
+        before,
+        "the good micro-batches are skipped as well"
+    );
+
+    let good: Vec<_> = [0, 1, 3].map(|i| problem.examples[i].clone()).to_vec();
+    let changes: Vec<_> = (0..3).map(|_| training.step(&good, &[1, 1, 1])).collect();
+    let want = [ScaleChange::Kept, ScaleChange::Grew(1024.0), ScaleChange::Kept];
+    assert_eq!(
+        changes, want,
+        "steps count towards the interval, not micro-batches"
+    );
+    assert_ne!(training.values(), before);
+}
+
+#[test]
+fn gradients_arrive_in_f32_under_mixed_settings() {
+    let problem = overflowing();
+    for precision in [Precision::MixedBf16, Precision::Mixed16] {
+        let settings = OptimizerSettings::new(OptimizerKind::Sgd, 0.1);
+        let training = Training::new(&problem, precision, settings, LossScaler::of(precision));
+        let working = training
+            .parameters
+            .working(&training.compute, |name| name.contains('.'));
+        let leaves = working.track();
+        let weight = leaves.vector("hidden.weight");
+        assert_eq!(weight.dtype(), training.compute.operand(weight.clone()).dtype());
+        let mut gradients = GradientSum::<Flex>::new(SHAPES.len());
+        gradients.add(weight.sum(), &leaves);
+        let sums = gradients.into_parts();
+        let sum = sums[0].as_ref().unwrap();
+        assert_eq!(sum.dtype(), burn::tensor::DType::F32, "{precision}");
+    }
+}

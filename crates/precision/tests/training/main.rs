@@ -1,0 +1,7 @@
+//! The training step on the CPU backend against what is not ours: PyTorch's autocast, PyTorch's and timm's optimizers, and
+//! updates of whole batches.
+
+mod accumulation;
+mod autocast;
+mod harness;
+mod optimizers;

@@ -1,0 +1,240 @@
+//! Twenty steps of mixed precision against PyTorch, loss scale included, and what a group of micro-batches must not change:
+//! `peers/golden/mixed_precision.py` made the numbers, and its head says what they mean.
+
+use std::collections::BTreeMap;
+
+use mantissa_precision::{LossScaler, LossScaling, ParameterSet, ScaleChange};
+use safetensors::SafeTensors;
+
+use super::*;
+
+/// A bound is this many times the distance that PyTorch has from itself when sums run in another order.
+const ORDERS: f64 = 2.0;
+
+fn runs() -> Value {
+    serde_json::from_str(include_str!("../../../tests/golden/mixed-precision.json")).unwrap()
+}
+
+type Weights = BTreeMap<String, Vec<f64>>;
+
+fn weights(trainer: &Trainer<Flex>) -> Weights {
+    let value = |(name, value): (&str, &burn::tensor::Tensor<Flex, 1>)| {
+        (name.to_owned(), value.to_data().iter::<f64>().collect())
+    };
+    trainer.parameters.iter().map(value).collect()
+}
+
+/// PyTorch's weights after the last step.
+fn final_weights(precision: &str, like: &Weights) -> Weights {
+    let file = SafeTensors::deserialize(include_bytes!(
+        "../../../tests/golden/mixed-precision.safetensors"
+    ))
+    .unwrap();
+    let read = |name: &String| {
+        let tensor = file.tensor(&format!("{precision}/{name}")).unwrap();
+        let values = tensor.data().as_chunks().0.iter();
+        let values = values
+            .map(|bytes| f64::from(f32::from_le_bytes(*bytes)))
+            .collect();
+        (name.clone(), values)
+    };
+    like.keys().map(read).collect()
+}
+
+/// Frobenius norm of the difference, over that of the way from the start.
+fn distance(got: &Weights, want: &Weights, start: &Weights) -> f64 {
+    let square = |a: &Weights, b: &Weights| {
+        let pairs = a.iter().flat_map(|(name, values)| values.iter().zip(&b[name]));
+        pairs.map(|(a, b)| (a - b).powi(2)).sum::<f64>()
+    };
+    (square(got, want) / square(want, start)).sqrt()
+}
+
+/// Replaces the parameters by what `change` makes of each element, whose parameter and index it is told.
+fn change_parameters(trainer: &mut Trainer<Flex>, change: impl Fn(&str, usize, f64) -> f64) {
+    let specs = trainer.model.parameters();
+    let parts = trainer.parameters.iter().zip(specs).map(|((name, value), spec)| {
+        let data = value.to_data();
+        let values = data.iter::<f64>().enumerate();
+        let values = values.map(|(index, x)| change(name, index, x) as f32).collect();
+        (spec.name, spec.shape, values)
+    });
+    let format = trainer.cell.setting.precision().parameters();
+    let parameters = ParameterSet::new(parts.collect::<Vec<_>>(), format, trainer.device);
+    trainer.parameters = parameters;
+}
+
+/// What came of a run: losses, scales and final weights; and the weights at the start.
+struct Trained {
+    losses: Vec<f64>,
+    scales: Vec<f64>,
+    weights: Weights,
+    start: Weights,
+}
+
+/// The golden steps under a setting; `after_step` may do damage.
+fn train(golden: &Value, precision: &str, after_step: impl Fn(&mut Trainer<Flex>)) -> Trained {
+    let number = |key: &str| golden[key].as_f64().unwrap();
+    let rates = Rates {
+        learning_rate: number("learning_rate"),
+        momentum: number("momentum"),
+        clip_norm: Some(number("clip_norm")),
+        ..ADAM
+    };
+    let axes = [(Axis::Precision, precision), (Axis::Optimizer, "sgd")];
+    let examples = [batch(&super::golden(), WHOLE[0])];
+    let steps = golden["runs"][0]["losses"].as_array().unwrap().len();
+    with_trainer::<Flex, _>(&super::golden(), &axes, rates, |trainer| {
+        if let Some(scaler) = &mut trainer.scaler {
+            *scaler = LossScaler::new(LossScaling {
+                initial: number("initial_scale"),
+                growth_interval: number("growth_interval") as u32,
+                ..LossScaling::default()
+            });
+        }
+        let start = weights(trainer);
+        let (mut losses, mut scales) = (vec![], vec![]);
+        for step in 0..steps {
+            let before = trainer.parameters.clone();
+            let poisoned = trainer.scaler.is_some() && step as f64 == number("inf_step");
+            if poisoned {
+                change_parameters(trainer, |name, _, x| {
+                    if name == "classifier.bias" {
+                        f64::INFINITY
+                    } else {
+                        x
+                    }
+                });
+            }
+            losses.push(trainer.step(&examples).unwrap().loss);
+            if poisoned {
+                trainer.parameters = before;
+            }
+            scales.extend(trainer.scaler.as_ref().map(LossScaler::scale));
+            after_step(trainer);
+        }
+        let end = weights(trainer);
+        losses.push(trainer.step(&examples).unwrap().loss);
+        Trained {
+            losses,
+            scales,
+            weights: end,
+            start,
+        }
+    })
+}
+
+#[test]
+fn twenty_steps_of_mixed_precision_are_as_near_to_pytorchs_as_sums_in_another_order() {
+    let golden = runs();
+    for run in golden["runs"].as_array().unwrap() {
+        let precision = run["precision"].as_str().unwrap();
+        let got = train(&golden, precision, |_| ());
+        assert_eq!(got.scales, floats(&run["scales"]), "{precision}: events");
+
+        let bound = |what: &str| ORDERS * run["spread"][what].as_f64().unwrap();
+        for (step, (loss, want)) in got.losses.iter().zip(expected(run)).enumerate() {
+            // A loss of inf was what made the step's gradients so here.
+            let skipped = !got.scales.is_empty() && golden["inf_step"] == step;
+            assert!(
+                skipped || (loss - want).abs() <= bound("loss"),
+                "{precision}, step {step}: {loss} is not {want} ± {}",
+                bound("loss")
+            );
+        }
+        let want = final_weights(precision, &got.weights);
+        let apart = distance(&got.weights, &want, &got.start);
+        assert!(
+            apart <= bound("weights"),
+            "{precision}: {apart:e} > {:e}",
+            bound("weights")
+        );
+    }
+}
+
+#[test]
+fn an_error_in_a_step_of_mixed_precision_is_outside_the_bound() {
+    let golden = runs();
+    let run = &golden["runs"][2];
+    let bound = ORDERS * run["spread"]["weights"].as_f64().unwrap();
+    for (fault, distance) in run["planted"].as_object().unwrap() {
+        assert!(
+            distance["weights"].as_f64().unwrap() > bound,
+            "{fault}, in PyTorch"
+        );
+    }
+    let got = train(&golden, "16-mixed", |trainer| {
+        change_parameters(trainer, |_, _, x| Format::F16.round(x).value);
+    });
+    let want = final_weights("16-mixed", &got.weights);
+    let apart = distance(&got.weights, &want, &got.start);
+    assert!(apart > bound, "f16 master weights: {apart:e}");
+}
+
+#[test]
+fn every_split_of_the_examples_into_micro_batches_gives_the_same_steps() {
+    let golden = golden();
+    let axes = [(Axis::Precision, "64-true"), (Axis::Optimizer, "sgd")];
+    let rates = Rates {
+        momentum: 0.9,
+        clip_norm: Some(1.0),
+        ..sgd(0.05)
+    };
+    let after = |parts: &[Rows]| {
+        with_trainer::<Flex, _>(&golden, &axes, rates, |trainer| {
+            let micro_batches: Vec<_> = parts.iter().map(|rows| batch(&golden, *rows)).collect();
+            for _ in 0..3 {
+                trainer.step(&micro_batches).unwrap();
+            }
+            weights(trainer)
+        })
+    };
+    let whole = after(&WHOLE);
+    for ends in 1..32u32 {
+        let mut borders = vec![0];
+        borders.extend((1..6).filter(|border| ends >> (border - 1) & 1 == 1));
+        borders.push(6);
+        let parts: Vec<Rows> = borders.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        let split = after(&parts);
+        for (name, values) in &split {
+            for (a, b) in values.iter().zip(&whole[name]) {
+                assert!((a - b).abs() <= 1e-12 * b.abs().max(1.0), "{parts:?}, {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_overflow_in_one_of_two_micro_batches_is_one_decision_of_the_trainer() {
+    let golden = golden();
+    let [good, bad] = [(0, 4), (4, 6)].map(|rows| batch(&golden, rows));
+    // A word of the second micro-batch alone.
+    let word = bad.ids.iter().find(|word| !good.ids.contains(word)).unwrap();
+    let dim = golden["config"]["dim"].as_u64().unwrap() as usize;
+    let row = *word as usize * dim..(*word as usize + 1) * dim;
+    let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
+    with_trainer::<Flex, _>(&golden, &axes, sgd(0.01), |trainer| {
+        trainer.scaler = Some(LossScaler::new(LossScaling {
+            growth_interval: 2,
+            ..LossScaling::default()
+        }));
+        let sound = trainer.parameters.clone();
+        change_parameters(trainer, |name, index, x| {
+            let hit = name.ends_with("word_embeddings.weight") && row.contains(&index);
+            if hit { f64::INFINITY } else { x }
+        });
+        let poisoned = weights(trainer);
+        let both = [good.clone(), bad.clone()];
+        let step = trainer.step(&both).unwrap();
+        assert_eq!(step.scale, Some(ScaleChange::BackedOff(32768.0)));
+        assert_eq!(weights(trainer), poisoned, "the step is skipped");
+
+        trainer.parameters = sound;
+        let changes = [(); 3].map(|()| trainer.step(&both).unwrap().scale.unwrap());
+        let want = [ScaleChange::Kept, ScaleChange::Grew(65536.0), ScaleChange::Kept];
+        assert_eq!(
+            changes, want,
+            "an interval of two steps, not of two micro-batches"
+        );
+    });
+}

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Twenty training steps of the tiny DistilBERT (two blocks) in f32, bf16-mixed and 16-mixed, by PyTorch on the CPU.
+
+Writes crates/workloads/tests/golden/mixed-precision.{json,safetensors}: losses, loss scales and final weights. Weights to
+start from and data are those of golden/distilbert.py.
+
+Autocast     CPU autocast knows neither softmax nor layer norm, so the CUDA list is applied by hand: softmax, layer norm and
+             loss get their input as `.float()`. The rest of the model (products in the half format, GELU and ReLU in that of
+             their input, additions in the wider one) CPU and CUDA autocast do alike.
+Linear       is written out as a product and an addition, each rounded, as Mantissa has it. F.linear adds the bias to the sum
+             before it rounds. `one_rounding` is how far a run with F.linear is from this one: more than `spread` in f16.
+Loss scale   torch.amp.GradScaler with `growth_interval=3`. In step INF_STEP a gradient is set to inf. That step is skipped and
+             the scale halved; it grows before and after. Asserted: no other decision is a close one, twice and half the
+             scale would have found the same steps finite.
+Optimizer    SGD with momentum, and not Adam, whose update does not depend on the scale of its gradients: a forgotten
+             unscaling would not show. clip_grad_norm_ after unscaling; it clips some of the steps and not others.
+
+How far may another correct implementation be from these numbers? It rounds at the same places and adds in another order, and
+a sum near the middle of two halves then rounds the other way. So PyTorch is run again on the same problem written down in
+another order: examples, heads, hidden units and the features of the residual stream permuted, which changes nothing but
+the order of every sum. `spread` is the farthest that any of REORDERED such runs comes from the first one: in the loss of a
+step, and in the final weights (Frobenius norm of the difference over that of the way from start to end). `format` is
+the distance from the f64 run that skips the same steps. `planted` are the distances of runs with an error in them.
+"""
+
+import contextlib
+import json
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save
+from torch.nn.utils import clip_grad_norm_
+
+from distilbert import CONFIG, LABELS, OUT, batch, new_model, pretty
+
+STEPS = 20
+LEARNING_RATE, MOMENTUM, CLIP_NORM = 0.005, 0.9, 3.0
+GROWTH_INTERVAL = 3
+INITIAL_SCALE = 1024.0  # low enough that nothing overflows by itself, which the order of a sum could decide
+INF_STEP = 7  # counted from 0
+REORDERED = 32
+SETTINGS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+
+
+@contextlib.contextmanager
+def autocast(dtype, one_rounding):
+    """CPU autocast with the CUDA list's softmax, layer norm and loss."""
+    if dtype is None:
+        yield
+        return
+    wide = ["softmax", "layer_norm", "cross_entropy"]
+    own = {name: getattr(F, name) for name in [*wide, "linear"]}
+    for name in wide:
+        setattr(F, name, lambda x, *args, function=own[name], **options: function(x.float(), *args, **options))
+    if not one_rounding:
+        F.linear = lambda x, weight, bias: own["linear"](x, weight) + bias.to(dtype)
+    try:
+        with torch.autocast("cpu", dtype=dtype):
+            yield
+    finally:
+        for name, function in own.items():
+            setattr(F, name, function)
+
+
+def backward(model, data, lower, scaled=lambda loss: loss, one_rounding=False):
+    """The mean loss; leaves gradients of what `scaled` makes of it."""
+    ids, mask, labels = data
+    for parameter in model.parameters():
+        parameter.grad = None
+    with autocast(lower, one_rounding):
+        logits = model(input_ids=ids, attention_mask=mask).logits
+        loss = F.cross_entropy(logits, labels, reduction="sum") / len(LABELS)
+    scaled(loss).backward()
+    return loss.item()
+
+
+def finite(model):
+    return all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def train(weights, data, lower, dtype=torch.float32, skip=None, check=False, fault=None, one_rounding=False):
+    """Losses before each update and after the last, the scale after each step, steps skipped, the final weights. `skip` are
+    steps that a run without a scaler leaves out."""
+    model = new_model(dtype, weights)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM, foreach=False)
+    enabled = lower == torch.float16
+    scaler = torch.amp.GradScaler(
+        "cpu", init_scale=INITIAL_SCALE, growth_interval=GROWTH_INTERVAL, enabled=enabled
+    )
+    losses, scales, skipped, clipped = [], [], [], 0
+    for step in range(STEPS):
+        scale = scaler.get_scale()
+        if check:
+            outcomes = set()
+            for factor in [0.5, 1.0, 2.0]:
+                backward(model, data, lower, lambda loss: loss * scale * factor)
+                outcomes.add(finite(model))
+            assert len(outcomes) == 1, f"step {step} is a close decision"
+        losses.append(backward(model, data, lower, scaler.scale, one_rounding))
+        if scaler.is_enabled() and step == INF_STEP:
+            parameters[0].grad[1, 0] = float("inf")
+        if fault == "no unscaling":
+            if finite(model):
+                clip_grad_norm_(parameters, CLIP_NORM, foreach=False)
+                optimizer.step()
+            continue
+        if fault == "clipping before unscaling":
+            clip_grad_norm_(parameters, CLIP_NORM, foreach=False)
+        scaler.unscale_(optimizer)
+        if fault != "clipping before unscaling":
+            clipped += bool(clip_grad_norm_(parameters, CLIP_NORM, foreach=False) > CLIP_NORM)
+        if step not in (skip or []):
+            scaler.step(optimizer)
+        scaler.update()
+        if scaler.is_enabled():
+            scales.append(scaler.get_scale())
+            if scales[-1] < scale:
+                skipped.append(step)
+        if fault == "f16 master weights":
+            for parameter in parameters:
+                parameter.data = parameter.data.half().float()
+    assert fault or 0 < clipped < STEPS - 1, clipped
+    losses.append(backward(model, data, lower, one_rounding=one_rounding))
+    final = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    return {"losses": losses, "scales": scales, "skipped": skipped, "final": final}
+
+
+def orders(seed):
+    """A function from a parameter's name to the order of each of its dimensions (None: as it is)."""
+    generator = torch.Generator().manual_seed(seed)
+    dim, heads = CONFIG["dim"], CONFIG["n_heads"]
+    width = dim // heads
+    shuffled = lambda n: torch.randperm(n, generator=generator)
+    residual, pooled, layers = shuffled(dim), shuffled(dim), []
+    for _ in range(CONFIG["n_layers"]):
+        head = shuffled(heads)
+        within = lambda: torch.cat([h * width + shuffled(width) for h in head])
+        scores, values = within(), within()
+        layers.append({
+            "q_lin": (scores, residual), "k_lin": (scores, residual), "v_lin": (values, residual),
+            "out_lin": (residual, values), "hidden": shuffled(CONFIG["hidden_dim"]),
+        })
+
+    def of(name):
+        part = name.split(".")[-2]
+        if part.endswith("embeddings"):
+            return (None, residual)
+        if part == "pre_classifier":
+            pair = (pooled, residual)
+        elif part == "classifier":
+            pair = (None, pooled)
+        elif "norm" in part.lower():
+            pair = (residual,)
+        else:
+            layer = layers[int(name.split("layer.")[1].split(".")[0])]
+            hidden = layer["hidden"]
+            pair = {"lin1": (hidden, residual), "lin2": (residual, hidden), **layer}[part]
+        return pair if name.endswith("weight") else pair[:1]
+    return of
+
+
+def reorder(weights, of, back=False):
+    result = {}
+    for name, tensor in weights.items():
+        for dimension, order in enumerate(of(name)):
+            if order is not None:
+                tensor = tensor.index_select(dimension, torch.argsort(order) if back else order)
+        result[name] = tensor.contiguous()
+    return result
+
+
+def distance(run, reference, weights):
+    """Of the losses, at most, and of the final weights, relative to the way that they went."""
+    losses = max(abs(a - b) for a, b in zip(run["losses"], reference["losses"]))
+    square = lambda a, b: sum(((a[name].double() - b[name].double()) ** 2).sum().item() for name in weights)
+    way = square(reference["final"], weights)
+    return {"loss": losses, "weights": (square(run["final"], reference["final"]) / way) ** 0.5}
+
+
+def spread(weights, data, lower, reference):
+    distances = []
+    for seed in range(REORDERED):
+        of = orders(seed)
+        shuffled = torch.randperm(len(LABELS), generator=torch.Generator().manual_seed(seed))
+        run = train(reorder(weights, of), tuple(part[shuffled] for part in data), lower)
+        run["final"] = reorder(run["final"], of, back=True)
+        assert run["scales"] == reference["scales"]
+        distances.append(distance(run, reference, weights))
+    return {name: max(d[name] for d in distances) for name in ["loss", "weights"]}
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    weights = load_file(OUT / "distilbert-tiny.safetensors")
+    data = batch()
+    runs, tensors = [], {}
+    for name, lower in SETTINGS.items():
+        run = train(weights, data, lower, check=lower == torch.float16)
+        wide = train(weights, data, None, torch.float64, skip=run["skipped"])
+        faults = ["f16 master weights", "no unscaling", "clipping before unscaling"] if lower == torch.float16 else []
+        planted = {fault: distance(train(weights, data, lower, fault=fault), run, weights) for fault in faults}
+        one_rounding = distance(train(weights, data, lower, one_rounding=True), run, weights)
+        row = {
+            "precision": name, "losses": run["losses"][:-1], "after": run["losses"][-1], "scales": run["scales"],
+            "spread": spread(weights, data, lower, run), "format": distance(run, wide, weights),
+            "one_rounding": one_rounding, "planted": planted,
+        }
+        if lower == torch.float16:
+            assert run["skipped"] == [INF_STEP] and max(run["scales"]) > INITIAL_SCALE
+        for fault in planted.values():
+            assert fault["weights"] > 4 * row["spread"]["weights"], (row["spread"], planted)
+        runs.append(row)
+        tensors |= {f"{name}/{key}": value for key, value in run["final"].items()}
+        print(name, json.dumps({key: row[key] for key in ["spread", "format", "one_rounding", "planted"]}, indent=1))
+
+    golden = {
+        "generated": "by peers/golden/mixed_precision.py; do not edit",
+        "versions": {"torch": torch.__version__.split("+")[0]},
+        "learning_rate": LEARNING_RATE, "momentum": MOMENTUM, "clip_norm": CLIP_NORM,
+        "initial_scale": INITIAL_SCALE, "growth_interval": GROWTH_INTERVAL, "inf_step": INF_STEP, "reordered": REORDERED, "runs": runs,
+    }
+    (OUT / "mixed-precision.json").write_text(pretty(golden))
+    (OUT / "mixed-precision.safetensors").write_bytes(save(tensors))
+
+
+if __name__ == "__main__":
+    main()

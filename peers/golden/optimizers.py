@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Parameters after every step of PyTorch's and timm's optimizers, from given gradients.
+
+Writes crates/precision/tests/training/numbers/optimizers.json: values to start from and gradients (all of them f32 numbers,
+so that every format starts from the same ones), the learning rate of each step, and for each optimizer the parameters
+after each step, computed in f64 and in f32.
+
+What is tricky is in it: a matrix of zeros, whose norm LARS and LAMB divide by; an element whose first gradient is 0, for
+which Adam divides 0 by epsilon; a parameter without a gradient in one step, which Adam then does not count and timm's LAMB
+does; gradients of 1e-4 beside ones of 10; a learning rate that changes. Vectors are in a group without weight decay for
+LARS and LAMB, as in golden/distilbert.py.
+"""
+
+import json
+from pathlib import Path
+
+import timm
+import torch
+from timm.optim import Lamb, Lars
+
+OUT = Path(__file__).resolve().parents[2] / "crates/precision/tests/training/numbers/optimizers.json"
+SEED = 20240601
+SHAPES = {"matrix": [2, 3], "vector": [3], "zeros": [2, 2], "late": [2]}
+STEPS = 10
+RATES = [0.1 * (1 - step / 20) for step in range(STEPS)]
+WITHOUT = ("late", 3)  # no gradient for this parameter in this step, counted from 0
+OPTIMIZERS = {
+    "sgd": (torch.optim.SGD, {"momentum": 0.0}),
+    "sgd-momentum": (torch.optim.SGD, {"momentum": 0.9}),
+    "adam": (torch.optim.Adam, {"eps": 1e-8}),
+    "adamw": (torch.optim.AdamW, {"eps": 1e-8, "weight_decay": 0.02}),
+    "lars": (Lars, {"momentum": 0.9, "eps": 1e-8, "weight_decay": 0.02}),
+    "lamb": (Lamb, {"eps": 1e-8, "weight_decay": 0.02, "max_grad_norm": None}),
+}
+
+
+def start():
+    generator = torch.Generator().manual_seed(SEED)
+    values = {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
+    values["zeros"].zero_()
+    gradients = []
+    for step in range(STEPS):
+        scale = 10.0 ** (1 - 5 * step / (STEPS - 1))
+        row = {name: scale * torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
+        if step == 0:
+            row["vector"][1] = 0.0
+        if step == WITHOUT[1]:
+            row[WITHOUT[0]] = None
+        gradients.append(row)
+    return values, gradients
+
+
+def run(name, dtype, values, gradients):
+    kind, options = OPTIMIZERS[name]
+    parameters = {key: torch.nn.Parameter(value.to(dtype, copy=True)) for key, value in values.items()}
+    groups = list(parameters.values())
+    if kind in (Lars, Lamb):
+        wide, flat = ([p for p in groups if (p.ndim > 1) == matrix] for matrix in (True, False))
+        groups = [{"params": wide}, {"params": flat, "weight_decay": 0.0}]
+    optimizer = kind(groups, lr=RATES[0], **options, foreach=False)
+    after = []
+    for rate, row in zip(RATES, gradients, strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        for key, parameter in parameters.items():
+            parameter.grad = None if row[key] is None else row[key].to(dtype, copy=True)
+        optimizer.step()
+        after.append([x for parameter in parameters.values() for x in parameter.flatten().tolist()])
+    return after
+
+
+def main():
+    torch.set_num_threads(1)
+    values, gradients = start()
+    flat = lambda tensor: None if tensor is None else tensor.flatten().tolist()
+    lines = [
+        '  "generated": "by peers/golden/optimizers.py; do not edit"',
+        f'  "versions": {json.dumps({"torch": torch.__version__.split("+")[0], "timm": timm.__version__})}',
+        f'  "shapes": {json.dumps(SHAPES)}',
+        f'  "values": {json.dumps({name: flat(value) for name, value in values.items()})}',
+        f'  "learning_rates": {json.dumps(RATES)}',
+        '  "gradients": [\n'
+        + ",\n".join("    " + json.dumps({name: flat(g) for name, g in row.items()}) for row in gradients)
+        + "\n  ]",
+    ]
+    for dtype in [torch.float64, torch.float32]:
+        runs = []
+        for name, (_, options) in OPTIMIZERS.items():
+            rows = ",\n".join("      " + json.dumps(row) for row in run(name, dtype, values, gradients))
+            runs.append(f'    {{"optimizer": {json.dumps(name)}, "options": {json.dumps(options)}, "after": [\n{rows}\n    ]}}')
+        lines.append(f'  "{str(dtype).split(".")[1]}": [\n' + ",\n".join(runs) + "\n  ]")
+    OUT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+    for name in OPTIMIZERS:
+        wide, single = (torch.tensor(run(name, dtype, values, gradients)) for dtype in [torch.float64, torch.float32])
+        apart = ((wide - single).abs() / wide.abs().clamp_min(1e-30)).max().item()
+        print(f"{name:13} f32 within {apart:.1e} of f64, relative to each element")
+
+
+if __name__ == "__main__":
+    main()
