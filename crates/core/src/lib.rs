@@ -18,7 +18,8 @@ mod setting;
 mod workload;
 
 pub use axis::{
-    Attention, Axis, AxisValue, Backend, Distribution, LearningRateScaling, OptimizerKind, Switch, ValueError,
+    Attention, Axis, AxisValue, Backend, Distribution, Gelu, LearningRateScaling, OptimizerKind, Switch,
+    ValueError,
 };
 pub use cell::{Cell, CellId, CellMaker};
 pub use explain::{Example, Explanation, explain};

@@ -4,13 +4,13 @@
 //! |---|---|---|
 //! | linear, attention products, convolution | half in, half out, f32 sums | the parameters' format |
 //! | GELU, ReLU, dropout | the format of their input | the parameters' format |
-//! | softmax, layer norm, loss | f32 | the parameters' format, f32 inside for halves |
+//! | softmax, layer and RMS norm, loss | f32 | the parameters' format, f32 inside for halves |
 //! | additions | the wider of both | the parameters' format |
 //!
 //! These are the classes of `torch.amp`'s CUDA operation lists, as far as the models here use them.
 
 use burn::tensor::{Bool, DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation};
-use mantissa_core::{Accumulator, Attention, Format, MatmulPrecision, Precision, Requested, Setting};
+use mantissa_core::{Accumulator, Attention, Format, Gelu, MatmulPrecision, Precision, Requested, Setting};
 
 use crate::{Convolution, MatmulMode, Pass, PrecisionBackend, attention};
 
@@ -192,11 +192,34 @@ impl Compute {
         Tensor::from_primitive(TensorPrimitive::Float(made.output))
     }
 
+    /// Root-mean-square norm over the last dimension; `scale` is `[n]`.
+    pub fn rms_norm<B: PrecisionBackend, const D: usize>(
+        &self,
+        input: Tensor<B, D>,
+        scale: Tensor<B, 1>,
+        epsilon: f64,
+    ) -> Tensor<B, D> {
+        let (output, _) = B::rms_normalize_last(
+            self.in_parameters_format(input).into_primitive().tensor(),
+            scale.into_primitive().tensor(),
+            epsilon,
+        );
+        Tensor::from_primitive(TensorPrimitive::Float(output))
+    }
+
     /// GELU with the exact error function.
     pub fn gelu<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
-        Tensor::from_primitive(TensorPrimitive::Float(B::gelu_exact(
-            input.into_primitive().tensor(),
-        )))
+        self.gelu_as(Gelu::Exact, input)
+    }
+
+    /// GELU in one of its forms; [`Gelu::TanhPacked`] takes 16-bit values alone.
+    pub fn gelu_as<B: PrecisionBackend, const D: usize>(
+        &self,
+        form: Gelu,
+        input: Tensor<B, D>,
+    ) -> Tensor<B, D> {
+        let output = B::gelu_form(input.into_primitive().tensor(), form);
+        Tensor::from_primitive(TensorPrimitive::Float(output))
     }
 
     /// Zeroes a `share` of the elements at random and scales up the rest, in the format of its input. The mask is drawn

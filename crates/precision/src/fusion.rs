@@ -1,5 +1,5 @@
-//! The controlled products under kernel fusion: custom operations of the stream, so that nothing is fused into them or
-//! chosen for them.
+//! The controlled products and the packed GELU under kernel fusion: custom operations of the stream, so that nothing is
+//! fused into them or chosen for them.
 
 use std::marker::PhantomData;
 
@@ -23,6 +23,7 @@ enum Product {
     Matrices(MatmulMode),
     Convolution(Convolution, MatmulMode),
     Attention(MatmulMode),
+    GeluTanhPacked,
 }
 
 #[derive(Debug)]
@@ -45,6 +46,7 @@ impl<B: FusionBackend + PrecisionBackend> Operation<B::FusionRuntime> for Contro
             Product::Convolution(convolution, mode) => {
                 B::controlled_convolution(float(), float(), convolution, mode)
             }
+            Product::GeluTanhPacked => B::gelu_tanh_packed(float()),
             Product::Attention(mode) => {
                 let (query, key, value) = (float(), float(), float());
                 let padding = operands.next().expect("registered with all its operands");
@@ -107,6 +109,11 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
     ) -> FloatTensor<Self> {
         let shape = attention::shape(&query.shape, &value.shape);
         register::<B, 4>([query, key, value, padding], shape, Product::Attention(mode))
+    }
+
+    fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        let shape = input.shape.clone();
+        register::<B, 1>([input], shape, Product::GeluTanhPacked)
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {

@@ -26,7 +26,7 @@ mod optimizer;
 mod parameter;
 mod probe;
 
-pub use backend::{AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
+pub use backend::{Adam, AdamRates, AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
 pub use clock::{Clock, Timed};
 pub use compute::{Compute, dtype};
 pub use convolution::{Convolution, Pass};

@@ -3,6 +3,7 @@
 mod attention;
 mod candidates;
 mod convolution;
+mod gelu;
 mod matmul;
 mod rounding;
 mod routine;
@@ -68,6 +69,10 @@ where
         _mode: MatmulMode,
     ) -> FloatTensor<Self> {
         attention::attention(query, key, value, padding)
+    }
+
+    fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        gelu::tanh_packed(input)
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {
