@@ -37,6 +37,6 @@ pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};
 pub use workload::{
     AttentionShape, CacheState, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind,
-    KernelTask, LearningRateSchedule, MatmulShape, Model, Split, Task, TaskKind, TrainTask, Updates,
-    Workload,
+    KernelTask, LearningRateSchedule, MatmulShape, Model, RowsShape, Split, Task, TaskKind, TrainTask,
+    Updates, Workload,
 };
