@@ -84,8 +84,8 @@ fn errors<B: PrecisionBackend>(precision: Precision) -> Vec<(&'static str, f64, 
     let of = |got: Tensor<B, 2>, want: Vec<f64>| error(&list(got), &want, format);
     let exact = |x: &f64| x * distribution(*x);
     let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
-    // One rounding of the result, or some of f32 beside it.
-    let once = if format == Format::F32 { 8.0 } else { 1.1 };
+    // One rounding of the result. In f32 what a norm scales up to 16 loses digits where the shift cancels it.
+    let once = if format == Format::F32 { 24.0 } else { 1.1 };
     let mut errors = vec![
         (
             "gelu",
@@ -119,11 +119,11 @@ fn errors<B: PrecisionBackend>(precision: Precision) -> Vec<(&'static str, f64, 
         ),
     ];
     if format != Format::F32 {
-        // Six operations on 16-bit values round one after the other.
+        // Operations on 16-bit values round one after the other: over all of them up to 4 the error is 1.7.
         let got = compute.gelu_as(Gelu::TanhPacked, input());
         let packed = of(got, x.iter().map(|x| by_tanh(*x)).collect());
-        assert!(packed > 1.1, "the packed form rounds at every step: {packed}");
-        errors.push(("packed gelu", packed, 6.0));
+        assert!(packed > 1.02, "the packed form rounds at every step: {packed}");
+        errors.push(("packed gelu", packed, 2.0));
     }
     errors
 }
