@@ -214,6 +214,29 @@ fn attention_alone(axes: &[&str]) -> Vec<String> {
     attention
 }
 
+#[test]
+fn the_packed_gelu_takes_two_halves_an_instruction_and_its_tanh_in_f32() {
+    for (precision, pair) in [("16-true", "__half2"), ("bf16-true", "__nv_bfloat162")] {
+        for fusion in ["fusion=on", "fusion=off"] {
+            let precision = format!("precision={precision}");
+            let axes = [precision.as_str(), "gelu=tanh-packed", fusion, "size=16"];
+            let all = sources("fixtures/rows.toml", &axes);
+            let mut packed = all.iter().filter(|text| text.contains("gelu_tanh_packed"));
+            let source = packed.next().unwrap_or_else(|| panic!("{axes:?}: {all:?}"));
+            assert!(packed.next().is_none(), "one kernel: {axes:?}");
+            let products = source
+                .lines()
+                .filter(|line| line.contains('*') && line.contains(pair));
+            assert!(products.count() >= 3, "{source}");
+            let tanhs: Vec<&str> = source.lines().filter(|line| line.contains("tanh(")).collect();
+            assert!(
+                !tanhs.is_empty() && !source.contains("htanh") && !source.contains("h2tanh"),
+                "{source}"
+            );
+        }
+    }
+}
+
 /// What a failing driver or compiler makes of the one cell.
 fn ends(variable: &str, value: &str) -> (String, String) {
     let place = Place::new();

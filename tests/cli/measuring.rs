@@ -87,3 +87,71 @@ fn copies_that_keep_the_cache_cold_are_in_no_memory_of_a_kernel() {
         "{cold} bytes cold, {warm} warm: the copies take 30 MB or more"
     );
 }
+
+#[test]
+fn kernels_without_products_tell_bytes_and_errors_beside_those_of_a_copy() {
+    let records = run("rows", &[]);
+    let find = |workload: &str, precision: &str, gelu: Option<&str>| {
+        let found = records.iter().find(|record| {
+            let cell = &record["cell"];
+            let setting = &cell["setting"];
+            cell["workload"]["name"] == workload
+                && setting["precision"] == precision
+                && gelu.is_none_or(|form| setting["gelu"] == form)
+        });
+        found.unwrap_or_else(|| panic!("no {workload} in {precision}: {records:?}"))
+    };
+    for (workload, precision, most) in [
+        ("softmax", "32-true", 1e-6),
+        ("layer norm", "16-true", 1e-3),
+        ("RMS norm", "bf16-true", 4e-3),
+        ("cast", "bf16-mixed", 3.9e-3),
+        ("AdamW", "32-true", 1e-6),
+    ] {
+        let record = find(workload, precision, None);
+        assert_eq!(record["status"], "ok", "{workload}: {}", record["reason"]);
+        let error = value(record, "relative_error");
+        assert!(error > 0.0 && error < most, "{workload}: {error}");
+        assert!(value(record, "copy_bytes_per_second") > 0.0);
+        assert!(record["metrics"].get("flops_per_second").is_none(), "{workload}");
+        assert_eq!(record["executed"]["verdict"], "unverified", "{workload}");
+        assert!(record["cell"]["setting"].get("matmul").is_none(), "{workload}");
+    }
+    // Bytes of a value: what a softmax reads and writes, and 16 bits read and as many written.
+    let bytes = |record: &Value| value(record, "bytes_per_second") / value(record, "values_per_second");
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+    assert!(near(bytes(find("softmax", "32-true", None)), 8.0));
+    assert!(near(bytes(find("softmax", "bf16-true", None)), 4.0));
+    assert!(near(bytes(find("cast", "bf16-mixed", None)), 6.0));
+    assert!(near(bytes(find("AdamW", "32-true", None)), 28.0));
+
+    let packed = find("gelu", "bf16-true", Some("tanh-packed"));
+    assert_eq!(packed["executed"]["emulated"], true, "{}", packed["executed"]);
+    let exact = find("gelu", "bf16-true", Some("exact"));
+    let (packed, exact) = (value(packed, "relative_error"), value(exact, "relative_error"));
+    assert!(
+        packed > 1.2 * exact,
+        "rounding at every step shows: {packed}, {exact}"
+    );
+}
+
+#[test]
+fn a_form_that_a_format_does_not_have_is_skipped_with_the_reason() {
+    let place = Place::new();
+    let suite = fixture("rows");
+    let output = place.run(&["plan", &suite, "--backend=flex", "--json"]);
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reasons: std::collections::BTreeSet<&str> = plan["cells"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|cell| cell["skip"].as_str())
+        .collect();
+    let has = |part: &str| reasons.iter().any(|reason| reason.contains(part));
+    assert!(has("`gelu=tanh-packed` takes two 16-bit values"), "{reasons:?}");
+    assert!(
+        has("`bf16-mixed` asks of `softmax` what `32-true` asks"),
+        "{reasons:?}"
+    );
+    assert!(has("`16-true` has one format: nothing is cast"), "{reasons:?}");
+}

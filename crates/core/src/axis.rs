@@ -26,6 +26,8 @@ named! {
         Accumulator = "accumulator",
         /// See [`Attention`].
         Attention = "attention",
+        /// See [`Gelu`].
+        Gelu = "gelu",
         /// Input values of kernel suites.
         Distribution = "distribution",
         /// Seed of initialisation, shuffling and dropout.
@@ -68,6 +70,18 @@ named! {
         Math = "math",
         /// One fused kernel.
         Fused = "fused",
+    }
+}
+
+named! {
+    /// How GELU is computed.
+    pub enum Gelu ("gelu") {
+        /// With the error function.
+        Exact = "exact",
+        /// With the hyperbolic tangent, which is near it; f32 inside for 16-bit values.
+        Tanh = "tanh",
+        /// The same on pairs of 16-bit values: two an instruction, in their own arithmetic; the tanh alone in f32.
+        TanhPacked = "tanh-packed",
     }
 }
 
@@ -188,6 +202,7 @@ impl Axis {
             Self::Matmul => Kind::Names(names::<MatmulPrecision>),
             Self::Accumulator => Kind::Names(names::<Accumulator>),
             Self::Attention => Kind::Names(names::<Attention>),
+            Self::Gelu => Kind::Names(names::<Gelu>),
             Self::Distribution => Kind::Names(names::<Distribution>),
             Self::Optimizer => Kind::Names(names::<OptimizerKind>),
             Self::LearningRateScaling => Kind::Names(names::<LearningRateScaling>),
@@ -258,7 +273,7 @@ impl Axis {
             | Self::Attention
             | Self::Fusion
             | Self::Backend => true,
-            Self::Size | Self::Distribution => task == TaskKind::Kernel,
+            Self::Size | Self::Gelu | Self::Distribution => task == TaskKind::Kernel,
             Self::Accumulate
             | Self::Batch
             | Self::Sequence
@@ -279,6 +294,7 @@ impl Axis {
             Self::Matmul => text(MatmulPrecision::Highest.name()),
             Self::Accumulator => text(Accumulator::F32.name()),
             Self::Attention => text(Attention::Math.name()),
+            Self::Gelu => text(Gelu::Exact.name()),
             Self::Distribution => text(Distribution::Normal.name()),
             Self::Optimizer => text(OptimizerKind::Adam.name()),
             Self::LearningRateScaling => text(LearningRateScaling::None.name()),

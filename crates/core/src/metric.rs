@@ -22,6 +22,10 @@ named! {
         TokensPerSecond = "tokens/s",
         /// Floating-point operations in a second.
         FlopsPerSecond = "FLOP/s",
+        /// Values in a second.
+        ValuesPerSecond = "values/s",
+        /// Bytes in a second. Shown as decimal GB/s.
+        BytesPerSecond = "B/s",
         /// Natural-log loss.
         Nats = "nat",
         /// Units in the last place of the output format.
@@ -110,11 +114,19 @@ metrics! {
     EnergyIntegralJoules = "energy_integral_joules", Joules, Lower;
     /// Floating-point operations (multiplication and addition are two) in a second.
     FlopsPerSecond = "flops_per_second", FlopsPerSecond, Higher;
+    /// Values of the result in a second, of a kernel without products: what compares formats of different width.
+    ValuesPerSecond = "values_per_second", ValuesPerSecond, Higher;
+    /// Bytes that a kernel cannot help moving in a second: every input read once, every output written once.
+    BytesPerSecond = "bytes_per_second", BytesPerSecond, Higher;
+    /// Bytes that a copy of as many moves in a second, measured beside the kernel on the same device: the bandwidth of its memory
+    /// as a kernel sees it.
+    CopyBytesPerSecond = "copy_bytes_per_second", BytesPerSecond, Higher;
     /// Relative Frobenius error against float64 on the same quantised inputs.
     RelativeError = "relative_error", Ratio, Lower;
-    /// The part of it that rounding the operands makes: an exact product of what the multiplier sees.
+    /// The part of it that rounding the operands makes: an exact product of what the multiplier sees. Of a kernel without
+    /// products: the part that an approximate formula makes, evaluated exactly.
     QuantisationError = "quantisation_error", Ratio, Lower;
-    /// The part that the sum makes.
+    /// The part that the sum makes, or the arithmetic of a kernel without products.
     AccumulationError = "accumulation_error", Ratio, Lower;
     /// The part that rounding an exact result into the output's format makes.
     RoundingError = "rounding_error", Ratio, Lower;

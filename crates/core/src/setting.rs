@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Accumulator, Attention, Axis, AxisValue, Backend, Distribution, Format, LearningRateScaling,
+    Accumulator, Attention, Axis, AxisValue, Backend, Distribution, Format, Gelu, LearningRateScaling,
     MatmulPrecision, OptimizerKind, Precision, Switch, TaskKind, ValueError, Workload,
 };
 
@@ -148,6 +148,11 @@ impl Setting {
     /// See [`Attention`].
     pub fn attention(&self) -> Attention {
         self.name(Axis::Attention, Attention::Math)
+    }
+
+    /// See [`Gelu`].
+    pub fn gelu(&self) -> Gelu {
+        self.name(Axis::Gelu, Gelu::Exact)
     }
 
     /// See [`OptimizerKind`].

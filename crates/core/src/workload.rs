@@ -24,6 +24,25 @@ named! {
         Convolution = "convolution",
         /// Attention: two products and the softmax between them.
         Attention = "attention",
+        /// Gaussian error linear unit.
+        Gelu = "gelu",
+        /// Softmax of every row.
+        Softmax = "softmax",
+        /// Layer norm of every row.
+        LayerNorm = "layer-norm",
+        /// Root-mean-square norm of every row (arXiv 1910.07467).
+        RmsNorm = "rms-norm",
+        /// Rounding to the format of matmul-class operations under a mixed setting.
+        Cast = "cast",
+        /// A step of AdamW.
+        AdamW = "adamw",
+    }
+}
+
+impl KernelKind {
+    /// Whether it sums products: what the other kinds do is bound by moving their values.
+    pub fn multiplies(self) -> bool {
+        matches!(self, Self::Matmul | Self::Convolution | Self::Attention)
     }
 }
 
@@ -70,6 +89,8 @@ impl Workload {
         axis.applies_to(self.kind())
             && match (&self.task, axis) {
                 (Task::Kernel(task), Axis::Attention) => task.kernel.kind() == KernelKind::Attention,
+                (Task::Kernel(task), Axis::Gelu) => task.kernel.kind() == KernelKind::Gelu,
+                (Task::Kernel(task), Axis::Matmul | Axis::Accumulator) => task.kernel.kind().multiplies(),
                 (Task::Kernel(task), Axis::Size) => task.kernel.has_free_edge(),
                 _ => true,
             }
@@ -281,6 +302,19 @@ pub enum Kernel {
     Convolution(ConvolutionShape),
     /// Queries, keys and values `[batch, heads, size, width]`.
     Attention(AttentionShape),
+    /// Values `[rows, width]`.
+    Gelu(RowsShape),
+    /// Rows of `width` values.
+    Softmax(RowsShape),
+    /// Rows of `width` values, each value with a scale and a shift.
+    LayerNorm(RowsShape),
+    /// Rows of `width` values, each value with a scale.
+    RmsNorm(RowsShape),
+    /// Values `[rows, width]`.
+    Cast(RowsShape),
+    /// Parameters `[rows, width]`.
+    #[serde(rename = "adamw")]
+    AdamW(RowsShape),
 }
 
 impl Kernel {
@@ -290,6 +324,25 @@ impl Kernel {
             Self::Matmul(_) => KernelKind::Matmul,
             Self::Convolution(_) => KernelKind::Convolution,
             Self::Attention(_) => KernelKind::Attention,
+            Self::Gelu(_) => KernelKind::Gelu,
+            Self::Softmax(_) => KernelKind::Softmax,
+            Self::LayerNorm(_) => KernelKind::LayerNorm,
+            Self::RmsNorm(_) => KernelKind::RmsNorm,
+            Self::Cast(_) => KernelKind::Cast,
+            Self::AdamW(_) => KernelKind::AdamW,
+        }
+    }
+
+    /// The shape of a kernel that sums no products.
+    pub fn rows(&self) -> Option<RowsShape> {
+        match *self {
+            Self::Matmul(_) | Self::Convolution(_) | Self::Attention(_) => None,
+            Self::Gelu(rows)
+            | Self::Softmax(rows)
+            | Self::LayerNorm(rows)
+            | Self::RmsNorm(rows)
+            | Self::Cast(rows)
+            | Self::AdamW(rows) => Some(rows),
         }
     }
 
@@ -298,6 +351,7 @@ impl Kernel {
         match self {
             Self::Matmul(shape) => [shape.m, shape.n, shape.k].contains(&None),
             Self::Convolution(_) | Self::Attention(_) => true,
+            _ => self.rows().is_some_and(|shape| shape.rows.is_none()),
         }
     }
 }
@@ -357,4 +411,20 @@ pub struct AttentionShape {
     pub heads: u32,
     /// Width of a head.
     pub width: u32,
+}
+
+/// Shape of what a kernel without products works on: rows of values.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RowsShape {
+    /// Rows; the axis `size` if absent.
+    pub rows: Option<u32>,
+    /// Values in a row.
+    pub width: u32,
+}
+
+impl RowsShape {
+    /// `[rows, width]`.
+    pub fn of(&self, size: u32) -> [usize; 2] {
+        [self.rows.unwrap_or(size) as usize, self.width as usize]
+    }
 }

@@ -68,6 +68,8 @@ pub enum Operation {
     Softmax,
     /// [`Compute::layer_norm`](crate::Compute::layer_norm).
     LayerNorm,
+    /// [`Compute::rms_norm`](crate::Compute::rms_norm).
+    RmsNorm,
     /// [`Compute::cross_entropy_sum`](crate::Compute::cross_entropy_sum).
     CrossEntropySum,
     /// [`Compute::add`](crate::Compute::add).
@@ -95,6 +97,7 @@ impl Operation {
             Self::Attention => "attention",
             Self::Softmax => "softmax",
             Self::LayerNorm => "layer_norm",
+            Self::RmsNorm => "rms_norm",
             Self::CrossEntropySum => "cross_entropy_sum",
             Self::Add => "add",
             Self::Gelu => "gelu",
@@ -147,9 +150,10 @@ pub const OPERATIONS: &[Row] = &[
     ]),
     row(OpClass::Full, Operation::Softmax, &["softmax"]),
     row(OpClass::Full, Operation::LayerNorm, &["layer_norm", "native_layer_norm"]),
+    row(OpClass::Full, Operation::RmsNorm, &["rms_norm"]),
     row(OpClass::Full, Operation::CrossEntropySum, &["log_softmax", "nll_loss", "nll_loss2d"]),
     others(OpClass::Full, &[
-        "group_norm", "rms_norm", "logsumexp",
+        "group_norm", "logsumexp",
         "sum", "prod", "cumsum", "cumprod",
         "norm", "frobenius_norm", "nuclear_norm", "linalg_matrix_norm", "linalg_vector_norm", "linalg_matrix_sqrth",
         "renorm", "dist", "cdist", "pdist", "cosine_similarity",

@@ -14,7 +14,7 @@ use burn::{
         ops::{BoolTensor, FloatTensor},
     },
 };
-use mantissa_core::Layout;
+use mantissa_core::{Gelu, Layout};
 
 use crate::{
     Convolution, MatmulMode, Normalized, Pass, attention,
@@ -138,15 +138,15 @@ impl<B: PrecisionBackend> Backward<B, 1> for Softmax {
 }
 
 #[derive(Debug)]
-struct Gelu;
+struct GeluStep;
 
-impl<B: PrecisionBackend> Backward<B, 1> for Gelu {
-    type State = FloatTensor<B>;
+impl<B: PrecisionBackend> Backward<B, 1> for GeluStep {
+    type State = (FloatTensor<B>, Gelu);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let input = ops.state;
+        let (input, form) = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::gelu_exact_backward(input, grad)
+            B::gelu_form_backward(input, grad, form)
         });
     }
 }
@@ -163,6 +163,25 @@ impl<B: PrecisionBackend> Backward<B, 3> for LayerNorm {
         let (input, scale, mean, inverse_deviation) = ops.state;
         let (input, scale, shift) = B::normalize_last_backward(input, scale, mean, inverse_deviation, grad);
         for (parent, grad) in ops.parents.into_iter().zip([input, scale, shift]) {
+            if let Some(node) = parent {
+                grads.register::<B>(node.id, grad);
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct RmsNorm;
+
+impl<B: PrecisionBackend> Backward<B, 2> for RmsNorm {
+    /// Input, scale, inverse root of the mean square.
+    type State = (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>);
+
+    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let grad = grads.consume::<B>(&ops.node);
+        let (input, scale, inverse) = ops.state;
+        let (input, scale) = B::rms_normalize_last_backward(input, scale, inverse, grad);
+        for (parent, grad) in ops.parents.into_iter().zip([input, scale]) {
             if let Some(node) = parent {
                 grads.register::<B>(node.id, grad);
             }
@@ -278,15 +297,19 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         unreachable!("second derivatives are never asked for")
     }
 
-    fn gelu_exact(input: FloatTensor<Self>) -> FloatTensor<Self> {
-        let output = B::gelu_exact(input.primitive.clone());
-        match Gelu.prepare::<C>([input.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(input.primitive, output),
+    fn gelu_form(input: FloatTensor<Self>, form: Gelu) -> FloatTensor<Self> {
+        let output = B::gelu_form(input.primitive.clone(), form);
+        match GeluStep.prepare::<C>([input.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((input.primitive, form), output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }
 
-    fn gelu_exact_backward(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::gelu_form(input, Gelu::TanhPacked)
+    }
+
+    fn gelu_form_backward(_: FloatTensor<Self>, _: FloatTensor<Self>, _: Gelu) -> FloatTensor<Self> {
         unreachable!("second derivatives are never asked for")
     }
 
@@ -333,6 +356,35 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         _: FloatTensor<Self>,
         _: FloatTensor<Self>,
     ) -> LayerNormGradients<FloatTensor<Self>> {
+        unreachable!("second derivatives are never asked for")
+    }
+
+    fn rms_normalize_last(
+        input: FloatTensor<Self>,
+        scale: FloatTensor<Self>,
+        epsilon: f64,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let (output, inverse) =
+            B::rms_normalize_last(input.primitive.clone(), scale.primitive.clone(), epsilon);
+        let prepared = RmsNorm
+            .prepare::<C>([input.node, scale.node])
+            .compute_bound()
+            .stateful();
+        let output = match prepared {
+            OpsKind::Tracked(prep) => {
+                prep.finish((input.primitive, scale.primitive, inverse.clone()), output)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        };
+        (output, <Self as AutodiffBackend>::from_inner(inverse))
+    }
+
+    fn rms_normalize_last_backward(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         unreachable!("second derivatives are never asked for")
     }
 }

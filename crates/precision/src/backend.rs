@@ -7,7 +7,7 @@ use burn::tensor::{
     backend::Backend,
     ops::{AttentionModuleOptions, BoolTensor, FloatTensor},
 };
-use mantissa_core::{Accumulator, Layout, MatmulPrecision};
+use mantissa_core::{Accumulator, Gelu, Layout, MatmulPrecision};
 
 use crate::convolution::{self, Convolution};
 
@@ -30,6 +30,61 @@ pub struct Normalized<T> {
     pub mean: T,
     /// One over the standard deviation, shape and dtype of `mean`.
     pub inverse_deviation: T,
+}
+
+/// The tanh of GELU's approximation is that of `TANH_LINE · (x + TANH_CUBE · x³)` (arXiv 1606.08415).
+pub(crate) const TANH_LINE: f64 = 0.797_884_560_802_865_4; // √(2/π)
+pub(crate) const TANH_CUBE: f64 = 0.044_715;
+
+/// What a step of Adam changes: vectors of one length and one dtype.
+#[derive(Debug, Clone)]
+pub struct Adam<T> {
+    /// The parameters.
+    pub value: T,
+    /// Running mean of the gradients, from 0.
+    pub first: T,
+    /// Running mean of their squares, from 0.
+    pub second: T,
+}
+
+/// The factors of a step of Adam.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamRates<T = f64> {
+    /// What is left of a parameter after weight decay.
+    pub keep: T,
+    /// What is left of the first mean.
+    pub decay1: T,
+    /// Share of a gradient in it.
+    pub share1: T,
+    /// What is left of the second mean.
+    pub decay2: T,
+    /// Share of a squared gradient in it.
+    pub share2: T,
+    /// What the first mean is divided by, because it began at 0.
+    pub correction1: T,
+    /// What the root of the second is divided by for the same reason.
+    pub correction2: T,
+    /// Added to that root.
+    pub epsilon: T,
+    /// Learning rate.
+    pub learning_rate: T,
+}
+
+impl<T> AdamRates<T> {
+    /// The same in another type.
+    pub(crate) fn map<U>(self, f: impl Fn(T) -> U) -> AdamRates<U> {
+        AdamRates {
+            keep: f(self.keep),
+            decay1: f(self.decay1),
+            share1: f(self.share1),
+            decay2: f(self.decay2),
+            share2: f(self.share2),
+            correction1: f(self.correction1),
+            correction2: f(self.correction2),
+            epsilon: f(self.epsilon),
+            learning_rate: f(self.learning_rate),
+        }
+    }
 }
 
 /// Gradients of a layer norm: of its input, its scale and its shift.
@@ -110,6 +165,11 @@ pub trait PrecisionBackend: Backend {
         Ok(())
     }
 
+    /// The same values in a place of their own: the least that a kernel can do.
+    fn copied(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_mul_scalar(tensor, 1.0.into())
+    }
+
     /// Rounds to another dtype, to nearest even.
     fn round_to(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
         Self::float_cast(tensor, dtype)
@@ -134,24 +194,39 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(Self::float_mul(output, Self::float_sub(grad, dot)), dtype)
     }
 
-    /// GELU with the error function: `x · Φ(x)`.
-    fn gelu_exact(input: FloatTensor<Self>) -> FloatTensor<Self> {
+    /// GELU: `x · Φ(x)`, or what is near it.
+    fn gelu_form(input: FloatTensor<Self>, form: Gelu) -> FloatTensor<Self> {
+        if form == Gelu::TanhPacked {
+            return Self::gelu_tanh_packed(input);
+        }
         let (wide, dtype) = widen::<Self>(input);
-        let distribution = normal_distribution::<Self>(wide.clone());
-        narrow::<Self>(Self::float_mul(wide, distribution), dtype)
+        let gelu = match form {
+            Gelu::Exact => Self::float_mul(wide.clone(), normal_distribution::<Self>(wide)),
+            Gelu::Tanh | Gelu::TanhPacked => {
+                let half = Self::float_mul_scalar(wide.clone(), 0.5.into());
+                let tanh = Self::float_add_scalar(inner_tanh::<Self>(wide), 1.0.into());
+                Self::float_mul(half, tanh)
+            }
+        };
+        narrow::<Self>(gelu, dtype)
     }
 
-    /// Gradient of [`PrecisionBackend::gelu_exact`], from its input: `Φ(x) + x · φ(x)`. burn's own GELU is exact in the
-    /// forward pass only: outside the CPU its gradient is that of the tanh approximation, off by up to 10⁻³.
-    fn gelu_exact_backward(input: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+    /// [`Gelu::TanhPacked`] of 16-bit values.
+    fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// Gradient of [`PrecisionBackend::gelu_form`], from its input: `Φ(x) + x · φ(x)`, or that of the approximation, in f32 inside
+    /// for halves. burn's own GELU is exact in the forward pass only: outside the CPU its gradient is that of the tanh
+    /// approximation, off by up to 10⁻³.
+    fn gelu_form_backward(
+        input: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        form: Gelu,
+    ) -> FloatTensor<Self> {
         let ((input, dtype), (grad, _)) = (widen::<Self>(input), widen::<Self>(grad));
-        let square = Self::float_mul(input.clone(), input.clone());
-        let density = Self::float_exp(Self::float_mul_scalar(square, (-0.5).into()));
-        let density = Self::float_mul_scalar(density, (1.0 / (2.0 * PI).sqrt()).into());
-        let slope = Self::float_add(
-            normal_distribution::<Self>(input.clone()),
-            Self::float_mul(input, density),
-        );
+        let slope = match form {
+            Gelu::Exact => exact_slope::<Self>(input),
+            Gelu::Tanh | Gelu::TanhPacked => tanh_slope::<Self>(input),
+        };
         narrow::<Self>(Self::float_mul(grad, slope), dtype)
     }
 
@@ -195,14 +270,9 @@ pub trait PrecisionBackend: Backend {
             (widen::<Self>(input), widen::<Self>(grad), widen::<Self>(scale));
         let rank = input.shape().num_dims();
         let last = rank - 1;
-        let n = scale.shape().num_elements();
         let normal = Self::float_mul(Self::float_sub(input, mean), inverse_deviation.clone());
 
-        let rows = |tensor: FloatTensor<Self>| {
-            let count = tensor.shape().num_elements() / n;
-            let sum = Self::float_sum_dim(Self::float_reshape(tensor, Shape::new([count, n])), 0);
-            narrow::<Self>(Self::float_reshape(sum, Shape::new([n])), scale_dtype)
-        };
+        let rows = |tensor| narrow::<Self>(over_rows::<Self>(tensor, scale.shape()), scale_dtype);
         let grad_scale = rows(Self::float_mul(grad.clone(), normal.clone()));
         let grad_shift = rows(grad.clone());
 
@@ -216,6 +286,103 @@ pub trait PrecisionBackend: Backend {
         let grad_input = narrow::<Self>(Self::float_mul(inner, inverse_deviation), dtype);
         (grad_input, grad_scale, grad_shift)
     }
+
+    /// Root-mean-square norm over the last dimension (arXiv 1910.07467); `scale` is `[n]`. The second tensor is what its
+    /// backward pass needs: one over the root of the mean square, kept as size 1; f32 for half inputs.
+    fn rms_normalize_last(
+        input: FloatTensor<Self>,
+        scale: FloatTensor<Self>,
+        epsilon: f64,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let (input, dtype) = widen::<Self>(input);
+        let rank = input.shape().num_dims();
+        let square = Self::float_mean_dim(Self::float_mul(input.clone(), input.clone()), rank - 1);
+        let inverse = Self::float_recip(Self::float_sqrt(Self::float_add_scalar(square, epsilon.into())));
+        let normal = Self::float_mul(input, inverse.clone());
+        let scaled = Self::float_mul(normal, row::<Self>(widen::<Self>(scale).0, rank));
+        (narrow::<Self>(scaled, dtype), inverse)
+    }
+
+    /// Gradients of the input and the scale of [`PrecisionBackend::rms_normalize_last`].
+    fn rms_normalize_last_backward(
+        input: FloatTensor<Self>,
+        scale: FloatTensor<Self>,
+        inverse_rms: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let ((input, dtype), (grad, _), (scale, scale_dtype)) =
+            (widen::<Self>(input), widen::<Self>(grad), widen::<Self>(scale));
+        let rank = input.shape().num_dims();
+        let normal = Self::float_mul(input, inverse_rms.clone());
+        let grad_scale = over_rows::<Self>(Self::float_mul(grad.clone(), normal.clone()), scale.shape());
+        let grad = Self::float_mul(grad, row::<Self>(scale, rank));
+        let mean_dot = Self::float_mean_dim(Self::float_mul(grad.clone(), normal.clone()), rank - 1);
+        let inner = Self::float_sub(grad, Self::float_mul(normal, mean_dot));
+        let grad_input = narrow::<Self>(Self::float_mul(inner, inverse_rms), dtype);
+        (grad_input, narrow::<Self>(grad_scale, scale_dtype))
+    }
+
+    /// A step of Adam in the dtype of the parameters, to which the gradients are rounded.
+    fn adam(
+        state: Adam<FloatTensor<Self>>,
+        gradient: FloatTensor<Self>,
+        rates: AdamRates,
+    ) -> Adam<FloatTensor<Self>> {
+        let Adam { value, first, second } = state;
+        let gradient = narrow::<Self>(gradient, value.dtype());
+        let running = |mean, sample, decay: f64, share: f64| {
+            Self::float_add(
+                Self::float_mul_scalar(mean, decay.into()),
+                Self::float_mul_scalar(sample, share.into()),
+            )
+        };
+        let square = Self::float_mul(gradient.clone(), gradient.clone());
+        let first = running(first, gradient, rates.decay1, rates.share1);
+        let second = running(second, square, rates.decay2, rates.share2);
+        let root = Self::float_div_scalar(Self::float_sqrt(second.clone()), rates.correction2.into());
+        let denominator = Self::float_add_scalar(root, rates.epsilon.into());
+        let update = Self::float_div(first.clone(), denominator);
+        let update = Self::float_div_scalar(update, rates.correction1.into());
+        let update = Self::float_mul_scalar(update, rates.learning_rate.into());
+        let value = Self::float_sub(Self::float_mul_scalar(value, rates.keep.into()), update);
+        Adam { value, first, second }
+    }
+}
+
+/// The tanh of GELU's approximation.
+fn inner_tanh<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    let square = B::float_mul(x.clone(), x.clone());
+    let slope = B::float_mul_scalar(square, (TANH_LINE * TANH_CUBE).into());
+    B::float_tanh(B::float_mul(x, B::float_add_scalar(slope, TANH_LINE.into())))
+}
+
+fn exact_slope<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    let square = B::float_mul(x.clone(), x.clone());
+    let density = B::float_exp(B::float_mul_scalar(square, (-0.5).into()));
+    let density = B::float_mul_scalar(density, (1.0 / (2.0 * PI).sqrt()).into());
+    B::float_add(normal_distribution::<B>(x.clone()), B::float_mul(x, density))
+}
+
+fn tanh_slope<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
+    let tanh = inner_tanh::<B>(x.clone());
+    let falling = B::float_mul(tanh.clone(), tanh.clone());
+    let falling = B::float_add_scalar(B::float_neg(falling), 1.0.into());
+    let square = B::float_mul(x.clone(), x.clone());
+    let inner = B::float_mul_scalar(square, (3.0 * TANH_LINE * TANH_CUBE).into());
+    let inner = B::float_mul(x, B::float_add_scalar(inner, TANH_LINE.into()));
+    let sum = B::float_add(
+        B::float_add_scalar(tanh, 1.0.into()),
+        B::float_mul(inner, falling),
+    );
+    B::float_mul_scalar(sum, 0.5.into())
+}
+
+/// The sum over all rows, as `[n]`.
+fn over_rows<B: Backend>(tensor: FloatTensor<B>, row: Shape) -> FloatTensor<B> {
+    let n = row.num_elements();
+    let count = tensor.shape().num_elements() / n;
+    let sum = B::float_sum_dim(B::float_reshape(tensor, Shape::new([count, n])), 0);
+    B::float_reshape(sum, row)
 }
 
 /// `Φ(x)`, the standard normal distribution function.

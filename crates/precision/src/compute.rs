@@ -4,7 +4,9 @@
 use burn::tensor::{
     Bool, DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation, ops::FloatTensor,
 };
-use mantissa_core::{Accumulator, Attention, Format, Layout, MatmulPrecision, Precision, Requested, Setting};
+use mantissa_core::{
+    Accumulator, Attention, Format, Gelu, Layout, MatmulPrecision, Precision, Requested, Setting,
+};
 
 use crate::{
     Convolution, MatmulMode, Pass, PrecisionBackend, attention,
@@ -264,10 +266,31 @@ impl Compute {
         tensor_of(B::normalize_last(input, primitive(scale), primitive(shift), epsilon).output)
     }
 
+    /// Root-mean-square norm over the last dimension; `scale` is `[n]`.
+    pub fn rms_norm<B: PrecisionBackend, const D: usize>(
+        &self,
+        input: Tensor<B, D>,
+        scale: Tensor<B, 1>,
+        epsilon: f64,
+    ) -> Tensor<B, D> {
+        let [input] = self.cast(Operation::RmsNorm, [input]).map(primitive);
+        let (output, _) = B::rms_normalize_last(input, primitive(scale), epsilon);
+        tensor_of(output)
+    }
+
     /// GELU with the exact error function.
     pub fn gelu<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+        self.gelu_as(Gelu::Exact, input)
+    }
+
+    /// GELU in one of its forms; [`Gelu::TanhPacked`] takes 16-bit values alone.
+    pub fn gelu_as<B: PrecisionBackend, const D: usize>(
+        &self,
+        form: Gelu,
+        input: Tensor<B, D>,
+    ) -> Tensor<B, D> {
         let [input] = self.cast(Operation::Gelu, [input]).map(primitive);
-        self.emulated(tensor_of(B::gelu_exact(input)))
+        self.emulated(tensor_of(B::gelu_form(input, form)))
     }
 
     /// Zeroes a `share` of the elements at random and scales up the rest. The mask is drawn in f32 whatever the setting, so

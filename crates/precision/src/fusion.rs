@@ -1,5 +1,5 @@
-//! The controlled products under kernel fusion: custom operations of the stream, so that nothing is fused into them or
-//! chosen for them.
+//! The controlled products and the packed GELU under kernel fusion: custom operations of the stream, so that nothing is
+//! fused into them or chosen for them.
 
 use std::marker::PhantomData;
 
@@ -25,6 +25,7 @@ enum Product {
     Convolution(Convolution, MatmulMode),
     Attention(MatmulMode),
     Rounding(Layout),
+    GeluTanhPacked,
 }
 
 #[derive(Debug)]
@@ -47,6 +48,7 @@ impl<B: FusionBackend + PrecisionBackend> Operation<B::FusionRuntime> for Contro
             Product::Convolution(convolution, mode) => {
                 B::controlled_convolution(float(), float(), convolution, mode)
             }
+            Product::GeluTanhPacked => B::gelu_tanh_packed(float()),
             Product::Attention(mode) => {
                 let (query, key, value) = (float(), float(), float());
                 let padding = operands.next().expect("registered with all its operands");
@@ -115,6 +117,11 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
         let shape = tensor.shape.clone();
         register::<B, 1>([tensor], shape, Product::Rounding(layout))
+    }
+
+    fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        let shape = input.shape.clone();
+        register::<B, 1>([input], shape, Product::GeluTanhPacked)
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {

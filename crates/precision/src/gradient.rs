@@ -39,6 +39,11 @@ impl<B: PrecisionBackend> GradientSum<B> {
         }
     }
 
+    /// The sum that has these parts, in the order of the parameters.
+    pub fn from_parts(parts: Vec<Option<Tensor<B, 1>>>) -> Self {
+        Self { sums: parts }
+    }
+
     /// Runs the backward pass of `loss` and adds the gradients of the parameters it was computed from.
     pub fn add(&mut self, loss: Tensor<Autodiff<B>, 1>, parameters: &Tracked<Autodiff<B>>) {
         self.collect(&mut loss.backward(), parameters);

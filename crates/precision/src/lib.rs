@@ -98,7 +98,7 @@ pub use mantissa_core::{
     OptimizerKind, Precision,
 };
 
-pub use backend::{AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
+pub use backend::{Adam, AdamRates, AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
 pub use clock::{Clock, Timed};
 pub use compute::{Compute, dtype};
 pub use convolution::{Convolution, Pass};

@@ -1,11 +1,11 @@
 //! Optimizers over flat parameters, with the update rules of PyTorch (SGD, Adam, AdamW) and timm (LARS, LAMB); state and
 //! update in the precision of the parameters, norms in f32 at least.
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Tensor, TensorPrimitive};
 use mantissa_core::{Format, OptimizerKind};
 
 use crate::{
-    GradientSum, ParameterSet, PrecisionBackend,
+    Adam, AdamRates, GradientSum, ParameterSet, PrecisionBackend,
     compute::{dtype, round},
 };
 
@@ -148,13 +148,14 @@ impl<B: PrecisionBackend> Optimizer<B> {
         parameters.update(|index, dimensions, value| match gradients[index].take() {
             None => value,
             Some(gradient) => {
-                let gradient = round(gradient, value.dtype());
+                let dtype = value.dtype();
+                let rounded = |gradient| round(gradient, dtype);
                 let matrix = dimensions > 1;
                 match self.settings.kind {
-                    OptimizerKind::Sgd => self.sgd(index, value, gradient),
+                    OptimizerKind::Sgd => self.sgd(index, value, rounded(gradient)),
                     OptimizerKind::Adam | OptimizerKind::AdamW => self.adam(index, value, gradient),
-                    OptimizerKind::Lars => self.lars(index, value, gradient, matrix),
-                    OptimizerKind::Lamb => self.lamb(index, value, gradient, matrix),
+                    OptimizerKind::Lars => self.lars(index, value, rounded(gradient), matrix),
+                    OptimizerKind::Lamb => self.lamb(index, value, rounded(gradient), matrix),
                 }
             }
         });
@@ -197,14 +198,39 @@ impl<B: PrecisionBackend> Optimizer<B> {
 
     fn adam(&mut self, index: usize, value: Tensor<B, 1>, gradient: Tensor<B, 1>) -> Tensor<B, 1> {
         let settings = &self.settings;
-        let value = match settings.kind {
-            OptimizerKind::AdamW => value.mul_scalar(1.0 - settings.learning_rate * settings.weight_decay),
-            _ => value,
+        let decay = match settings.kind {
+            OptimizerKind::AdamW => settings.learning_rate * settings.weight_decay,
+            _ => 0.0,
         };
-        let learning_rate = settings.learning_rate;
         self.state[index].steps += 1;
         let steps = self.state[index].steps;
-        value - self.adapted(index, gradient, steps).mul_scalar(learning_rate)
+        let rates = AdamRates {
+            keep: 1.0 - decay,
+            decay1: settings.beta1,
+            share1: 1.0 - settings.beta1,
+            decay2: settings.beta2,
+            share2: 1.0 - settings.beta2,
+            correction1: 1.0 - settings.beta1.powi(steps),
+            correction2: (1.0 - settings.beta2.powi(steps)).sqrt(),
+            epsilon: settings.epsilon,
+            learning_rate: settings.learning_rate,
+        };
+        let state = &mut self.state[index];
+        let mean = |mean: &mut Option<Tensor<B, 1>>| {
+            let mean = mean.take().unwrap_or_else(|| value.zeros_like());
+            mean.into_primitive().tensor()
+        };
+        let (first, second) = (mean(&mut state.first), mean(&mut state.second));
+        let before = Adam {
+            value: value.into_primitive().tensor(),
+            first,
+            second,
+        };
+        let after = B::adam(before, gradient.into_primitive().tensor(), rates);
+        let [value, first, second] = [after.value, after.first, after.second]
+            .map(|part| Tensor::from_primitive(TensorPrimitive::Float(part)));
+        (state.first, state.second) = (Some(first), Some(second));
+        value
     }
 
     /// Adam's update scaled to the norm of its matrix (arXiv 1904.00962). Vectors are neither scaled nor decayed.

@@ -145,10 +145,13 @@ impl<B: PrecisionBackend> ParameterSet<B> {
 
     /// Replaces each value by what `update(index, dimensions of its shape, value)` makes of it.
     pub(crate) fn update(&mut self, mut update: impl FnMut(usize, usize, Tensor<B, 1>) -> Tensor<B, 1>) {
-        for (index, entry) in self.entries.iter_mut().enumerate() {
-            let value = entry.value.clone();
-            entry.value = update(index, entry.shape.len(), value);
-        }
+        // Values are handed over, so that an update may happen in place.
+        let entries = std::mem::take(&mut self.entries).into_iter().enumerate();
+        let updated = entries.map(|(index, entry)| Entry {
+            value: update(index, entry.shape.len(), entry.value),
+            ..entry
+        });
+        self.entries = updated.collect();
     }
 }
 

@@ -332,6 +332,13 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
             label(worst)
         ));
     }
+    if let Some(share) = fastest.copy_share() {
+        sentences.push(format!(
+            "It moves {}, {:.0} % of what a copy of as many bytes does.",
+            group.value(MetricName::BytesPerSecond, fastest),
+            100.0 * share
+        ));
+    }
     if shape::free_edge(kernel).is_some() && kernel.kind() == KernelKind::Matmul {
         sentences.extend(growth(group));
     }

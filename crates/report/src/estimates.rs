@@ -64,7 +64,13 @@ fn merge(name: MetricName, parts: &[(Estimate, Option<&Digest>)], seed: u64) -> 
 
 /// The samples of a process around the value that it recorded, where the metric is a median of samples; else the value.
 fn process(name: MetricName, value: f64, digest: Option<&Digest>) -> Option<Process> {
-    let sampled = matches!(name, MetricName::StepSeconds | MetricName::FlopsPerSecond);
+    let sampled = matches!(
+        name,
+        MetricName::StepSeconds
+            | MetricName::FlopsPerSecond
+            | MetricName::ValuesPerSecond
+            | MetricName::BytesPerSecond
+    );
     let times = digest.and_then(|digest| digest.times.as_ref());
     match times.map(|times| &times.process) {
         Some(process) if sampled && process.median() > 0.0 => {
@@ -82,6 +88,9 @@ fn is_rate(name: MetricName) -> bool {
             | MetricName::TokensPerSecond
             | MetricName::DecodeTokensPerSecond
             | MetricName::FlopsPerSecond
+            | MetricName::ValuesPerSecond
+            | MetricName::BytesPerSecond
+            | MetricName::CopyBytesPerSecond
     )
 }
 

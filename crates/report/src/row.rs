@@ -135,6 +135,12 @@ impl<'a> Row<'a> {
             .collect()
     }
 
+    /// Bytes moved in a second, over those of a copy of as many in the same processes.
+    pub fn copy_share(&self) -> Option<f64> {
+        let value = |metric| Some(self.metric(metric)?.value);
+        Some(value(MetricName::BytesPerSecond)? / value(MetricName::CopyBytesPerSecond)?)
+    }
+
     /// The estimate of a metric.
     pub fn metric(&self, metric: MetricName) -> Option<&Estimate> {
         self.metrics.get(&metric)
@@ -161,6 +167,11 @@ impl<'a> Row<'a> {
             accumulator,
         } = Requested::of(&self.cell.setting);
         operands(Some(operand_bits), Some(exponent_bits), Some(&accumulator))
+    }
+
+    /// The kernels that were launched, where that was noted.
+    pub fn kernel(&self) -> Option<&'a str> {
+        self.ran()?.executed.kernel.as_deref()
     }
 
     /// The precision observed, in words: `as requested`, `unverified`, or what was executed instead.

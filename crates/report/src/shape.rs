@@ -39,6 +39,12 @@ pub(crate) fn free_edge(kernel: &Kernel) -> Option<String> {
             "sequence length N ({} × {} × N × {})",
             shape.batch, shape.heads, shape.width
         ),
+        Kernel::Gelu(shape)
+        | Kernel::Softmax(shape)
+        | Kernel::LayerNorm(shape)
+        | Kernel::RmsNorm(shape)
+        | Kernel::Cast(shape)
+        | Kernel::AdamW(shape) => format!("rows N (N × {})", shape.width),
     })
 }
 
@@ -52,6 +58,15 @@ pub(crate) fn place(kernel: &Kernel, size: u32) -> String {
         }
         Kernel::Convolution(_) => format!("On images of {size}×{size}"),
         Kernel::Attention(_) => format!("At {size} positions"),
+        Kernel::Gelu(shape)
+        | Kernel::Softmax(shape)
+        | Kernel::LayerNorm(shape)
+        | Kernel::RmsNorm(shape)
+        | Kernel::Cast(shape)
+        | Kernel::AdamW(shape) => {
+            let [rows, width] = shape.of(size);
+            format!("On {rows}×{width} values")
+        }
     }
 }
 

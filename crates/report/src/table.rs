@@ -121,12 +121,16 @@ impl Column {
             }
             Self::Metric(MetricName::TrainSeconds) => ("time", "validation included"),
             Self::Metric(MetricName::TestAccuracy) => ("test accuracy", "95 % interval"),
-            Self::Metric(MetricName::FlopsPerSecond) => ("throughput", "95 % interval"),
+            Self::Metric(MetricName::FlopsPerSecond | MetricName::ValuesPerSecond) => {
+                ("throughput", "95 % interval")
+            }
+            Self::Metric(MetricName::BytesPerSecond) => ("bytes moved", "share of a copy's"),
             Self::Metric(MetricName::RelativeError) => ("relative error", "against float64, by source"),
             Self::Metric(MetricName::MaxUlp) => ("largest error", "ULP"),
             Self::Metric(MetricName::EnergyCounterJoules) => ("energy", "NVML counter"),
             Self::Metric(metric) => (metric.name(), ""),
             Self::SpeedUp => ("speed", "of the baseline"),
+            Self::Executed if of_rows(group) => ("kernel", "as launched"),
             Self::Executed => ("operands → sums", "requested, executed"),
             Self::Repeats => ("repeats", ""),
             Self::Status => ("status", ""),
@@ -168,11 +172,15 @@ impl Column {
                         field.and("not the baseline's")
                     }
                     _ if metric == MetricName::RelativeError => Field {
-                        detail: sources(row),
+                        detail: sources(group, row),
                         ..field
                     },
                     Some(ratio) if Some(metric) == group.memory => Field {
                         detail: format!("{} baseline", units::times(ratio.value)),
+                        ..field
+                    },
+                    _ if metric == MetricName::BytesPerSecond => Field {
+                        detail: row.copy_share().map(of_copy).unwrap_or_default(),
                         ..field
                     },
                     _ if metric == MetricName::FlopsPerSecond => {
@@ -193,6 +201,11 @@ impl Column {
                     field.and(&verdict.unwrap_or_default())
                 }
             }
+            Self::Executed if of_rows(group) => Field {
+                text: row.kernel().unwrap_or(units::ABSENT).to_owned(),
+                detail: row.executed().unwrap_or_default(),
+                ..Field::default()
+            },
             Self::Executed => Field {
                 text: row.requested(),
                 detail: row.executed().unwrap_or_default(),
@@ -270,11 +283,24 @@ fn of_peak(share: f64) -> String {
     format!("{:.0} % of the measured peak", 100.0 * share)
 }
 
+fn of_copy(share: f64) -> String {
+    format!("{:.0} % of a copy's", 100.0 * share)
+}
+
+/// Whether its kernel works on rows and sums no products.
+fn of_rows(group: &Group<'_>) -> bool {
+    group.speed == MetricName::ValuesPerSecond
+}
+
 /// Where an error comes from: `operands 2.9×10⁻⁴, sum 1.1×10⁻⁷, output 0`.
-fn sources(row: &Row<'_>) -> String {
+fn sources(group: &Group<'_>, row: &Row<'_>) -> String {
+    let (first, second) = match of_rows(group) {
+        true => ("formula", "arithmetic"),
+        false => ("operands", "sum"),
+    };
     let parts = [
-        ("operands", MetricName::QuantisationError),
-        ("sum", MetricName::AccumulationError),
+        (first, MetricName::QuantisationError),
+        (second, MetricName::AccumulationError),
         ("output", MetricName::RoundingError),
     ];
     let text = |(name, metric): (&str, MetricName)| {
@@ -316,9 +342,11 @@ pub(crate) fn published_baseline(reference: &Reference) -> Option<&Published> {
 
 /// The columns of a group: precision and matmul always, axes that vary, metrics that any row has.
 pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
-    let mut columns = vec![Column::Axis(Axis::Precision), Column::Axis(Axis::Matmul)];
+    let mut columns = vec![Column::Axis(Axis::Precision)];
+    columns.extend((!of_rows(group)).then_some(Column::Axis(Axis::Matmul)));
     columns.extend(group.axes.iter().map(|axis| Column::Axis(*axis)));
     columns.extend([Column::Status, Column::Metric(group.speed), Column::SpeedUp]);
+    columns.extend(of_rows(group).then_some(Column::Metric(MetricName::BytesPerSecond)));
     columns.extend(match group.kind {
         TaskKind::Train => vec![Column::Metric(MetricName::TestAccuracy)],
         TaskKind::Kernel => [MetricName::RelativeError, MetricName::MaxUlp]

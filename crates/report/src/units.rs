@@ -42,6 +42,8 @@ impl Scale {
             Unit::Joules => step(1.0, "J"),
             Unit::FlopsPerSecond if size >= 1e12 => step(1e-12, "TFLOP/s"),
             Unit::FlopsPerSecond => step(1e-9, "GFLOP/s"),
+            Unit::ValuesPerSecond => step(1e-6, "M values/s"),
+            Unit::BytesPerSecond => step(1e-9, "GB/s"),
             Unit::SamplesPerSecond => step(1.0, "samples/s"),
             Unit::TokensPerSecond => step(1.0, "tokens/s"),
             Unit::Nats => Self {
@@ -271,6 +273,8 @@ mod tests {
         assert_eq!(shown(MetricName::RelativeError, 3.9e-5), "3.90×10⁻⁵");
         assert_eq!(shown(MetricName::RelativeError, 0.0), "0");
         assert_eq!(shown(MetricName::FlopsPerSecond, 206e9), "206.0 GFLOP/s");
+        assert_eq!(shown(MetricName::ValuesPerSecond, 31.4e6), "31.40 M values/s");
+        assert_eq!(shown(MetricName::BytesPerSecond, 12.5e9), "12.50 GB/s");
         assert_eq!(shown(MetricName::TokensPerSecond, 12345.6), "12,346 tokens/s");
     }
 

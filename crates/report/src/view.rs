@@ -7,7 +7,7 @@ use mantissa_core::{Axis, CellId, MatmulPrecision, MetricName, Record, Status, S
 use crate::{
     Banner, Reference, ReportError, Row, Run, answer, banner,
     baseline::compare,
-    notes, peak, reference,
+    notes, peak, reference, shape,
     units::{self, Scale},
 };
 
@@ -161,9 +161,11 @@ impl<'a> Group<'a> {
             .filter(|axis| varies(&rows, *axis))
             .collect();
         let has = |metric: &MetricName| rows.iter().any(|row| row.metrics.contains_key(metric));
-        let speed = match kind {
-            TaskKind::Train => MetricName::TrainSeconds,
-            TaskKind::Kernel => MetricName::FlopsPerSecond,
+        let kernel = rows.first().and_then(|row| shape::kernel(&row.cell.workload));
+        let speed = match kernel {
+            None => MetricName::TrainSeconds,
+            Some(kernel) if kernel.kind().multiplies() => MetricName::FlopsPerSecond,
+            Some(_) => MetricName::ValuesPerSecond,
         };
         let memory = MEMORY.iter().copied().find(has);
         compare(&mut rows, speed, memory);
@@ -250,14 +252,15 @@ impl<'a> Group<'a> {
             parts.push(precision.name().to_owned());
         }
         // Where there is no choice, the word says nothing.
-        let chosen = precision.allows(MatmulPrecision::High) || matmul != MatmulPrecision::Highest;
+        let chosen = row.cell.setting.get(Axis::Matmul).is_some()
+            && (precision.allows(MatmulPrecision::High) || matmul != MatmulPrecision::Highest);
         if chosen && shown(Axis::Matmul) {
             parts.push(matmul.name().to_owned());
         }
         for &axis in self.axes.iter().filter(|axis| !left_out.contains(axis)) {
             let value = row.axis(axis);
             parts.push(match axis {
-                Axis::Optimizer | Axis::Backend => value,
+                Axis::Optimizer | Axis::Backend | Axis::Gelu => value,
                 _ => format!("{} {value}", axis.name().replace('_', " ")),
             });
         }

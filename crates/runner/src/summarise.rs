@@ -209,31 +209,56 @@ fn final_loss(outcome: &Outcome) -> Metric {
 
 fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     let Measured::Kernel {
-        flops, error, clock, ..
+        flops,
+        traffic,
+        error,
+        clock,
+        ..
     } = &outcome.measured
     else {
         return;
     };
-    let name = MetricName::FlopsPerSecond;
     let (launches, whose) = untroubled(outcome);
-    let rate = match median(launches) {
-        None => Metric::absent(name, "no launches"),
-        Some(seconds) => {
-            let at_median = Metric::reading(
-                name,
-                flops / seconds.value,
-                &format!("from the median launch{whose}; {clock}"),
-            );
-            let interval = seconds
-                .interval
-                .map(|interval| (flops / interval.high, flops / interval.low));
-            let method = format!("from the launch time{whose}: {}; {clock}", seconds.method);
-            interval.map_or(at_median, |interval| {
-                Metric::estimate(name, flops / seconds.value, interval, seconds.n, &method)
-            })
-        }
+    let mut rate = |name, done: f64, launches: Vec<f64>, whose: &str| {
+        let rate = match median(launches) {
+            None => Metric::absent(name, "no launches"),
+            Some(seconds) => {
+                let at_median = Metric::reading(
+                    name,
+                    done / seconds.value,
+                    &format!("from the median launch{whose}; {clock}"),
+                );
+                let interval = seconds
+                    .interval
+                    .map(|interval| (done / interval.high, done / interval.low));
+                let method = format!("from the launch time{whose}: {}; {clock}", seconds.method);
+                interval.map_or(at_median, |interval| {
+                    Metric::estimate(name, done / seconds.value, interval, seconds.n, &method)
+                })
+            }
+        };
+        metrics.insert(name, rate);
     };
-    metrics.insert(name, rate);
+    if let Some(flops) = flops {
+        rate(MetricName::FlopsPerSecond, *flops, launches.clone(), whose);
+    }
+    if let Some(traffic) = traffic {
+        rate(
+            MetricName::ValuesPerSecond,
+            traffic.values as f64,
+            launches.clone(),
+            whose,
+        );
+        rate(MetricName::BytesPerSecond, traffic.moved as f64, launches, whose);
+        let copies = series(outcome, "copy_seconds");
+        let of_copy = " of a copy in the same process";
+        rate(
+            MetricName::CopyBytesPerSecond,
+            traffic.copied as f64,
+            copies,
+            of_copy,
+        );
+    }
     let mut insert = |name, pick: fn(&NumericError) -> f64| {
         let metric = error.as_ref().map_or_else(
             || Metric::absent(name, "the result is not finite"),
@@ -371,6 +396,7 @@ fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
 #[cfg(test)]
 mod tests {
     use mantissa_core::{Executed, Samples, Series, TaskKind};
+    use mantissa_workloads::Traffic;
 
     use super::*;
 
@@ -469,7 +495,8 @@ mod tests {
     #[test]
     fn throughput_comes_from_the_median_launch_and_turns_its_interval_round() {
         let measured = Measured::Kernel {
-            flops: 6.0,
+            flops: Some(6.0),
+            traffic: None,
             clock: "a clock",
             windows: vec![],
             error: Some(NumericError {
@@ -495,9 +522,34 @@ mod tests {
     }
 
     #[test]
+    fn bytes_and_those_of_the_copy_come_from_their_own_times() {
+        let measured = Measured::Kernel {
+            flops: None,
+            traffic: Some(Traffic {
+                values: 2,
+                moved: 12,
+                copied: 16,
+            }),
+            clock: "a clock",
+            windows: vec![],
+            error: None,
+        };
+        let series = vec![
+            values("launch_seconds", &[4.0; 7]),
+            values("copy_seconds", &[2.0; 7]),
+        ];
+        let metrics = metrics(TaskKind::Kernel, &outcome(measured, series));
+        assert!(!metrics.contains_key(&MetricName::FlopsPerSecond));
+        assert_eq!(metrics[&MetricName::ValuesPerSecond].value, Some(0.5));
+        assert_eq!(metrics[&MetricName::BytesPerSecond].value, Some(3.0));
+        assert_eq!(metrics[&MetricName::CopyBytesPerSecond].value, Some(8.0));
+    }
+
+    #[test]
     fn throttled_launches_count_only_where_there_are_no_others() {
         let measured = || Measured::Kernel {
-            flops: 6.0,
+            flops: Some(6.0),
+            traffic: None,
             clock: "a clock",
             windows: vec![],
             error: None,
@@ -524,7 +576,8 @@ mod tests {
     #[test]
     fn the_error_of_a_result_that_is_not_finite_is_absent_and_says_so() {
         let measured = Measured::Kernel {
-            flops: 6.0,
+            flops: Some(6.0),
+            traffic: None,
             clock: "a clock",
             windows: vec![],
             error: None,

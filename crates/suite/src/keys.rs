@@ -195,6 +195,11 @@ tables! {
         HEADS: "heads", Takes::Whole(1), Absent::Value("12"), "heads of a sequence";
         WIDTH: "width", Takes::Whole(1), Absent::Value("64"), "width of a head";
     }
+    /// `[workload.shape]` of the kernels that sum no products.
+    rows = "shape, any other kernel" {
+        ROWS: "rows", Takes::Whole(1), Absent::Means("the axis `size`"), "rows of values";
+        WIDTH: "width", Takes::Whole(1), Absent::Value("768"), "values in a row: what a softmax or a norm runs over";
+    }
     /// `[[expect]]`.
     expect = "expect" {
         MATCHING: "matching", Takes::Table, Absent::Means("every cell"), "axis values that a cell must have for the statement to concern it";
@@ -242,6 +247,7 @@ mod tests {
             "shape, kernel = \"matmul\"" => &["workload", "1", "shape"],
             "shape, kernel = \"convolution\"" => &["workload", "2", "shape"],
             "shape, kernel = \"attention\"" => &["workload", "3", "shape"],
+            "shape, any other kernel" => &["workload", "4", "shape"],
             "model_size" => &["workload", "0", "model_size"],
             "split" => &["workload", "0", "split"],
             "expect" => &["expect", "1"],

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use mantissa_core::{
     Attention, Axis, AxisValue, Backend, Cell, CellId, CellMaker, ConvolutionShape, DatasetKind,
-    Distribution, Kernel, Model, Plan, PlannedCell, Precision, Profile, Setting, SuiteInfo, Switch, Task,
-    TaskKind, UnknownName, ValueError, Workload,
+    Distribution, Format, Gelu, Kernel, KernelKind, Model, Plan, PlannedCell, Precision, Profile, Setting,
+    SuiteInfo, Switch, Task, TaskKind, UnknownName, ValueError, Workload,
 };
 
 use crate::{
@@ -236,6 +236,9 @@ fn model_skips(model: &Model, setting: &Setting) -> Option<String> {
 
 fn kernel_skips(kernel: &Kernel, setting: &Setting) -> Option<String> {
     let (size, distribution) = (setting.size(), setting.distribution());
+    if let Some(reason) = without_products(kernel.kind(), setting) {
+        return Some(reason);
+    }
     match kernel {
         Kernel::Matmul(_) => None,
         Kernel::Convolution(ConvolutionShape { edge, padding, .. }) if size + 2 * padding < *edge => {
@@ -245,6 +248,30 @@ fn kernel_skips(kernel: &Kernel, setting: &Setting) -> Option<String> {
         }
         _ if distribution == Distribution::Cancellation => Some(format!(
             "`distribution={distribution}` is made for matrix products"
+        )),
+        _ => None,
+    }
+}
+
+/// Why a kernel that sums no products does not run under a precision.
+fn without_products(kind: KernelKind, setting: &Setting) -> Option<String> {
+    let precision = setting.precision();
+    let halves = matches!(precision.parameters(), Format::F16 | Format::Bf16);
+    match kind {
+        kind if kind.multiplies() => None,
+        _ if precision == Precision::True64 => {
+            Some("the reference of its error is float64, which `64-true` is itself".to_owned())
+        }
+        KernelKind::Cast if !precision.is_mixed() => {
+            Some(format!("`{precision}` has one format: nothing is cast"))
+        }
+        KernelKind::Cast => None,
+        kind if precision.is_mixed() => Some(format!(
+            "`{precision}` asks of `{kind}` what `32-true` asks: only products have a format of their own"
+        )),
+        KernelKind::Gelu if setting.gelu() == Gelu::TanhPacked && !halves => Some(format!(
+            "`gelu={}` takes two 16-bit values at a time, and those of `{precision}` are wider",
+            Gelu::TanhPacked
         )),
         _ => None,
     }
@@ -442,6 +469,33 @@ mod tests {
                 .unwrap()
                 .contains("made for matrix products")
         );
+    }
+
+    #[test]
+    fn a_kernel_without_products_runs_where_its_format_says_something() {
+        let rows = mantissa_core::RowsShape { rows: None, width: 8 };
+        let reason = |kernel: &Kernel, precision: &str, form: &str| {
+            let mut setting = Setting::defaults(TaskKind::Kernel, Backend::Flex);
+            for (axis, value) in [(Axis::Precision, precision), (Axis::Gelu, form)] {
+                setting.set(axis, axis.parse(value).unwrap()).unwrap();
+            }
+            kernel_skips(kernel, &setting)
+        };
+        let (gelu, cast) = (Kernel::Gelu(rows), Kernel::Cast(rows));
+        assert_eq!(reason(&gelu, "bf16-true", "tanh-packed"), None);
+        assert!(
+            reason(&gelu, "32-true", "tanh-packed")
+                .unwrap()
+                .contains("two 16-bit values")
+        );
+        assert!(reason(&gelu, "64-true", "exact").unwrap().contains("float64"));
+        assert!(
+            reason(&gelu, "16-mixed", "exact")
+                .unwrap()
+                .contains("what `32-true` asks")
+        );
+        assert_eq!(reason(&cast, "16-mixed", "exact"), None);
+        assert!(reason(&cast, "16-true", "exact").unwrap().contains("one format"));
     }
 
     #[test]

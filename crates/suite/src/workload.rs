@@ -2,11 +2,11 @@
 
 use mantissa_core::{
     AttentionShape, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind, KernelTask,
-    MatmulShape, Model, Profile, Split, Task, TaskKind, TrainTask, Updates, Workload,
+    MatmulShape, Model, Profile, RowsShape, Split, Task, TaskKind, TrainTask, Updates, Workload,
 };
 
 use crate::{
-    keys::{self, attention, convolution, distilbert, kernel, matmul, split, train, workload},
+    keys::{self, attention, convolution, distilbert, kernel, matmul, rows, split, train, workload},
     section::Section,
 };
 
@@ -197,7 +197,22 @@ fn shape(section: &Section<'_>, kind: KernelKind) -> Option<Kernel> {
                 width: width?,
             }))
         }
+        KernelKind::Gelu => rows_shape(&shape).map(Kernel::Gelu),
+        KernelKind::Softmax => rows_shape(&shape).map(Kernel::Softmax),
+        KernelKind::LayerNorm => rows_shape(&shape).map(Kernel::LayerNorm),
+        KernelKind::RmsNorm => rows_shape(&shape).map(Kernel::RmsNorm),
+        KernelKind::Cast => rows_shape(&shape).map(Kernel::Cast),
+        KernelKind::AdamW => rows_shape(&shape).map(Kernel::AdamW),
     }
+}
+
+fn rows_shape(shape: &Section<'_>) -> Option<RowsShape> {
+    shape.only(&[rows::KEYS]);
+    let (rows, width) = (shape.optional_whole(&rows::ROWS), shape.whole(&rows::WIDTH));
+    Some(RowsShape {
+        rows: rows?,
+        width: width?,
+    })
 }
 
 fn kernel_task(section: &Section<'_>) -> Option<KernelTask> {
@@ -299,6 +314,14 @@ mod tests {
             k: None,
         };
         assert_eq!(task.kernel, Kernel::Matmul(sums));
+        let Task::Kernel(task) = kernel("rms-norm", "width = 64").unwrap().task else {
+            panic!()
+        };
+        let rows = RowsShape {
+            rows: None,
+            width: 64,
+        };
+        assert_eq!(task.kernel, Kernel::RmsNorm(rows));
         let error = kernel("attention", "m = 64").unwrap_err();
         assert!(error.contains("unknown key `m`"), "{error}");
         let error = kernel("convolution", "edge = 3, padding = 3").unwrap_err();

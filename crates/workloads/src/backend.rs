@@ -81,6 +81,8 @@ fn operations(cell: &Cell) -> Vec<Operation> {
             KernelKind::Convolution => vec![Operation::Convolution],
             KernelKind::Attention if fused => vec![Operation::FusedAttention],
             KernelKind::Attention | KernelKind::Matmul => vec![Operation::Matmul],
+            // There is no product whose bits could be looked at.
+            _ => vec![],
         },
         Task::Train(_) if fused => vec![Operation::Matmul, Operation::FusedAttention],
         Task::Train(_) => vec![Operation::Matmul],

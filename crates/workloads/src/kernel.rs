@@ -6,6 +6,7 @@ mod convolution;
 mod error;
 mod inputs;
 mod matmul;
+mod rows;
 mod sampling;
 mod timing;
 
@@ -23,7 +24,9 @@ use self::{
     sampling::{sample, warm_up},
     timing::Timing,
 };
-use crate::{Measured, NumericError, Observer, Outcome, Phase, Progress, WorkloadError, outcome::allocator};
+use crate::{
+    Measured, NumericError, Observer, Outcome, Phase, Progress, Traffic, WorkloadError, outcome::allocator,
+};
 
 /// An operation on inputs that lie on the host, with a result of `D` dimensions.
 trait Operation<B: PrecisionBackend, const D: usize> {
@@ -36,8 +39,14 @@ trait Operation<B: PrecisionBackend, const D: usize> {
     /// Computes the result.
     fn launch(&self, inputs: &Self::OnDevice, compute: &Compute) -> Tensor<B, D>;
 
-    /// Floating-point operations of a launch.
-    fn flops(&self) -> f64;
+    /// Floating-point operations of a launch, of kernels that are bound by them.
+    fn flops(&self) -> Option<f64>;
+
+    /// Bytes that a launch cannot help moving, of kernels that are bound by that: every input read once, every output
+    /// written once.
+    fn traffic(&self) -> Option<u64> {
+        None
+    }
 
     /// Compares a result with float64.
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError;
@@ -82,6 +91,18 @@ pub(crate) fn kernel<B: PrecisionBackend>(
         Kernel::Attention(shape) => {
             let attention = attention::Attention::new(shape, size as usize, &mut inputs);
             measure(&attention, &inputs, task, begun, observer)
+        }
+        Kernel::AdamW(shape) => {
+            let step = rows::AdamW::new(shape.of(size), &mut inputs);
+            measure(&step, &inputs, task, begun, observer)
+        }
+        Kernel::Gelu(shape)
+        | Kernel::Softmax(shape)
+        | Kernel::LayerNorm(shape)
+        | Kernel::RmsNorm(shape)
+        | Kernel::Cast(shape) => {
+            let rows = rows::Rows::new(task.kernel.kind(), shape.of(size), &mut inputs);
+            measure(&rows, &inputs, task, begun, observer)
         }
     }
 }
@@ -162,12 +183,20 @@ fn measure<B: PrecisionBackend, const D: usize>(
         Ok((launch, held_back))
     })?;
 
+    // Its place goes to what the copy needs.
+    drop(turns);
+    let copy = match operation.traffic() {
+        Some(traffic) => Some(rows::copy(traffic, inputs, task, &timing)?),
+        None => None,
+    };
+
     report(observer, Phase::Evaluate, 0, 1);
-    let error = operation.compare(&result, Formats::of(setting));
+    let error = operation.compare(&result, Formats::of(setting, task.kernel.kind()));
     let diverged = (!error.finite).then(|| "the result holds values that are not finite".to_owned());
     let read = timing.read(&sampled.launches);
     let mut series = read.series;
     series.push(error.series());
+    series.extend(copy.as_ref().map(|copy| copy.series.clone()));
     let events = warm.into_iter().chain(sampled.events);
     Ok(Outcome {
         samples: Samples {
@@ -184,6 +213,11 @@ fn measure<B: PrecisionBackend, const D: usize>(
         warmup_seconds,
         measured: Measured::Kernel {
             flops: operation.flops(),
+            traffic: operation.traffic().zip(copy).map(|(moved, copy)| Traffic {
+                values: result.len() as u64,
+                moved,
+                copied: copy.bytes,
+            }),
             clock: read.clock,
             windows: sampled.launches.into_iter().map(|launch| launch.window).collect(),
             error: error.finite.then_some(NumericError {

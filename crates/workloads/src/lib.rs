@@ -13,5 +13,5 @@ mod weights;
 pub use backend::run;
 pub use outcome::{
     AllocatorBytes, Inputs, Measured, MemoryParts, NumericError, Observer, Outcome, Phase, Progress, Share,
-    WorkloadError,
+    Traffic, WorkloadError,
 };

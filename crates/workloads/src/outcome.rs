@@ -146,8 +146,10 @@ pub enum Measured {
     },
     /// Series: `launch_seconds` by launch; `launch_wall_seconds` too where the device has a clock of its own.
     Kernel {
-        /// Floating-point operations of one launch.
-        flops: f64,
+        /// Floating-point operations of one launch, of kernels that are bound by them.
+        flops: Option<f64>,
+        /// Bytes of one launch, of kernels that are bound by moving them; with it the series `copy_seconds`.
+        traffic: Option<Traffic>,
         /// What `launch_seconds` were read from.
         clock: &'static str,
         /// From before each launch was asked for until it was done.
@@ -172,6 +174,17 @@ pub struct MemoryParts {
     pub optimizer: u64,
     /// Who counted them.
     pub source: &'static str,
+}
+
+/// What a launch of a kernel moves that does little else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traffic {
+    /// Values of the result.
+    pub values: u64,
+    /// Bytes of a launch, at the least: every input read once, every output written once.
+    pub moved: u64,
+    /// Bytes of the copy that it is compared with.
+    pub copied: u64,
 }
 
 /// How wrong a kernel's result is. Errors are Frobenius norms relative to that of the reference.

@@ -3,6 +3,7 @@
 mod attention;
 mod candidates;
 mod convolution;
+mod gelu;
 mod matmul;
 mod rounding;
 mod routine;
@@ -73,6 +74,10 @@ where
 
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
         rounding::round_to_layout(tensor, layout)
+    }
+
+    fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        gelu::tanh_packed(input)
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {

@@ -8,10 +8,12 @@ use burn::tensor::{
     ops::{FloatTensor, FloatTensorOps},
 };
 use burn_flex::{Flex, FlexTensor};
-use half::{bf16, f16, slice::HalfFloatSliceExt};
+use half::{bf16, f16};
 use mantissa_core::{Format, Layout};
+use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 
+use super::stored::{Stored, by_format, map, tensor as new};
 use crate::layout::Limits;
 
 /// Elements a thread takes at a time: 128 KiB of f32, within the second-level cache.
@@ -23,22 +25,10 @@ pub(super) fn round_to(tensor: FloatTensor<Flex>, dtype: DType) -> FloatTensor<F
     let tensor = trimmed(tensor);
     match (tensor.dtype(), dtype) {
         (from, to) if from == to => tensor,
-        (DType::F32, DType::F16) => map_chunks(&tensor, dtype, f16::ZERO, |from: &[f32], to| {
-            to.convert_from_f32_slice(from)
-        }),
-        (DType::F32, DType::BF16) => map_chunks(&tensor, dtype, bf16::ZERO, |from: &[f32], to| {
-            from.iter()
-                .zip(to)
-                .for_each(|(x, y)| *y = bf16::from_bits((round_bf16(*x).to_bits() >> 16) as u16));
-        }),
-        (DType::F16, DType::F32) => map_chunks(&tensor, dtype, 0f32, |from: &[f16], to| {
-            from.convert_to_f32_slice(to)
-        }),
-        (DType::BF16, DType::F32) => map_chunks(&tensor, dtype, 0f32, |from: &[bf16], to| {
-            from.iter()
-                .zip(to)
-                .for_each(|(x, y)| *y = f32::from_bits(u32::from(x.to_bits()) << 16));
-        }),
+        (DType::F32, DType::F16) => map_chunks(&tensor, f16::narrow),
+        (DType::F32, DType::BF16) => map_chunks(&tensor, bf16::narrow),
+        (DType::F16, DType::F32) => map_chunks(&tensor, f16::widen),
+        (DType::BF16, DType::F32) => map_chunks(&tensor, bf16::widen),
         _ => Flex::float_cast(tensor, dtype.into()),
     }
 }
@@ -51,12 +41,8 @@ pub(super) fn round_operand(tensor: FloatTensor<Flex>, format: Format) -> FloatT
     let tensor = trimmed(tensor);
     match format {
         Format::F32 => tensor,
-        Format::Tf32 => map_chunks(&tensor, DType::F32, 0f32, |from: &[f32], to| {
-            from.iter().zip(to).for_each(|(x, y)| *y = round_tf32(*x));
-        }),
-        Format::Bf16 => map_chunks(&tensor, DType::F32, 0f32, |from: &[f32], to| {
-            from.iter().zip(to).for_each(|(x, y)| *y = round_bf16(*x));
-        }),
+        Format::Tf32 => map::<f32>(tensor, round_tf32),
+        Format::Bf16 => map::<f32>(tensor, round_bf16),
         Format::F64 | Format::F16 => unreachable!("f32 operands are never multiplied as {format}"),
     }
 }
@@ -64,13 +50,11 @@ pub(super) fn round_operand(tensor: FloatTensor<Flex>, format: Format) -> FloatT
 /// Rounds f32 values to a layout, whose bits are no more than those of f32.
 pub(super) fn round_to_layout(tensor: FloatTensor<Flex>, layout: Layout) -> FloatTensor<Flex> {
     let limits = Limits::of(layout);
-    map_chunks(&trimmed(tensor), DType::F32, 0f32, |from: &[f32], to| {
-        from.iter().zip(to).for_each(|(x, y)| *y = limits.round(*x));
-    })
+    map::<f32>(trimmed(tensor), move |x| limits.round(x))
 }
 
 /// The same tensor, made contiguous if it is a small window of a large buffer: what follows works on whole buffers.
-fn trimmed(tensor: FlexTensor) -> FlexTensor {
+pub(super) fn trimmed(tensor: FlexTensor) -> FlexTensor {
     let width = tensor.dtype().size();
     if tensor.bytes().len() / width > 2 * tensor.layout().num_elements() {
         tensor.to_contiguous()
@@ -79,42 +63,82 @@ fn trimmed(tensor: FlexTensor) -> FlexTensor {
     }
 }
 
+/// The same values in a place of their own.
+pub(super) fn copied(tensor: FloatTensor<Flex>) -> FloatTensor<Flex> {
+    by_format!(tensor.dtype(), copied_in(&trimmed(tensor)))
+}
+
+fn copied_in<T: Stored>(tensor: &FlexTensor) -> FlexTensor {
+    map_chunks(tensor, |from: &[T], to: &mut [T]| to.copy_from_slice(from))
+}
+
 /// Converts the whole buffer and keeps the layout, so that a transposed view stays one.
-fn map_chunks<A, B>(
+fn map_chunks<A: Stored, B: Stored>(
     tensor: &FlexTensor,
-    dtype: DType,
-    zero: B,
-    convert: impl Fn(&[A], &mut [B]) + Sync,
-) -> FlexTensor
-where
-    A: burn::tensor::Element + bytemuck::Pod + Sync,
-    B: burn::tensor::Element + bytemuck::Pod + Send + Sync,
-{
+    convert: impl Fn(&[A], &mut [B]) + Copy + Sync,
+) -> FlexTensor {
     let from = tensor.storage::<A>();
-    let mut to = vec![zero; from.len()];
+    let mut to = vec![B::default(); from.len()];
     to.par_chunks_mut(CHUNK)
         .zip(from.par_chunks(CHUNK))
-        .for_each(|(to, from)| convert(from, to));
-    FlexTensor::new(
-        burn::tensor::Bytes::from_elems(to),
-        tensor.layout().clone(),
-        dtype,
-    )
+        .for_each(|(to, from)| Arch::new().dispatch(Convert { from, to, convert }));
+    new(to, tensor.layout().clone())
+}
+
+struct Convert<'a, A, B, F> {
+    from: &'a [A],
+    to: &'a mut [B],
+    convert: F,
+}
+
+impl<A, B, F: Fn(&[A], &mut [B])> NullaryFnOnce for Convert<'_, A, B, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        (self.convert)(self.from, self.to);
+    }
+}
+
+/// Rounds values to bfloat16.
+#[inline(always)]
+pub(super) fn narrow_bf16(from: &[f32], to: &mut [bf16]) {
+    for (x, y) in from.iter().zip(to) {
+        *y = bf16::from_bits((round_bf16(*x).to_bits() >> 16) as u16);
+    }
 }
 
 /// Rounds to TF32: 10 fraction bits, to nearest, ties to even. NaN and infinities stay; what lies beyond the largest
 /// TF32 value becomes infinite.
+#[inline(always)]
 pub(super) fn round_tf32(x: f32) -> f32 {
     round_bits::<13>(x)
 }
 
 /// Rounds to bfloat16: 7 fraction bits, to nearest, ties to even. NaN and infinities stay; what lies beyond the
 /// largest bf16 value becomes infinite.
+#[inline(always)]
 pub(super) fn round_bf16(x: f32) -> f32 {
     round_bits::<16>(x)
 }
 
+/// Rounds to f16: 10 fraction bits, or a whole number of the smallest subnormals, to nearest, ties to even. NaN and
+/// infinities stay; what rounds beyond the largest f16 value becomes infinite.
+#[inline(always)]
+pub(super) fn round_f16(x: f32) -> f32 {
+    /// Numbers of this size are 2⁻²⁴ apart in f32, as subnormal f16 numbers are.
+    const SUBNORMALS_APART: f32 = 0.75;
+    const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
+    let size = x.abs();
+    let normal = round_bits::<13>(size);
+    let normal = if normal > 65504.0 { f32::INFINITY } else { normal };
+    let subnormal = (size + SUBNORMALS_APART) - SUBNORMALS_APART;
+    // NaN is not smaller than anything, nor larger.
+    (if size < SMALLEST_NORMAL { subnormal } else { normal }).copysign(x)
+}
+
 /// Drops the lowest `N` bits of the fraction, to nearest even. The carry may run into the exponent, as it should.
+#[inline(always)]
 fn round_bits<const N: u32>(x: f32) -> f32 {
     let bits = x.to_bits();
     let half_less_one = (1u32 << (N - 1)) - 1;
@@ -144,12 +168,26 @@ mod tests {
             let same = |got: f32, want: f64| got.is_nan() && want.is_nan() || f64::from(got) == want;
             prop_assert!(same(round_tf32(x), Format::Tf32.round(f64::from(x)).value));
             prop_assert!(same(round_bf16(x), Format::Bf16.round(f64::from(x)).value));
+            prop_assert!(same(round_f16(x), Format::F16.round(f64::from(x)).value));
+        }
+    }
+
+    #[test]
+    fn every_f16_number_and_every_tie_rounds_as_the_processor_rounds() {
+        for bits in 0..=u16::MAX {
+            let x = f16::from_bits(bits).to_f32();
+            assert!(round_f16(x) == x || x.is_nan() && round_f16(x).is_nan(), "{x:e}");
+            let next = f16::from_bits(bits.wrapping_add(1)).to_f32();
+            let tie = 0.5 * (x + next);
+            if tie.is_finite() && x.is_finite() {
+                assert_eq!(round_f16(tie), f16::from_f32(tie).to_f32(), "{tie:e}");
+            }
         }
     }
 
     #[test]
     fn specials_keep_their_kind_and_their_sign() {
-        for round in [round_tf32 as fn(f32) -> f32, round_bf16] {
+        for round in [round_tf32 as fn(f32) -> f32, round_bf16, round_f16] {
             assert!(round(f32::from_bits(0x7f80_0001)).is_nan());
             assert_eq!(round(f32::NEG_INFINITY), f32::NEG_INFINITY);
             assert_eq!(round(-0.0).to_bits(), (-0.0f32).to_bits());

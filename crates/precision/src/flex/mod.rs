@@ -1,9 +1,14 @@
 //! The controlled operations on the CPU.
 
+mod adam;
 mod attention;
 mod convert;
-mod elementwise;
+mod gelu;
+mod lanes;
 mod matmul;
+mod norm;
+mod softmax;
+mod stored;
 mod windows;
 
 use burn::tensor::{
@@ -11,11 +16,11 @@ use burn::tensor::{
     ops::{BoolTensor, FloatTensor},
 };
 use burn_flex::Flex;
-use mantissa_core::Layout;
+use mantissa_core::{Gelu, Layout};
 
 use crate::{
     Convolution, MatmulMode, Normalized,
-    backend::{LayerNormGradients, PrecisionBackend},
+    backend::{Adam, AdamRates, LayerNormGradients, PrecisionBackend},
 };
 
 impl PrecisionBackend for Flex {
@@ -63,20 +68,32 @@ impl PrecisionBackend for Flex {
         convert::round_to_layout(tensor, layout)
     }
 
+    fn copied(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+        convert::copied(tensor)
+    }
+
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        elementwise::softmax(tensor)
+        softmax::softmax(tensor)
     }
 
     fn softmax_last_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
-        elementwise::softmax_backward(output, grad)
+        softmax::softmax_backward(output, grad)
     }
 
-    fn gelu_exact(input: FloatTensor<Self>) -> FloatTensor<Self> {
-        elementwise::gelu(input)
+    fn gelu_form(input: FloatTensor<Self>, form: Gelu) -> FloatTensor<Self> {
+        gelu::gelu(input, form)
     }
 
-    fn gelu_exact_backward(input: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
-        elementwise::gelu_backward(input, grad)
+    fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        gelu::gelu(input, Gelu::TanhPacked)
+    }
+
+    fn gelu_form_backward(
+        input: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+        form: Gelu,
+    ) -> FloatTensor<Self> {
+        gelu::gelu_backward(input, grad, form)
     }
 
     fn normalize_last(
@@ -85,7 +102,7 @@ impl PrecisionBackend for Flex {
         shift: FloatTensor<Self>,
         epsilon: f64,
     ) -> Normalized<FloatTensor<Self>> {
-        elementwise::layer_norm(input, scale, shift, epsilon)
+        norm::normalize(input, scale, Some(shift), epsilon)
     }
 
     fn normalize_last_backward(
@@ -95,6 +112,33 @@ impl PrecisionBackend for Flex {
         inverse_deviation: FloatTensor<Self>,
         grad: FloatTensor<Self>,
     ) -> LayerNormGradients<FloatTensor<Self>> {
-        elementwise::layer_norm_backward(input, scale, mean, inverse_deviation, grad)
+        norm::normalize_backward(input, scale, Some(mean), inverse_deviation, grad)
+    }
+
+    fn rms_normalize_last(
+        input: FloatTensor<Self>,
+        scale: FloatTensor<Self>,
+        epsilon: f64,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let made = norm::normalize(input, scale, None, epsilon);
+        (made.output, made.inverse_deviation)
+    }
+
+    fn rms_normalize_last_backward(
+        input: FloatTensor<Self>,
+        scale: FloatTensor<Self>,
+        inverse_rms: FloatTensor<Self>,
+        grad: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let (input, scale, _) = norm::normalize_backward(input, scale, None, inverse_rms, grad);
+        (input, scale)
+    }
+
+    fn adam(
+        state: Adam<FloatTensor<Self>>,
+        gradient: FloatTensor<Self>,
+        rates: AdamRates,
+    ) -> Adam<FloatTensor<Self>> {
+        adam::adam(state, gradient, rates)
     }
 }

@@ -2,6 +2,7 @@
 
 mod attention;
 mod convolutions;
+mod elementwise;
 mod golden;
 mod layouts;
 mod probe;

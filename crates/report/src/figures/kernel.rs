@@ -1,5 +1,7 @@
 //! Error and throughput of a kernel by size.
 
+use std::collections::BTreeMap;
+
 use mantissa_core::{Axis as SettingAxis, MetricName};
 
 use super::{
@@ -109,10 +111,15 @@ fn panels(group: &Group<'_>) -> Vec<Panel> {
         title: title.to_owned(),
         distribution: None,
     };
-    vec![
-        panel(MetricName::RelativeError, "Relative error (lower is better)"),
-        panel(group.speed, "Throughput (higher is better)"),
-    ]
+    let speed = match group.has(MetricName::BytesPerSecond) {
+        true => panel(
+            MetricName::BytesPerSecond,
+            "Bytes moved; grey: by a copy (higher is better)",
+        ),
+        false => panel(group.speed, "Throughput (higher is better)"),
+    };
+    let error = panel(MetricName::RelativeError, "Relative error (lower is better)");
+    vec![error, speed]
 }
 
 /// Names the settings whose error is zero, which has no place on a logarithmic axis.
@@ -192,8 +199,18 @@ impl Panel {
             canvas.text((left, top + 24.0), "no values", note);
             return;
         }
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = values.iter().copied().fold(0.0, f64::max);
+        let copies = match metric {
+            MetricName::BytesPerSecond => copies(lines),
+            _ => vec![],
+        };
+        let all = || {
+            values
+                .iter()
+                .copied()
+                .chain(copies.iter().map(|(_, copied)| *copied))
+        };
+        let low = all().fold(f64::INFINITY, f64::min);
+        let high = all().fold(0.0, f64::max);
         let bottom = top + PLOT_HEIGHT;
         let y = if log {
             let (first, last) = decades((low, high));
@@ -248,6 +265,10 @@ impl Panel {
             edge,
             note.anchor(Anchor::Middle),
         );
+        let bound = copies
+            .iter()
+            .map(|(size, copied)| (x.at(f64::from(*size)), y.at(*copied)));
+        canvas.line(bound.collect(), 6.0, FAINT);
         for (index, line) in lines.iter().enumerate() {
             let place = |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(value(row)?)));
             let points: Vec<(f64, f64)> = line.rows.iter().filter_map(place).collect();
@@ -270,6 +291,21 @@ impl Panel {
             }
         }
     }
+}
+
+/// What a copy moved, size by size: the middle one of those beside each line.
+fn copies(lines: &[Line<'_, '_>]) -> Vec<(u32, f64)> {
+    let mut all: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for row in lines.iter().flat_map(|line| &line.rows) {
+        if let Some(copied) = row.metric(MetricName::CopyBytesPerSecond) {
+            all.entry(row.cell.setting.size()).or_default().push(copied.value);
+        }
+    }
+    let middle = |(size, mut copies): (u32, Vec<f64>)| {
+        copies.sort_by(f64::total_cmp);
+        (size, copies[copies.len() / 2])
+    };
+    all.into_iter().map(middle).collect()
 }
 
 fn grid(canvas: &mut Canvas, y: f64, (left, width): (f64, f64), label: &str) {

@@ -60,9 +60,9 @@ impl<B: PrecisionBackend> Operation<B, 4> for Attention {
         ((parts, padding), self.parts.iter().map(Vec::len).sum())
     }
 
-    fn flops(&self) -> f64 {
+    fn flops(&self) -> Option<f64> {
         let [batch, heads, sequence, width] = self.shape.map(|edge| edge as f64);
-        4.0 * batch * heads * sequence * sequence * width
+        Some(4.0 * batch * heads * sequence * sequence * width)
     }
 
     fn launch(&self, (parts, padding): &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {

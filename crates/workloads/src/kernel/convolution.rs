@@ -83,10 +83,10 @@ impl<B: PrecisionBackend> Operation<B, 4> for Convolution {
         (on_device, self.images.len() + self.filters.len())
     }
 
-    fn flops(&self) -> f64 {
+    fn flops(&self) -> Option<f64> {
         let results =
             f64::from(self.shape.batch) * f64::from(self.shape.filters) * (self.positions() as f64).powi(2);
-        2.0 * results * self.terms() as f64
+        Some(2.0 * results * self.terms() as f64)
     }
 
     fn launch(&self, [images, filters]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {

@@ -4,7 +4,7 @@
 //! has cost counts for nothing. From there the error takes three steps, each measured by itself: operands are rounded to
 //! what the multiplier sees, the sum rounds on its way, and the result is rounded into its format.
 
-use mantissa_core::{Format, Series, Setting};
+use mantissa_core::{Format, KernelKind, Series, Setting};
 use rayon::prelude::*;
 
 /// Rows of a result that are compared; the reference of a large one would take longer than all measurements
@@ -65,9 +65,17 @@ pub(crate) struct Formats {
 }
 
 impl Formats {
-    /// As a setting asks for them.
-    pub(crate) fn of(setting: &Setting) -> Self {
+    /// As a setting asks for them. A kernel without products takes its operands as they are.
+    pub(crate) fn of(setting: &Setting, kind: KernelKind) -> Self {
         let computed = setting.precision().compute();
+        if !kind.multiplies() {
+            let stored = setting.precision().parameters();
+            return Self {
+                stored,
+                operand: stored,
+                output: computed,
+            };
+        }
         Self {
             stored: setting.precision().parameters(),
             operand: match computed {

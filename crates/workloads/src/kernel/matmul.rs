@@ -88,8 +88,8 @@ impl<B: PrecisionBackend> Operation<B, 2> for Product {
         compute.matmul(lhs.clone(), rhs.clone())
     }
 
-    fn flops(&self) -> f64 {
-        self.0.flops()
+    fn flops(&self) -> Option<f64> {
+        Some(self.0.flops())
     }
 
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
@@ -109,8 +109,8 @@ impl<B: PrecisionBackend> Operation<B, 3> for Products {
         compute.matmul(lhs.clone(), rhs.clone())
     }
 
-    fn flops(&self) -> f64 {
-        self.0.flops()
+    fn flops(&self) -> Option<f64> {
+        Some(self.0.flops())
     }
 
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {

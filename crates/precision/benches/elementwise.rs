@@ -1,0 +1,128 @@
+//! What lies between the matrix products, on the CPU: bytes moved in a second by each kernel, beside a copy of as many.
+//!
+//! Bytes are the least there are: every input read once, every output written once. Target on two cores: no 16-bit kernel
+//! slower than its f32 twin, and casts at the speed of the copy.
+
+use std::hint::black_box;
+
+use burn::{
+    backend::Autodiff,
+    tensor::{DType, Distribution, Tensor},
+};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use mantissa_core::{Accumulator, Format, MatmulPrecision, OptimizerKind, Precision};
+use mantissa_precision::{
+    Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, device::Flex, dtype,
+};
+
+/// What a transformer of DistilBERT's size hands from layer to layer: 8 sequences of 512 tokens.
+const SHAPE: [usize; 2] = [4096, 768];
+const VALUES: u64 = (SHAPE[0] * SHAPE[1]) as u64;
+
+/// True precisions with the bytes of a value.
+const FORMATS: [(Precision, u64); 3] = [
+    (Precision::True32, 4),
+    (Precision::True16, 2),
+    (Precision::TrueBf16, 2),
+];
+
+fn draw(format: Format) -> Tensor<Flex, 2> {
+    let device = Default::default();
+    Tensor::<Flex, 2>::random(SHAPE, Distribution::Normal(0.0, 1.0), &device).cast(dtype(format))
+}
+
+fn compute(precision: Precision) -> Compute {
+    Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32)
+}
+
+/// A kernel that reads and writes one tensor, in each format.
+fn one_to_one(
+    criterion: &mut Criterion,
+    name: &str,
+    kernel: impl Fn(&Compute, Tensor<Flex, 2>) -> Tensor<Flex, 2>,
+) {
+    let mut group = criterion.benchmark_group(name);
+    group.sample_size(20);
+    for (precision, width) in FORMATS {
+        let (compute, input) = (compute(precision), draw(precision.parameters()));
+        group.throughput(Throughput::Bytes(2 * width * VALUES));
+        group.bench_function(precision.name(), |bencher| {
+            bencher.iter(|| black_box(kernel(&compute, input.clone())));
+        });
+    }
+    group.finish();
+}
+
+fn rows(criterion: &mut Criterion) {
+    one_to_one(criterion, "gelu", |compute, input| compute.gelu(input));
+    one_to_one(criterion, "softmax", |compute, input| compute.softmax(input));
+    one_to_one(criterion, "layer norm", |compute, input| {
+        let device = Default::default();
+        let row = || Tensor::<Flex, 1>::ones([SHAPE[1]], (&device, input.dtype()));
+        compute.layer_norm(input.clone(), row(), row(), 1e-5)
+    });
+}
+
+fn casts(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("cast");
+    group.sample_size(20);
+    group.throughput(Throughput::Bytes(6 * VALUES));
+    for (narrow, wide) in [
+        (Precision::True16, Precision::True32),
+        (Precision::TrueBf16, Precision::True32),
+    ] {
+        let format = narrow.parameters();
+        for (name, to, from) in [
+            (format!("f32 to {format}"), narrow, Format::F32),
+            (format!("{format} to f32"), wide, format),
+        ] {
+            let (compute, input) = (compute(to), draw(from));
+            group.bench_function(name, |bencher| {
+                bencher.iter(|| black_box(compute.operand(input.clone())));
+            });
+        }
+    }
+    group.finish();
+}
+
+fn adamw(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("adamw");
+    group.sample_size(20);
+    for (precision, width) in FORMATS {
+        let device = Default::default();
+        let shape = vec![SHAPE[0], SHAPE[1]];
+        let values: Vec<f32> = draw(Format::F32).into_data().into_vec().unwrap();
+        let parts = [("w".to_owned(), shape, values)];
+        let mut parameters = ParameterSet::<Flex>::new(parts, precision.parameters(), &device);
+        let mut gradients = GradientSum::new(1);
+        let tracked = parameters.track();
+        let weight = Tensor::<Autodiff<Flex>, 1>::from_inner(draw(precision.parameters()).flatten(0, 1));
+        gradients.add((tracked.vector("w") * weight).sum(), &tracked);
+        drop(tracked);
+        let mut optimizer = Optimizer::new(OptimizerSettings::new(OptimizerKind::AdamW, 1e-3), 1);
+        optimizer.step(&mut parameters, gradients.clone());
+        // Parameters and two moments are read and written; gradients, which are summed in f32, are read.
+        group.throughput(Throughput::Bytes((6 * width + 4) * VALUES));
+        group.bench_function(precision.name(), |bencher| {
+            bencher.iter(|| optimizer.step(&mut parameters, gradients.clone()));
+        });
+    }
+    group.finish();
+}
+
+/// The bound of all of the above.
+fn copy(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("copy");
+    group.sample_size(20);
+    group.throughput(Throughput::Bytes(8 * VALUES));
+    let input = draw(Format::F32).into_data();
+    assert_eq!(input.dtype, DType::F32);
+    let input = input.into_vec::<f32>().unwrap();
+    group.bench_function("f32, one core", |bencher| {
+        bencher.iter(|| black_box(input.clone()))
+    });
+    group.finish();
+}
+
+criterion_group!(benches, copy, rows, casts, adamw);
+criterion_main!(benches);

@@ -1,0 +1,97 @@
+//! Adam's step on the CPU: one pass over parameters, gradients and both means, in place.
+
+use burn_flex::FlexTensor;
+use num_traits::{Float, Zero};
+use pulp::{Arch, NullaryFnOnce};
+use rayon::prelude::*;
+
+use super::{
+    convert::CHUNK,
+    lanes::Wide,
+    stored::{BLOCK, Stored, by_format},
+};
+use crate::backend::{Adam, AdamRates};
+
+/// Every operation rounds to the format of the parameters, as the same operations one by one do. Gradients come in that
+/// format, or in f32.
+pub(super) fn adam(state: Adam<FlexTensor>, gradient: FlexTensor, rates: AdamRates) -> Adam<FlexTensor> {
+    by_format!(state.value.dtype(), adam_in(state, gradient, rates))
+}
+
+fn adam_in<T: Stored<Wide: Stored<Wide = T::Wide>>>(
+    state: Adam<FlexTensor>,
+    gradient: FlexTensor,
+    rates: AdamRates,
+) -> Adam<FlexTensor> {
+    let gradient = gradient.to_contiguous();
+    if gradient.dtype() == <T::Wide as burn::tensor::Element>::dtype() {
+        step::<T, T::Wide>(state, gradient.storage(), rates)
+    } else {
+        step::<T, T>(state, gradient.storage(), rates)
+    }
+}
+
+fn step<T: Stored, G: Stored<Wide = T::Wide>>(
+    Adam { value, first, second }: Adam<FlexTensor>,
+    gradients: &[G],
+    rates: AdamRates,
+) -> Adam<FlexTensor> {
+    let [mut value, mut first, mut second] =
+        [value, first, second].map(|tensor| match tensor.is_contiguous() {
+            true => tensor,
+            false => tensor.to_contiguous(),
+        });
+    let constant = |x: f64| T::round(T::Wide::of(x));
+    let rates = rates.map(constant);
+    value
+        .storage_mut::<T>()
+        .par_chunks_mut(CHUNK)
+        .zip(first.storage_mut::<T>().par_chunks_mut(CHUNK))
+        .zip(second.storage_mut::<T>().par_chunks_mut(CHUNK))
+        .zip(gradients.par_chunks(CHUNK))
+        .for_each(|(((value, first), second), gradients)| {
+            Arch::new().dispatch(Chunk {
+                state: [value, first, second],
+                gradients,
+                rates,
+            })
+        });
+    Adam { value, first, second }
+}
+
+struct Chunk<'a, T: Stored, G> {
+    /// Parameters and both means.
+    state: [&'a mut [T]; 3],
+    gradients: &'a [G],
+    rates: AdamRates<T::Wide>,
+}
+
+impl<T: Stored, G: Stored<Wide = T::Wide>> NullaryFnOnce for Chunk<'_, T, G> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let rates = self.rates;
+        let mut lanes = [[T::Wide::zero(); BLOCK]; 4];
+        let [values, firsts, seconds] = self.state.map(|part| part.chunks_mut(BLOCK));
+        let state = values.zip(firsts).zip(seconds);
+        for (((values, firsts), seconds), gradients) in state.zip(self.gradients.chunks(BLOCK)) {
+            let [w, m, v, g] = lanes.each_mut().map(|lanes| &mut lanes[..gradients.len()]);
+            T::widen(values, w);
+            T::widen(firsts, m);
+            T::widen(seconds, v);
+            G::widen(gradients, g);
+            for (((w, m), v), g) in w.iter_mut().zip(m.iter_mut()).zip(v.iter_mut()).zip(g.iter()) {
+                let g = T::round(*g);
+                *m = T::round(T::round(*m * rates.decay1) + T::round(g * rates.share1));
+                *v = T::round(T::round(*v * rates.decay2) + T::round(T::round(g * g) * rates.share2));
+                let root = T::round(T::round(v.sqrt()) / rates.correction2);
+                let update = T::round(T::round(*m / T::round(root + rates.epsilon)) / rates.correction1);
+                *w = T::round(T::round(*w * rates.keep) - T::round(update * rates.learning_rate));
+            }
+            T::narrow(w, values);
+            T::narrow(m, firsts);
+            T::narrow(v, seconds);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! GELU on the CPU, in one pass over memory; f32 inside for half tensors.
+
+use burn_flex::FlexTensor;
+use mantissa_core::Gelu;
+
+use super::{
+    lanes::Wide,
+    stored::{Stored, by_format, map, zip},
+};
+use crate::{
+    backend::{TANH_CUBE, TANH_LINE},
+    launched::{Launch, note},
+};
+
+pub(super) fn gelu(input: FlexTensor, form: Gelu) -> FlexTensor {
+    by_format!(input.dtype(), gelu_in(input, form))
+}
+
+fn gelu_in<T: Stored>(input: FlexTensor, form: Gelu) -> FlexTensor {
+    match form {
+        Gelu::Exact => map::<T>(input, exact),
+        Gelu::Tanh => map::<T>(input, by_tanh),
+        Gelu::TanhPacked => {
+            note(Launch {
+                kernel: "gelu_tanh_packed".into(),
+                arithmetic: "halves in f32 lanes, rounded after each operation; tanh in f32".into(),
+                emulated: true,
+            });
+            map::<T>(input, packed::<T>)
+        }
+    }
+}
+
+pub(super) fn gelu_backward(input: FlexTensor, grad: FlexTensor, form: Gelu) -> FlexTensor {
+    by_format!(input.dtype(), gelu_backward_in(input, grad, form))
+}
+
+fn gelu_backward_in<T: Stored>(input: FlexTensor, grad: FlexTensor, form: Gelu) -> FlexTensor {
+    match form {
+        Gelu::Exact => zip::<T>(input, grad, exact_slope),
+        Gelu::Tanh | Gelu::TanhPacked => zip::<T>(input, grad, tanh_slope),
+    }
+}
+
+#[inline(always)]
+fn exact<W: Wide>(x: W) -> W {
+    x * x.normal().0
+}
+
+#[inline(always)]
+fn exact_slope<W: Wide>(x: W, grad: W) -> W {
+    let (distribution, density) = x.normal();
+    grad * (distribution + x * density)
+}
+
+/// The tanh of the approximation.
+#[inline(always)]
+fn inner<W: Wide>(x: W) -> W {
+    let line = W::of(TANH_LINE);
+    (x * (line + W::of(TANH_LINE * TANH_CUBE) * x * x)).tangent()
+}
+
+#[inline(always)]
+fn by_tanh<W: Wide>(x: W) -> W {
+    let half = W::of(0.5) * x;
+    half + half * inner(x)
+}
+
+#[inline(always)]
+fn tanh_slope<W: Wide>(x: W, grad: W) -> W {
+    let tanh = inner(x);
+    let line = W::of(TANH_LINE);
+    let inner_slope = line + W::of(3.0 * TANH_LINE * TANH_CUBE) * x * x;
+    let half = W::of(0.5);
+    grad * (half * (W::one() + tanh) + half * x * (W::one() - tanh * tanh) * inner_slope)
+}
+
+/// What a GPU computes on pairs of halves, here on halves that lie in f32 lanes: each result is rounded to the half before
+/// the next operation takes it.
+#[inline(always)]
+fn packed<T: Stored>(x: T::Wide) -> T::Wide {
+    let constant = |c: f64| T::round(T::Wide::of(c));
+    let square = T::round(x * x);
+    let slope = T::round(T::round(square * constant(TANH_LINE * TANH_CUBE)) + constant(TANH_LINE));
+    let tanh = T::round(T::round(x * slope).tangent());
+    let half = T::round(constant(0.5) * x);
+    T::round(T::round(half * tanh) + half)
+}

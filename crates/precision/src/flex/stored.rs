@@ -1,0 +1,192 @@
+//! The formats that tensors are stored in, and loops over tensors that widen, compute and round in one pass over memory.
+
+use burn::tensor::{Bytes, Shape, TensorMetadata};
+use burn_flex::{FlexTensor, Layout};
+use half::{bf16, f16, slice::HalfFloatSliceExt};
+use num_traits::Zero;
+use pulp::{Arch, NullaryFnOnce};
+use rayon::prelude::*;
+
+use super::{
+    convert::{CHUNK, narrow_bf16, round_bf16, round_f16, trimmed},
+    lanes::Wide,
+};
+
+/// A format that tensors are stored in.
+pub(super) trait Stored: burn::tensor::Element + bytemuck::Pod + Send + Sync + Default {
+    /// What it is computed in.
+    type Wide: Wide;
+    /// Its values in the wide format.
+    fn widen(from: &[Self], to: &mut [Self::Wide]);
+    /// Values rounded to nearest even.
+    fn narrow(from: &[Self::Wide], to: &mut [Self]);
+    /// A value as it would come back from being stored.
+    fn round(x: Self::Wide) -> Self::Wide;
+}
+
+macro_rules! stored_as_it_is {
+    ($($format:ty),+) => { $(
+        impl Stored for $format {
+            type Wide = Self;
+            #[inline(always)]
+            fn widen(from: &[Self], to: &mut [Self]) {
+                to.copy_from_slice(from);
+            }
+            #[inline(always)]
+            fn narrow(from: &[Self], to: &mut [Self]) {
+                to.copy_from_slice(from);
+            }
+            #[inline(always)]
+            fn round(x: Self) -> Self {
+                x
+            }
+        }
+    )+ };
+}
+
+stored_as_it_is!(f32, f64);
+
+impl Stored for f16 {
+    type Wide = f32;
+    #[inline(always)]
+    fn widen(from: &[Self], to: &mut [f32]) {
+        from.convert_to_f32_slice(to);
+    }
+    #[inline(always)]
+    fn narrow(from: &[f32], to: &mut [Self]) {
+        to.convert_from_f32_slice(from);
+    }
+    #[inline(always)]
+    fn round(x: f32) -> f32 {
+        round_f16(x)
+    }
+}
+
+impl Stored for bf16 {
+    type Wide = f32;
+    #[inline(always)]
+    fn widen(from: &[Self], to: &mut [f32]) {
+        for (x, y) in from.iter().zip(to) {
+            *y = f32::from_bits(u32::from(x.to_bits()) << 16);
+        }
+    }
+    #[inline(always)]
+    fn narrow(from: &[f32], to: &mut [Self]) {
+        narrow_bf16(from, to);
+    }
+    #[inline(always)]
+    fn round(x: f32) -> f32 {
+        round_bf16(x)
+    }
+}
+
+/// Calls a function for the element type of a dtype.
+macro_rules! by_format {
+    ($dtype:expr, $function:ident($($argument:expr),*)) => {
+        match $dtype {
+            burn::tensor::DType::F64 => $function::<f64>($($argument),*),
+            burn::tensor::DType::F32 => $function::<f32>($($argument),*),
+            burn::tensor::DType::F16 => $function::<half::f16>($($argument),*),
+            burn::tensor::DType::BF16 => $function::<half::bf16>($($argument),*),
+            other => unreachable!("no tensor of floats is {other:?}"),
+        }
+    };
+}
+pub(super) use by_format;
+
+/// Values that are widened at a time: they and their neighbours stay in the first-level cache.
+pub(super) const BLOCK: usize = 1024;
+
+/// A tensor of these values.
+pub(super) fn tensor<T: Stored>(values: Vec<T>, layout: Layout) -> FlexTensor {
+    FlexTensor::new(Bytes::from_elems(values), layout, T::dtype())
+}
+
+/// A contiguous tensor of these values.
+pub(super) fn contiguous<T: Stored>(values: Vec<T>, shape: Shape) -> FlexTensor {
+    tensor(values, Layout::contiguous(shape))
+}
+
+/// Applies a function to every value. The layout stays, so that a transposed view stays one.
+pub(super) fn map<T: Stored>(input: FlexTensor, f: impl Fn(T::Wide) -> T::Wide + Copy + Sync) -> FlexTensor {
+    let input = trimmed(input);
+    let from = input.storage::<T>();
+    let mut to = vec![T::default(); from.len()];
+    to.par_chunks_mut(CHUNK)
+        .zip(from.par_chunks(CHUNK))
+        .for_each(|(to, from)| Arch::new().dispatch(Map { from, to, f }));
+    tensor(to, input.layout().clone())
+}
+
+struct Map<'a, T, F> {
+    from: &'a [T],
+    to: &'a mut [T],
+    f: F,
+}
+
+impl<T: Stored, F: Fn(T::Wide) -> T::Wide> NullaryFnOnce for Map<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let mut lanes = [T::Wide::zero(); BLOCK];
+        for (from, to) in self.from.chunks(BLOCK).zip(self.to.chunks_mut(BLOCK)) {
+            let lanes = &mut lanes[..from.len()];
+            T::widen(from, lanes);
+            lanes.iter_mut().for_each(|x| *x = (self.f)(*x));
+            T::narrow(lanes, to);
+        }
+    }
+}
+
+/// Applies a function to every pair of values of two tensors of one shape.
+pub(super) fn zip<T: Stored>(
+    left: FlexTensor,
+    right: FlexTensor,
+    f: impl Fn(T::Wide, T::Wide) -> T::Wide + Copy + Sync,
+) -> FlexTensor {
+    let (left, right) = (left.to_contiguous(), right.to_contiguous());
+    let (xs, ys) = (left.storage::<T>(), right.storage::<T>());
+    let mut to = vec![T::default(); xs.len()];
+    to.par_chunks_mut(CHUNK)
+        .zip(xs.par_chunks(CHUNK).zip(ys.par_chunks(CHUNK)))
+        .for_each(|(to, (xs, ys))| Arch::new().dispatch(Zip { xs, ys, to, f }));
+    contiguous(to, left.shape())
+}
+
+struct Zip<'a, T, F> {
+    xs: &'a [T],
+    ys: &'a [T],
+    to: &'a mut [T],
+    f: F,
+}
+
+impl<T: Stored, F: Fn(T::Wide, T::Wide) -> T::Wide> NullaryFnOnce for Zip<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let mut lanes = [[T::Wide::zero(); BLOCK]; 2];
+        let pairs = self.xs.chunks(BLOCK).zip(self.ys.chunks(BLOCK));
+        for ((xs, ys), to) in pairs.zip(self.to.chunks_mut(BLOCK)) {
+            let [left, right] = &mut lanes;
+            let (left, right) = (&mut left[..xs.len()], &mut right[..ys.len()]);
+            T::widen(xs, left);
+            T::widen(ys, right);
+            for (x, y) in left.iter_mut().zip(right) {
+                *x = (self.f)(*x, *y);
+            }
+            T::narrow(left, to);
+        }
+    }
+}
+
+/// Width of the rows of a shape.
+pub(super) fn width(shape: &Shape) -> usize {
+    shape[shape.num_dims() - 1]
+}
+
+/// Whole rows that make up about one chunk.
+pub(super) fn chunk_of_rows(n: usize) -> usize {
+    (CHUNK / n).max(1) * n
+}

@@ -1,0 +1,355 @@
+//! What lies between the products against f64 written out: every form, format and backend, ordinary values and others.
+
+use burn::{
+    backend::Autodiff,
+    tensor::{DType, Tensor, TensorData, TensorPrimitive, backend::Backend},
+};
+use mantissa_core::{Accumulator, Format, Gelu, MatmulPrecision, Precision};
+use mantissa_precision::{Adam, AdamRates, Compute, PrecisionBackend, device::Flex, dtype};
+use proptest::prelude::*;
+
+const TRUE: [Precision; 3] = [Precision::True32, Precision::True16, Precision::TrueBf16];
+const ROWS: [usize; 2] = [7, 45];
+
+fn compute(precision: Precision) -> Compute {
+    Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32)
+}
+
+/// Numbers of both signs between 2⁻⁸ and 4, rounded to a format.
+fn values(count: usize, salt: u64, format: Format) -> Vec<f64> {
+    let mut state = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let share = (state >> 11) as f64 / (1u64 << 53) as f64;
+        let size = 4.0 * share.powi(2) + 0.004;
+        format.round(if state & 1024 == 0 { size } else { -size }).value
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn upload<B: Backend, const D: usize>(values: &[f64], shape: [usize; D], format: Format) -> Tensor<B, D> {
+    let data = TensorData::new(values.to_vec(), shape);
+    Tensor::from_data(data, (&B::Device::default(), dtype(format)))
+}
+
+fn list<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
+}
+
+/// The largest error as a share of the larger of its value and 1, in units of half the distance from 1 to the next number.
+fn error(got: &[f64], want: &[f64], format: Format) -> f64 {
+    assert_eq!(got.len(), want.len());
+    let share = |(got, want): (&f64, &f64)| (got - want).abs() / want.abs().max(1.0);
+    let largest = got.iter().zip(want).map(share).fold(0.0, f64::max);
+    largest / (0.5 * format.epsilon())
+}
+
+fn distribution(x: f64) -> f64 {
+    0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+fn by_tanh(x: f64) -> f64 {
+    0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3))).tanh())
+}
+
+fn softmax(row: &[f64]) -> Vec<f64> {
+    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = row.iter().map(|x| (x - most).exp()).sum();
+    row.iter().map(|x| (x - most).exp() / sum).collect()
+}
+
+fn normalized(row: &[f64], mean: f64, scale: &[f64], shift: &[f64]) -> Vec<f64> {
+    let square = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / row.len() as f64;
+    let inverse = (square + 1e-5).sqrt().recip();
+    let affine = scale.iter().zip(shift);
+    row.iter()
+        .zip(affine)
+        .map(|(x, (scale, shift))| (x - mean) * inverse * scale + shift)
+        .collect()
+}
+
+/// Every operation in one precision: its name, its error and how large that may be, both in units of half the distance from 1
+/// to the next number of the format.
+fn errors<B: PrecisionBackend>(precision: Precision) -> Vec<(&'static str, f64, f64)> {
+    let format = precision.parameters();
+    let compute = compute(precision);
+    let width = ROWS[1];
+    let x = values(ROWS[0] * width, 1, format);
+    let (scale, shift) = (values(width, 2, format), values(width, 3, format));
+    let row = |values: &[f64]| upload::<B, 1>(values, [width], format);
+    let input = || upload::<B, 2>(&x, ROWS, format);
+    let rows = |f: &dyn Fn(&[f64]) -> Vec<f64>| x.chunks_exact(width).flat_map(f).collect::<Vec<f64>>();
+    let of = |got: Tensor<B, 2>, want: Vec<f64>| error(&list(got), &want, format);
+    let exact = |x: &f64| x * distribution(*x);
+    let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
+    // One rounding of the result. In f32 what a norm scales up to 16 loses digits where the shift cancels it.
+    let once = if format == Format::F32 { 24.0 } else { 1.1 };
+    let mut errors = vec![
+        (
+            "gelu",
+            of(compute.gelu(input()), x.iter().map(exact).collect()),
+            once,
+        ),
+        (
+            "gelu by tanh",
+            of(
+                compute.gelu_as(Gelu::Tanh, input()),
+                x.iter().map(|x| by_tanh(*x)).collect(),
+            ),
+            once,
+        ),
+        ("softmax", of(compute.softmax(input()), rows(&softmax)), once),
+        (
+            "layer norm",
+            of(
+                compute.layer_norm(input(), row(&scale), row(&shift), 1e-5),
+                rows(&|row| normalized(row, mean(row), &scale, &shift)),
+            ),
+            once,
+        ),
+        (
+            "RMS norm",
+            of(
+                compute.rms_norm(input(), row(&scale), 1e-5),
+                rows(&|row| normalized(row, 0.0, &scale, &vec![0.0; width])),
+            ),
+            once,
+        ),
+    ];
+    if format != Format::F32 {
+        // Operations on 16-bit values round one after the other: over all of them up to 4 the error is 1.7.
+        let got = compute.gelu_as(Gelu::TanhPacked, input());
+        let packed = of(got, x.iter().map(|x| by_tanh(*x)).collect());
+        assert!(packed > 1.02, "the packed form rounds at every step: {packed}");
+        errors.push(("packed gelu", packed, 2.0));
+    }
+    errors
+}
+
+fn assert_near<B: PrecisionBackend>(precision: Precision) {
+    for (name, error, most) in errors::<B>(precision) {
+        assert!(
+            error <= most,
+            "{name} in {precision}: {error} is more than {most}"
+        );
+    }
+}
+
+#[test]
+fn every_operation_is_right_to_the_last_digit_or_so_on_the_cpu() {
+    TRUE.into_iter().for_each(assert_near::<Flex>);
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn every_operation_is_right_to_the_last_digit_or_so_on_the_software_rasteriser() {
+    use mantissa_precision::device::{VulkanFused, VulkanPlain, supports};
+
+    if !crate::vulkan_is_there() {
+        return;
+    }
+    for precision in TRUE {
+        if supports::<VulkanPlain>(precision.parameters(), &Default::default()) {
+            assert_near::<VulkanPlain>(precision);
+            assert_near::<VulkanFused>(precision);
+        } else {
+            println!("skipped: no {} there", precision.parameters());
+        }
+    }
+}
+
+#[test]
+fn the_tail_of_gelu_keeps_its_digits() {
+    let x: Vec<f64> = (0..1300)
+        .map(|i| Format::F32.round(-0.01 * f64::from(i)).value)
+        .collect();
+    let got = list(compute(Precision::True32).gelu(upload::<Flex, 1>(&x, [x.len()], Format::F32)));
+    for (x, got) in x.iter().zip(got) {
+        let want = x * distribution(*x);
+        assert!(
+            (got - want).abs() <= 6.0 * Format::F32.ulp(want),
+            "{x}: {got:e} is not {want:e}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_finite_very_large_or_subnormal_comes_out_as_the_formula_has_it() {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    for precision in TRUE {
+        let format = precision.parameters();
+        let compute = compute(precision);
+        let subnormal = format
+            .round(if format == Format::F16 { 1e-6 } else { 1e-39 })
+            .value;
+        let x = [inf, nan, 60_000.0, -60_000.0, subnormal, 0.0, -0.0, -inf];
+        let input = || upload::<Flex, 1>(&x, [x.len()], format);
+        let mut forms = vec![Gelu::Exact, Gelu::Tanh];
+        forms.extend((format != Format::F32).then_some(Gelu::TanhPacked));
+        for form in forms {
+            let got = list(compute.gelu_as(form, input()));
+            let large = format.round(60_000.0).value;
+            assert_eq!(
+                (got[0], got[2], got[3]),
+                (inf, large, 0.0),
+                "{form} in {precision}"
+            );
+            // PyTorch's GELU of minus infinity is NaN, too: it is infinity times zero.
+            assert!(got[1].is_nan() && got[7].is_nan(), "{form} in {precision}");
+            let half = 0.5 * subnormal;
+            let ulp = format.ulp(subnormal);
+            assert!(
+                (got[4] - half).abs() <= ulp,
+                "{form} in {precision}: {:e}",
+                got[4]
+            );
+            assert_eq!((got[5], got[6]), (0.0, 0.0));
+        }
+        let rows = [60_000.0, 60_000.0, -60_000.0, -inf, 0.0, nan, 0.0, 0.0];
+        let got = list(compute.softmax(upload::<Flex, 2>(&rows, [2, 4], format)));
+        assert_eq!(got[..4], [0.5, 0.5, 0.0, 0.0], "{precision}");
+        assert!(got[4..].iter().all(|x| x.is_nan()), "{precision}");
+        let zeros = upload::<Flex, 2>(&[0.0; 8], [2, 4], format);
+        let ones = upload::<Flex, 1>(&[1.0; 4], [4], format);
+        assert_eq!(list(compute.rms_norm(zeros, ones, 1e-5)), [0.0; 8], "{precision}");
+    }
+}
+
+type Ad = Autodiff<Flex>;
+
+/// The gradients of an input and a scale under RMS norm, from its Jacobian.
+fn rms_gradients(x: &[f64], scale: &[f64], grad: &[f64]) -> [Vec<f64>; 2] {
+    let n = scale.len();
+    let (mut of_x, mut of_scale) = (vec![0.0; x.len()], vec![0.0; n]);
+    for (at, row) in x.chunks_exact(n).enumerate() {
+        let inverse = (row.iter().map(|x| x * x).sum::<f64>() / n as f64 + 1e-5)
+            .sqrt()
+            .recip();
+        for j in 0..n {
+            let grad = grad[at * n + j];
+            of_scale[j] += grad * row[j] * inverse;
+            for i in 0..n {
+                let own = if i == j { inverse } else { 0.0 };
+                let slope = own - row[i] * row[j] * inverse.powi(3) / n as f64;
+                of_x[at * n + i] += grad * scale[j] * slope;
+            }
+        }
+    }
+    [of_x, of_scale]
+}
+
+fn gradients_agree<B: PrecisionBackend>(precision: Precision, most: f64) {
+    let format = precision.parameters();
+    let compute = compute(precision);
+    let count = ROWS[0] * ROWS[1];
+    let (x, scale, grad) = (
+        values(count, 4, format),
+        values(ROWS[1], 5, format),
+        values(count, 6, format),
+    );
+    let weight = || upload::<Autodiff<B>, 2>(&grad, ROWS, format);
+    let largest = |got: Vec<f64>, want: Vec<f64>, what: &str| {
+        let off = error(&got, &want, format);
+        assert!(off <= most, "{what} in {precision}: {off}");
+    };
+    let input = upload::<Autodiff<B>, 2>(&x, ROWS, format).require_grad();
+    let factors = upload::<Autodiff<B>, 1>(&scale, [ROWS[1]], format).require_grad();
+    let output = compute.rms_norm(input.clone(), factors.clone(), 1e-5);
+    let grads = (output * weight()).sum().backward();
+    let [of_x, of_scale] = rms_gradients(&x, &scale, &grad);
+    largest(list(input.grad(&grads).unwrap()), of_x, "RMS norm");
+    largest(list(factors.grad(&grads).unwrap()), of_scale, "its scale");
+
+    for form in [Gelu::Exact, Gelu::Tanh] {
+        let input = upload::<Autodiff<B>, 2>(&x, ROWS, format).require_grad();
+        let grads = (compute.gelu_as(form, input.clone()) * weight()).sum().backward();
+        let slope = |x: f64| match form {
+            Gelu::Exact => distribution(x) + x * (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt(),
+            // Central differences: right to 10⁻⁹ or so.
+            _ => (by_tanh(x + 1e-5) - by_tanh(x - 1e-5)) / 2e-5,
+        };
+        let want = x.iter().zip(&grad).map(|(x, grad)| grad * slope(*x)).collect();
+        largest(list(input.grad(&grads).unwrap()), want, form.name());
+    }
+}
+
+#[test]
+fn gradients_are_those_of_the_formulas() {
+    gradients_agree::<Flex>(Precision::True32, 30.0);
+    gradients_agree::<Flex>(Precision::True16, 1.5);
+    gradients_agree::<Flex>(Precision::TrueBf16, 1.5);
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn gradients_are_those_of_the_formulas_on_the_software_rasteriser() {
+    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+
+    if crate::vulkan_is_there() {
+        gradients_agree::<VulkanPlain>(Precision::True32, 60.0);
+        gradients_agree::<VulkanFused>(Precision::True32, 60.0);
+    }
+}
+
+/// A step of Adam on some backend, from values in a format and gradients in another.
+fn step<B: PrecisionBackend>(parts: &[Vec<f64>; 4], format: Format, gradients: Format) -> [Vec<f64>; 3] {
+    let [value, first, second, gradient] = [0, 1, 2, 3].map(|part: usize| {
+        let format = if part == 3 { gradients } else { format };
+        upload::<B, 1>(&parts[part], [parts[part].len()], format)
+            .into_primitive()
+            .tensor()
+    });
+    let rates = AdamRates {
+        keep: 1.0 - 1e-5,
+        decay1: 0.9,
+        share1: 1.0 - 0.9,
+        decay2: 0.999,
+        share2: 1.0 - 0.999,
+        correction1: 1.0 - 0.9f64.powi(3),
+        correction2: (1.0 - 0.999f64.powi(3)).sqrt(),
+        epsilon: 1e-8,
+        learning_rate: 1e-3,
+    };
+    let after = B::adam(Adam { value, first, second }, gradient, rates);
+    [after.value, after.first, after.second]
+        .map(|part| list(Tensor::<B, 1>::from_primitive(TensorPrimitive::Float(part))))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn adam_in_one_pass_is_bit_for_bit_the_same_operations_one_by_one(salt in any::<u64>(), count in 1usize..3000) {
+        for format in [Format::F64, Format::F32, Format::F16, Format::Bf16] {
+            let wide = if format == Format::F64 { format } else { Format::F32 };
+            for gradients in [format, wide] {
+                let parts = [1, 2, 3, 4].map(|part: u64| {
+                    let of = if part == 4 { gradients } else { format };
+                    let mut values = values(count, salt ^ part, of);
+                    if part == 3 {
+                        values.iter_mut().for_each(|x| *x = of.round(0.01 * x.abs()).value);
+                    }
+                    values
+                });
+                let bits = |parts: [Vec<f64>; 3]| parts.map(|part| part.into_iter().map(f64::to_bits).collect::<Vec<_>>());
+                // Under automatic differentiation nothing is overridden: these are burn's operations.
+                prop_assert_eq!(
+                    bits(step::<Flex>(&parts, format, gradients)),
+                    bits(step::<Ad>(&parts, format, gradients)),
+                    "{} and gradients in {}", format, gradients
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_holds_the_same_values_in_a_place_of_its_own() {
+    let tensor = upload::<Flex, 2>(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3], Format::Bf16);
+    let turned = tensor.swap_dims(0, 1);
+    let copied = Flex::copied(turned.clone().into_primitive().tensor());
+    let copied = Tensor::<Flex, 2>::from_primitive(TensorPrimitive::Float(copied));
+    assert_eq!(copied.dtype(), DType::BF16);
+    assert_eq!(list(copied), list(turned));
+}
