@@ -31,7 +31,7 @@ pub(super) fn tanh_packed<R: CubeRuntime>(input: CubeTensor<R>) -> CubeTensor<R>
     if elements == 0 {
         return input;
     }
-    let width = if elements % PAIR == 0 { PAIR } else { 1 };
+    let width = if elements.is_multiple_of(PAIR) { PAIR } else { 1 };
     note(Launch {
         kernel: "gelu_tanh_packed".into(),
         arithmetic: format!("{} × {width}, tanh in f32", dtype.name()).into(),
