@@ -61,6 +61,7 @@ def observed(lower):
         ("attention", F.scaled_dot_product_attention, [heads, heads, heads]),
         ("softmax", lambda x: torch.softmax(x, -1), [matrix]),
         ("layer_norm", lambda x: F.layer_norm(x, (4,), scale, scale), [matrix]),
+        ("rms_norm", lambda x: F.rms_norm(x, (4,), scale), [matrix]),
         ("cross_entropy_sum", lambda x: F.cross_entropy(x, classes, reduction="sum"), [matrix]),
         ("add", torch.add, [matrix, matrix]),
         ("gelu", F.gelu, [matrix]),

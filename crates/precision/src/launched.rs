@@ -29,6 +29,15 @@ pub(crate) fn note(launch: Launch) {
     launched().insert(launch);
 }
 
+/// Does what is not part of a cell's own work: the kernels that it launches are forgotten. Whatever was asked for must have
+/// run before and behind it.
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
+    let before = launched().clone();
+    let result = work();
+    *launched() = before;
+    result
+}
+
 /// What was launched since the last call.
 pub(crate) fn take() -> BTreeSet<Launch> {
     std::mem::take(&mut launched())

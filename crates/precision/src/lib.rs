@@ -103,6 +103,7 @@ pub use clock::{Clock, Timed};
 pub use compute::{Compute, dtype};
 pub use convolution::{Convolution, Pass};
 pub use gradient::GradientSum;
+pub use launched::aside;
 pub use learning_rate::LearningRate;
 pub use loss_scale::{LossScaler, LossScaling, ScaleChange};
 pub use optimizer::{Optimizer, OptimizerSettings};

@@ -26,7 +26,7 @@ use burn::{
 use mantissa_core::{Cell, Event, Executed, Model, OptimizerKind, Precision, Samples, Series, TrainTask};
 use mantissa_precision::{
     Compute, GradientSum, LearningRate, LossScaler, Optimizer, OptimizerSettings, ParameterSet,
-    PrecisionBackend, ScaleChange, Tracked,
+    PrecisionBackend, ScaleChange, Tracked, aside,
 };
 
 use crate::{
@@ -340,7 +340,10 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             return Ok(0.0);
         }
         let begun = Instant::now();
-        let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
+        let ranges = aside(|| {
+            let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
+            sync::<B>(self.device).map(|()| ranges)
+        })?;
         self.log.samples.ranges.extend(ranges);
         let seconds = begun.elapsed().as_secs_f64();
         self.log.totals.observing_seconds += seconds;

@@ -75,6 +75,7 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
         }
         "softmax" => compute.softmax(matrix(0)).dtype(),
         "layer_norm" => compute.layer_norm(matrix(0), row(), row(), 1e-5).dtype(),
+        "rms_norm" => compute.rms_norm(matrix(0), row(), 1e-5).dtype(),
         "cross_entropy_sum" => {
             let classes = Tensor::<Flex, 1, Int>::zeros([4], &device);
             compute.cross_entropy_sum(matrix(0), classes).dtype()
