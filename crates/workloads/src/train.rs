@@ -377,17 +377,17 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             self.micro_batches += 1;
         }
         drop(working);
-        let finite = match self.scaler {
-            None => true,
-            Some(_) => gradients.all_finite().map_err(WorkloadError::Device)?,
-        };
-        if finite {
-            if self.scaler.is_some() {
-                gradients.unscale(scale);
+        let (optimizer, parameters) = (&mut self.optimizer, &mut self.parameters);
+        let change = match &mut self.scaler {
+            Some(scaler) => {
+                let change = scaler.step(optimizer, parameters, gradients);
+                Some(change.map_err(WorkloadError::Device)?)
             }
-            self.optimizer.step(&mut self.parameters, gradients);
-        }
-        let change = self.scaler.as_mut().map(|scaler| scaler.update(finite));
+            None => {
+                optimizer.step(parameters, gradients);
+                None
+            }
+        };
         sync::<B>(self.device)?;
         let loss = read(Tensor::cat(losses, 0))?.iter().sum();
         let hits = Tensor::cat(hits, 0)
