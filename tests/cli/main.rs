@@ -1,5 +1,6 @@
 //! Drives the binary as a user does: exit code and both streams.
 
+mod accept;
 mod company;
 mod cuda;
 mod devices;

@@ -1,0 +1,68 @@
+//! `just gpu-accept` where there is no GPU to accept: what is missing is named, and what it writes is whole.
+#![cfg(target_os = "linux")]
+
+use std::{fs, process::Command};
+
+use serde_json::Value;
+
+use crate::{
+    cuda::toolkit,
+    support::{Place, root},
+};
+
+/// The exit code, `accept.json` and the text of its first check.
+fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
+    let place = Place::new();
+    let out = place.path("out");
+    let mut command = Command::new(root().join(".ci/gpu-accept"));
+    command
+        .arg(&out)
+        .env("MANTISSA", env!("CARGO_BIN_EXE_mantissa"))
+        .env_remove("LD_LIBRARY_PATH")
+        .env_remove("CUDA_PATH");
+    adapt(&mut command);
+    let code = command.output().unwrap().status.code();
+    let json = fs::read_to_string(out.join("accept.json")).unwrap();
+    let told = fs::read_to_string(out.join("logs/devices.txt")).unwrap();
+    (code, serde_json::from_str(&json).unwrap(), told)
+}
+
+#[test]
+fn each_missing_part_of_a_cuda_machine_is_named_and_nothing_else_is_tried() {
+    let without_compiler = tempfile::tempdir().unwrap();
+    fs::copy(
+        toolkit().join("libcuda.so"),
+        without_compiler.path().join("libcuda.so"),
+    )
+    .unwrap();
+    let cases: [(&str, &dyn Fn(&mut Command)); 3] = [
+        ("CUDA_PATH", &|command| {
+            command
+                .env("LD_LIBRARY_PATH", toolkit())
+                .env("CUDA_PATH", "/nowhere");
+        }),
+        ("libnvrtc", &|command| {
+            command
+                .env("LD_LIBRARY_PATH", without_compiler.path())
+                .env("CUDA_PATH", toolkit());
+        }),
+        ("driver", &|command| {
+            command
+                .env("LD_LIBRARY_PATH", toolkit())
+                .env("CUDA_PATH", toolkit())
+                .env("STANDIN_INIT", "100");
+        }),
+    ];
+    for (word, adapt) in cases {
+        let (code, json, told) = accept(|command| adapt(command));
+        assert_eq!(code, Some(4), "{word}: {told}");
+        assert_eq!(json["passed"], false, "{json}");
+        let checks = json["checks"].as_array().unwrap();
+        assert_eq!(checks.len(), 1, "{json}");
+        assert_eq!(
+            (&checks[0]["check"], &checks[0]["passed"]),
+            (&"devices".into(), &false.into())
+        );
+        assert!(told.contains(word), "{word}: {told}");
+    }
+}
