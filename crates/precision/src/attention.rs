@@ -60,6 +60,7 @@ pub(crate) fn lowest(dtype: DType) -> f64 {
 }
 
 /// Shape of what comes out of attention.
+#[cfg(feature = "cubecl")]
 pub(crate) fn shape(query: &Shape, value: &Shape) -> Shape {
     let ([n, heads, sequence, _], [.., width]) = (query.dims::<4>(), value.dims::<4>());
     Shape::new([n, heads, sequence, width])

@@ -9,11 +9,14 @@ use burn::tensor::{
 };
 use burn_flex::{Flex, FlexTensor};
 use half::{bf16, f16};
-use mantissa_core::{Format, Layout};
+use mantissa_core::Layout;
 use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 
-use super::stored::{Stored, by_format, map, tensor as new};
+use super::{
+    buffers,
+    stored::{Stored, by_format, map, tensor as new},
+};
 use crate::layout::Limits;
 
 /// Elements a thread takes at a time: 128 KiB of f32, within the second-level cache.
@@ -33,18 +36,15 @@ pub(super) fn round_to(tensor: FloatTensor<Flex>, dtype: DType) -> FloatTensor<F
     }
 }
 
-/// Rounds f32 operands as a multiplier of the format would see them; the values stay in f32 words.
-///
-/// # Panics
-/// On a format that f32 operands are never rounded to.
-pub(super) fn round_operand(tensor: FloatTensor<Flex>, format: Format) -> FloatTensor<Flex> {
+/// An operand of a product, converted to f32 in a [buffer](super::buffers) of its own.
+pub(super) fn operand<T: Stored>(
+    tensor: FloatTensor<Flex>,
+    convert: impl Fn(&[T], &mut [f32]) + Copy + Sync,
+) -> FloatTensor<Flex> {
     let tensor = trimmed(tensor);
-    match format {
-        Format::F32 => tensor,
-        Format::Tf32 => map::<f32>(tensor, round_tf32),
-        Format::Bf16 => map::<f32>(tensor, round_bf16),
-        Format::F64 | Format::F16 => unreachable!("f32 operands are never multiplied as {format}"),
-    }
+    let from = tensor.storage::<T>();
+    let buffer = buffers::filled(from.len(), |to| in_chunks(from, to, convert));
+    FlexTensor::from_arc(buffer, tensor.layout().clone(), DType::F32)
 }
 
 /// Rounds f32 values to a layout, whose bits are no more than those of f32.
@@ -79,10 +79,14 @@ fn map_chunks<A: Stored, B: Stored>(
 ) -> FlexTensor {
     let from = tensor.storage::<A>();
     let mut to = vec![B::default(); from.len()];
+    in_chunks(from, &mut to, convert);
+    new(to, tensor.layout().clone())
+}
+
+fn in_chunks<A: Sync, B: Send>(from: &[A], to: &mut [B], convert: impl Fn(&[A], &mut [B]) + Copy + Sync) {
     to.par_chunks_mut(CHUNK)
         .zip(from.par_chunks(CHUNK))
         .for_each(|(to, from)| Arch::new().dispatch(Convert { from, to, convert }));
-    new(to, tensor.layout().clone())
 }
 
 struct Convert<'a, A, B, F> {
@@ -158,8 +162,10 @@ fn round_bits<const N: u32>(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use mantissa_core::Format;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

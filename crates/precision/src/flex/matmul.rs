@@ -10,11 +10,14 @@ use burn::tensor::{
     ops::{FloatTensor, FloatTensorOps},
 };
 use burn_flex::{Flex, FlexTensor, Layout};
-use half::{f16, slice::HalfFloatSliceExt};
+use half::{bf16, f16, slice::HalfFloatSliceExt};
 use mantissa_core::{Accumulator, Format};
 use rayon::prelude::*;
 
-use super::convert::{round_operand, round_to};
+use super::{
+    convert::{operand, round_bf16, round_tf32, round_to},
+    stored::Stored,
+};
 use crate::{
     Convolution, MatmulMode,
     convolution::{by_products, by_unfolding},
@@ -55,33 +58,41 @@ fn narrow_sums(operands: DType, mode: MatmulMode) -> bool {
 }
 
 /// An operand as a multiplier of what is asked for would see it, wide enough for sums in f32.
-fn seen(operand: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
-    match operand.dtype() {
-        DType::F32 => {
-            let format = mode.precision.operand();
-            note(match format {
-                Format::F32 => GEMM,
-                Format::Tf32 => emulated("f32 rounded to tf32 → f32"),
-                _ => emulated("f32 rounded to bf16 → f32"),
-            });
-            round_operand(operand, format)
+fn seen(tensor: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
+    match (tensor.dtype(), mode.precision.operand()) {
+        (DType::F32, Format::Tf32) => {
+            note(emulated("f32 rounded to tf32 → f32"));
+            operand(tensor, |from, to| round_each(from, to, round_tf32))
         }
-        DType::F16 => {
+        (DType::F32, Format::Bf16) => {
+            note(emulated("f32 rounded to bf16 → f32"));
+            operand(tensor, |from, to| round_each(from, to, round_bf16))
+        }
+        (DType::F16, _) => {
             note(emulated("f16 widened to f32 → f32"));
-            round_to(operand, DType::F32)
+            operand(tensor, f16::widen)
         }
-        DType::BF16 => {
+        (DType::BF16, _) => {
             note(emulated("bf16 widened to f32 → f32"));
-            round_to(operand, DType::F32)
+            operand(tensor, bf16::widen)
+        }
+        (DType::F32, _) => {
+            note(GEMM);
+            tensor
         }
         _ => {
             note(Launch {
                 arithmetic: "f64 × f64 → f64".into(),
                 ..GEMM
             });
-            operand
+            tensor
         }
     }
+}
+
+#[inline(always)]
+fn round_each(from: &[f32], to: &mut [f32], round: impl Fn(f32) -> f32) {
+    from.iter().zip(to).for_each(|(x, y)| *y = round(*x));
 }
 
 const GEMM: Launch = Launch {

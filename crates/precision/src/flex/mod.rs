@@ -2,6 +2,7 @@
 
 mod adam;
 mod attention;
+mod buffers;
 mod convert;
 mod gelu;
 mod lanes;

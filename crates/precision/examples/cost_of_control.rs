@@ -1,0 +1,77 @@
+//! What control costs on this CPU: the controlled product and convolution in each matmul precision beside burn's own, in
+//! turn, so that what else happens on the machine meets them alike. Printed are medians of the ratios, with 95 %
+//! intervals. Targets on two cores: `highest` within 1.05, `high` and `medium` within 1.3.
+//!
+//! `cargo run --release -p mantissa-precision --example cost_of_control [ROUNDS]`
+
+use std::{hint::black_box, time::Instant};
+
+use burn::tensor::{Distribution, Tensor, module::conv2d, ops::ConvOptions};
+use mantissa_analysis::median;
+use mantissa_core::{Accumulator, MatmulPrecision, Precision};
+use mantissa_precision::{Compute, device::Flex};
+
+fn main() {
+    let rounds = std::env::args()
+        .nth(1)
+        .map_or(200, |text| text.parse().expect("a number of rounds"));
+    for n in [256, 512, 1024] {
+        let (lhs, rhs) = (draw([n, n]), draw([n, n]));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "what the controlled product is compared with"
+        )]
+        let own = || drop(black_box(lhs.clone().matmul(rhs.clone())));
+        let ours = |compute: Compute| drop(black_box(compute.matmul(lhs.clone(), rhs.clone())));
+        compare(&format!("matmul {n}³"), rounds, own, ours);
+    }
+    let (images, filters) = (draw([64, 32, 16, 16]), draw([32, 32, 3, 3]));
+    let own = || {
+        let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
+        drop(black_box(conv2d(images.clone(), filters.clone(), None, options)));
+    };
+    let ours = |compute: Compute| {
+        drop(black_box(compute.convolution(
+            images.clone(),
+            filters.clone(),
+            1,
+            1,
+        )))
+    };
+    compare("convolution 64 × 32 × 16 × 16, 3 × 3", rounds, own, ours);
+}
+
+fn draw<const D: usize>(shape: [usize; D]) -> Tensor<Flex, D> {
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), &Default::default())
+}
+
+fn compare(what: &str, rounds: usize, own: impl Fn(), ours: impl Fn(Compute)) {
+    let seconds = |work: &dyn Fn()| {
+        let start = Instant::now();
+        work();
+        start.elapsed().as_secs_f64()
+    };
+    let mut owns = vec![];
+    let mut ratios = vec![vec![]; MatmulPrecision::ALL.len()];
+    // The first round is not counted: it meets everything for the first time.
+    for round in 0..=rounds {
+        let of_own = seconds(&own);
+        for (ratios, matmul) in ratios.iter_mut().zip(MatmulPrecision::ALL) {
+            let compute = Compute::new(Precision::True32, *matmul, Accumulator::F32);
+            let of_ours = seconds(&|| ours(compute));
+            if round > 0 {
+                ratios.push(of_ours / of_own);
+            }
+        }
+        owns.push(of_own);
+    }
+    let milliseconds = 1e3 * median(owns).expect("there are rounds").value;
+    println!("{what}: burn's own {milliseconds:.2} ms");
+    for (ratios, matmul) in ratios.into_iter().zip(MatmulPrecision::ALL) {
+        let ratio = median(ratios).expect("there are rounds");
+        let interval = ratio.interval.map_or_else(String::new, |interval| {
+            format!(" (95 % interval {:.3} to {:.3})", interval.low, interval.high)
+        });
+        println!("  {matmul}: {:.3}{interval}", ratio.value);
+    }
+}

@@ -1,0 +1,70 @@
+//! Buffers for the converted operands of products, used again once a product is over: the pages of a fresh one cost as
+//! much as the conversion.
+
+use std::{cell::RefCell, sync::Arc};
+
+use burn::tensor::Bytes;
+
+/// Buffers that a thread keeps: a product has two operands.
+const KEPT: usize = 2;
+
+thread_local! {
+    static BUFFERS: RefCell<Vec<Arc<Bytes>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A buffer of at least so many values, the first of which have been filled.
+pub(super) fn filled(values: usize, fill: impl FnOnce(&mut [f32])) -> Arc<Bytes> {
+    let mut buffer = free(values).unwrap_or_else(|| Bytes::from_elems(vec![0f32; values]).into());
+    let bytes = Arc::get_mut(&mut buffer).expect("nobody else has it");
+    fill(&mut bytemuck::cast_slice_mut(bytes)[..values]);
+    BUFFERS.with_borrow_mut(|buffers| {
+        if buffers.len() == KEPT {
+            buffers.remove(0);
+        }
+        buffers.push(buffer.clone());
+    });
+    buffer
+}
+
+/// A kept buffer that is large enough and that no tensor holds any more.
+fn free(values: usize) -> Option<Arc<Bytes>> {
+    BUFFERS.with_borrow_mut(|buffers| {
+        let fits = |bytes: &mut Bytes| bytes.len() >= values * size_of::<f32>();
+        let index = buffers
+            .iter_mut()
+            .position(|buffer| Arc::get_mut(buffer).is_some_and(fits))?;
+        Some(buffers.remove(index))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(buffer: &Arc<Bytes>) -> *const Bytes {
+        Arc::as_ptr(buffer)
+    }
+
+    #[test]
+    fn a_buffer_is_used_again_when_nobody_holds_it_and_not_before() {
+        let first = filled(8, |values| values.fill(1.0));
+        let second = filled(8, |values| values.fill(2.0));
+        assert_ne!(place(&first), place(&second));
+        let before = place(&first);
+        drop(first);
+        let third = filled(4, |values| values.fill(3.0));
+        assert_eq!(place(&third), before);
+        assert_eq!(bytemuck::cast_slice::<u8, f32>(&second), [2.0; 8]);
+        assert_eq!(bytemuck::cast_slice::<u8, f32>(&third)[..4], [3.0; 4]);
+        let larger = filled(9, |values| assert_eq!(values.len(), 9));
+        assert_eq!(larger.len(), 36);
+    }
+
+    #[test]
+    fn no_more_are_kept_than_a_product_needs() {
+        let held: Vec<_> = (0..5).map(|_| filled(3, |_| {})).collect();
+        assert_eq!(BUFFERS.with_borrow(Vec::len), KEPT);
+        drop(held);
+        filled(0, |values| assert!(values.is_empty()));
+    }
+}
