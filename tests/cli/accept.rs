@@ -1,7 +1,7 @@
 //! `just gpu-accept` where there is no GPU to accept: what is missing is named, and what it writes is whole.
 #![cfg(target_os = "linux")]
 
-use std::{fs, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 use serde_json::Value;
 
@@ -65,4 +65,55 @@ fn each_missing_part_of_a_cuda_machine_is_named_and_nothing_else_is_tried() {
         );
         assert!(told.contains(word), "{word}: {told}");
     }
+}
+
+/// What the script makes of answers that only a GPU gives: here a stand-in for the program gives them.
+#[test]
+fn every_check_is_made_whatever_came_of_the_others_and_its_outcome_written_down() {
+    let place = Place::new();
+    let program = place.path("mantissa");
+    fs::write(
+        &program,
+        r#"#!/bin/sh
+test "$1" = "$FAILING" && exit 3
+case "$1" in
+devices) echo 'cuda  0  a card that is not there' ;;
+run)
+    while test "$1" != --out; do shift; done
+    mkdir -p "$2" && echo "{\"kind\":\"clock\",\"detail\":\"$CLOCK\"}" >"$2/records.jsonl" ;;
+esac
+"#,
+    )
+    .unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let accept = |failing: &str, clock: &str| {
+        accept(|command| {
+            command
+                .env("MANTISSA", &program)
+                .env("FAILING", failing)
+                .env("CLOCK", clock);
+        })
+    };
+    let failed = |json: &Value| -> Vec<String> {
+        let checks = json["checks"].as_array().unwrap().iter();
+        let failed = checks.filter(|check| check["passed"] == false);
+        failed
+            .map(|check| check["check"].as_str().unwrap().to_owned())
+            .collect()
+    };
+
+    let (code, json, _) = accept("nothing", "CUDA events");
+    assert_eq!((code, &json["passed"]), (Some(0), &true.into()), "{json}");
+    let all = json["checks"].as_array().unwrap().len();
+    assert!(all >= 8, "{json}");
+
+    let (code, json, _) = accept("probe", "CUDA events");
+    assert_eq!((code, &json["passed"]), (Some(1), &false.into()), "{json}");
+    assert_eq!(json["checks"].as_array().unwrap().len(), all);
+    assert_eq!(failed(&json), ["probe", "probe-unfused", "probe-attention"]);
+    assert_eq!(json["checks"][2]["exit"], 3);
+
+    let (code, json, _) = accept("nothing", "a synchronised wall clock");
+    assert_eq!(code, Some(1));
+    assert_eq!(failed(&json), ["clock"]);
 }
