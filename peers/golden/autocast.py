@@ -32,7 +32,7 @@ BESIDE = {
     "full": ["linalg_matrix_sqrth"],
     "widest": [],
 }
-UNLISTED = ["add", "dropout", "gelu"]
+UNLISTED = ["add", "batch_norm", "dropout", "gelu"]
 
 
 def listed(macro):
@@ -54,6 +54,7 @@ def observed(lower):
     matrix, row, images, heads = tensor(4, 4), tensor(4), tensor(1, 2, 4, 4), tensor(1, 2, 4, 4)
     classes = torch.zeros(4, dtype=torch.long, device="cuda")
     scale, filters = row(torch.float32), tensor(3, 2, 1, 1)(torch.float32)
+    channels = tensor(2)(torch.float32)
     rows = [
         ("matmul", torch.matmul, [matrix, matrix]),
         ("linear", lambda x, w: F.linear(x, w, scale), [matrix, matrix]),
@@ -66,6 +67,7 @@ def observed(lower):
         ("add", torch.add, [matrix, matrix]),
         ("gelu", F.gelu, [matrix]),
         ("dropout", lambda x: F.dropout(x, 0.1), [matrix]),
+        ("batch_norm", lambda x: F.batch_norm(x, None, None, channels, channels, training=True), [images]),
     ]
     names = {lower: "lower", torch.float32: "f32"}
     table = []

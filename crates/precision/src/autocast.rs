@@ -78,6 +78,8 @@ pub enum Operation {
     Gelu,
     /// [`Compute::dropout`](crate::Compute::dropout).
     Dropout,
+    /// [`Compute::batch_norm`](crate::Compute::batch_norm), and the same in training.
+    BatchNorm,
 }
 
 impl Operation {
@@ -102,6 +104,7 @@ impl Operation {
             Self::Add => "add",
             Self::Gelu => "gelu",
             Self::Dropout => "dropout",
+            Self::BatchNorm => "batch_norm",
         }
     }
 }
@@ -135,7 +138,8 @@ const fn others(class: OpClass, torch: &'static [&'static str]) -> Row {
     }
 }
 
-/// The table. PyTorch does not list `add`, which takes the widest format by itself, nor `gelu` and `dropout`.
+/// The table. PyTorch does not list `add`, which takes the widest format by itself, nor `gelu`, `dropout` and
+/// `batch_norm`.
 #[rustfmt::skip]
 pub const OPERATIONS: &[Row] = &[
     row(OpClass::Lower, Operation::Matmul, &["matmul", "mm", "bmm", "mv"]),
@@ -173,4 +177,5 @@ pub const OPERATIONS: &[Row] = &[
     ]),
     row(OpClass::Inputs, Operation::Gelu, &["gelu"]),
     row(OpClass::Inputs, Operation::Dropout, &["dropout"]),
+    row(OpClass::Inputs, Operation::BatchNorm, &["batch_norm"]),
 ];

@@ -148,7 +148,7 @@ impl Compute {
     }
 
     /// The inputs as autocast gives them to an operation.
-    fn cast<B: PrecisionBackend, const D: usize, const N: usize>(
+    pub(crate) fn cast<B: PrecisionBackend, const D: usize, const N: usize>(
         &self,
         operation: Operation,
         inputs: [Tensor<B, D>; N],

@@ -75,6 +75,7 @@ mod attention;
 pub mod autocast;
 mod autodiff;
 mod backend;
+mod batch_norm;
 mod clock;
 mod compute;
 mod convolution;
@@ -99,6 +100,7 @@ pub use mantissa_core::{
 };
 
 pub use backend::{Adam, AdamRates, AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
+pub use batch_norm::{BatchNormMomentum, Moments};
 pub use clock::{Clock, Timed};
 pub use compute::{Compute, dtype};
 pub use convolution::{Convolution, Pass};

@@ -83,6 +83,13 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
         "add" => compute.add(matrix(0), matrix(1)).dtype(),
         "gelu" => compute.gelu(matrix(0)).dtype(),
         "dropout" => compute.dropout(matrix(0), 0.1).dtype(),
+        "batch_norm" => {
+            let channels = || Tensor::<Flex, 1>::ones([2], (&device, DType::F32));
+            let (output, batch) = compute.batch_norm_training(images(0), channels(), channels(), 1e-5);
+            let tested = compute.batch_norm(images(0), channels(), channels(), &batch, 1e-5);
+            assert_eq!(output.dtype(), tested.dtype());
+            output.dtype()
+        }
         other => panic!("no method `{other}`"),
     }
 }

@@ -3,5 +3,6 @@
 
 mod accumulation;
 mod autocast;
+mod batch_norm;
 mod harness;
 mod optimizers;

@@ -1,0 +1,149 @@
+//! Batch norm of images (arXiv 1502.03167), and running statistics that mean the same however a batch is divided into
+//! micro-batches.
+
+use burn::tensor::{DType, Tensor};
+
+use crate::{Compute, PrecisionBackend, autocast::Operation, compute::round};
+
+/// Mean and variance of every channel, `[c]` each, in f32 or f64.
+#[derive(Debug, Clone)]
+pub struct Moments<B: PrecisionBackend> {
+    /// Means.
+    pub mean: Tensor<B, 1>,
+    /// Variances: over n − 1 where they are of a sample, as PyTorch keeps them.
+    pub variance: Tensor<B, 1>,
+}
+
+impl<B: PrecisionBackend> Moments<B> {
+    /// What running statistics start from: mean 0 and variance 1.
+    pub fn unit(channels: usize, dtype: DType, device: &B::Device) -> Self {
+        Self {
+            mean: Tensor::zeros([channels], (device, dtype)),
+            variance: Tensor::ones([channels], (device, dtype)),
+        }
+    }
+
+    /// Running statistics after a batch: `momentum` of the batch's and the rest of their own.
+    pub fn follow(self, batch: Self, momentum: f64) -> Self {
+        let mix = |own: Tensor<B, 1>, other| own * (1.0 - momentum) + other * momentum;
+        Self {
+            mean: mix(self.mean, batch.mean),
+            variance: mix(self.variance, batch.variance),
+        }
+    }
+}
+
+/// How fast running statistics follow, given that an optimizer step has several micro-batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchNormMomentum {
+    /// As fast at every micro-batch as a whole batch would make them: with N micro-batches they forget N times as fast, and
+    /// what they hold is noisier.
+    Keep,
+    /// So that N micro-batches move them as far as one whole batch would: `1 − (1 − m)^(1/N)` each.
+    Scaled,
+}
+
+impl BatchNormMomentum {
+    /// The momentum of a micro-batch, from that of a whole batch of so many.
+    pub fn of_micro_batch(self, momentum: f64, micro_batches: u32) -> f64 {
+        match self {
+            Self::Keep => momentum,
+            Self::Scaled => -(((-momentum).ln_1p() / f64::from(micro_batches)).exp_m1()),
+        }
+    }
+}
+
+impl Compute {
+    /// Batch norm of `[n, c, h, w]` in training: every channel less its mean over the batch, divided by its deviation, then
+    /// times `scale` and plus `shift`, `[c]` each. With it come the moments of the batch, for running statistics to follow;
+    /// they have no gradient.
+    ///
+    /// Halves are widened to f32 inside and the result is rounded once.
+    ///
+    /// # Panics
+    /// If a channel has fewer than two values, whose variance says nothing.
+    pub fn batch_norm_training<B: PrecisionBackend>(
+        &self,
+        input: Tensor<B, 4>,
+        scale: Tensor<B, 1>,
+        shift: Tensor<B, 1>,
+        epsilon: f64,
+    ) -> (Tensor<B, 4>, Moments<B>) {
+        let [n, c, h, w] = input.dims();
+        let count = n * h * w;
+        assert!(count > 1, "batch norm needs two values of a channel, not {count}");
+        let (wide, dtype) = self.widened(input);
+        let rows = wide.swap_dims(0, 1).reshape([c, count]);
+        let mean = rows.clone().mean_dim(1);
+        let centred = rows - mean.clone();
+        let variance = (centred.clone() * centred.clone()).mean_dim(1);
+        let unbiased = count as f64 / (count as f64 - 1.0);
+        let moments = Moments {
+            mean: mean.detach().squeeze_dim(1),
+            variance: variance.clone().detach().squeeze_dim(1) * unbiased,
+        };
+        let normal = centred / (variance + epsilon).sqrt();
+        let output = affine(normal, scale, shift).reshape([c, n, h, w]).swap_dims(0, 1);
+        (round(output, dtype), moments)
+    }
+
+    /// Batch norm of `[n, c, h, w]` with running statistics, as in evaluation.
+    pub fn batch_norm<B: PrecisionBackend>(
+        &self,
+        input: Tensor<B, 4>,
+        scale: Tensor<B, 1>,
+        shift: Tensor<B, 1>,
+        running: &Moments<B>,
+        epsilon: f64,
+    ) -> Tensor<B, 4> {
+        let [n, c, h, w] = input.dims();
+        let (wide, dtype) = self.widened(input);
+        let column = |values: &Tensor<B, 1>| round(values.clone(), wide.dtype()).unsqueeze_dim::<2>(1);
+        let (mean, variance) = (column(&running.mean), column(&running.variance));
+        let rows = wide.swap_dims(0, 1).reshape([c, n * h * w]);
+        let normal = (rows - mean) / (variance + epsilon).sqrt();
+        let output = affine(normal, scale, shift).reshape([c, n, h, w]).swap_dims(0, 1);
+        round(output, dtype)
+    }
+
+    /// The input as batch norm computes on it, and the format that its result has.
+    fn widened<B: PrecisionBackend>(&self, input: Tensor<B, 4>) -> (Tensor<B, 4>, DType) {
+        let [input] = self.cast(Operation::BatchNorm, [input]);
+        let dtype = input.dtype();
+        let wide = match dtype {
+            DType::F16 | DType::BF16 => round(input, DType::F32),
+            _ => input,
+        };
+        (wide, dtype)
+    }
+}
+
+/// `rows · scale + shift`, a row a channel.
+fn affine<B: PrecisionBackend>(rows: Tensor<B, 2>, scale: Tensor<B, 1>, shift: Tensor<B, 1>) -> Tensor<B, 2> {
+    let dtype = rows.dtype();
+    let column = |values: Tensor<B, 1>| round(values, dtype).unsqueeze_dim::<2>(1);
+    rows * column(scale) + column(shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn micro_batches_of_the_scaled_momentum_forget_as_much_as_a_whole_batch() {
+        for (momentum, micro_batches) in [(0.1, 1), (0.1, 4), (0.5, 7), (1.0, 3), (0.0, 2), (1e-9, 1000)] {
+            let each = BatchNormMomentum::Scaled.of_micro_batch(momentum, micro_batches);
+            let kept = (1.0 - each).powi(micro_batches.cast_signed());
+            assert!(
+                (kept - (1.0 - momentum)).abs() < 1e-12,
+                "{momentum}, {micro_batches}: {kept}"
+            );
+            assert_eq!(
+                BatchNormMomentum::Keep.of_micro_batch(momentum, micro_batches),
+                momentum
+            );
+        }
+        let small = BatchNormMomentum::Scaled.of_micro_batch(1e-12, 4);
+        assert!((small / 2.5e-13 - 1.0).abs() < 1e-9, "{small:e}");
+    }
+}
