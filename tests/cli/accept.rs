@@ -27,44 +27,41 @@ fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
     (code, serde_json::from_str(&json).unwrap(), told)
 }
 
+/// One check is made, fails and names what is missing.
+fn assert_missing(word: &str, adapt: impl FnOnce(&mut Command)) {
+    let (code, json, told) = accept(adapt);
+    assert_eq!(code, Some(4), "{word}: {told}");
+    assert_eq!(json["passed"], false, "{json}");
+    let checks = json["checks"].as_array().unwrap();
+    assert_eq!(checks.len(), 1, "{json}");
+    assert_eq!(
+        (&checks[0]["check"], &checks[0]["passed"]),
+        (&"devices".into(), &false.into())
+    );
+    assert!(told.contains(word), "{word}: {told}");
+}
+
 #[test]
 fn each_missing_part_of_a_cuda_machine_is_named_and_nothing_else_is_tried() {
+    assert_missing("CUDA_PATH", |command| {
+        command
+            .env("LD_LIBRARY_PATH", toolkit())
+            .env("CUDA_PATH", "/nowhere");
+    });
     let without_compiler = tempfile::tempdir().unwrap();
-    fs::copy(
-        toolkit().join("libcuda.so"),
-        without_compiler.path().join("libcuda.so"),
-    )
-    .unwrap();
-    let cases: [(&str, &dyn Fn(&mut Command)); 3] = [
-        ("CUDA_PATH", &|command| {
-            command
-                .env("LD_LIBRARY_PATH", toolkit())
-                .env("CUDA_PATH", "/nowhere");
-        }),
-        ("libnvrtc", &|command| {
-            command
-                .env("LD_LIBRARY_PATH", without_compiler.path())
-                .env("CUDA_PATH", toolkit());
-        }),
-        ("driver", &|command| {
-            command
-                .env("LD_LIBRARY_PATH", toolkit())
-                .env("CUDA_PATH", toolkit())
-                .env("STANDIN_INIT", "100");
-        }),
-    ];
-    for (word, adapt) in cases {
-        let (code, json, told) = accept(|command| adapt(command));
-        assert_eq!(code, Some(4), "{word}: {told}");
-        assert_eq!(json["passed"], false, "{json}");
-        let checks = json["checks"].as_array().unwrap();
-        assert_eq!(checks.len(), 1, "{json}");
-        assert_eq!(
-            (&checks[0]["check"], &checks[0]["passed"]),
-            (&"devices".into(), &false.into())
-        );
-        assert!(told.contains(word), "{word}: {told}");
-    }
+    let driver = without_compiler.path().join("libcuda.so");
+    fs::copy(toolkit().join("libcuda.so"), driver).unwrap();
+    assert_missing("libnvrtc", |command| {
+        command
+            .env("LD_LIBRARY_PATH", without_compiler.path())
+            .env("CUDA_PATH", toolkit());
+    });
+    assert_missing("driver", |command| {
+        command
+            .env("LD_LIBRARY_PATH", toolkit())
+            .env("CUDA_PATH", toolkit())
+            .env("STANDIN_INIT", "100");
+    });
 }
 
 /// What the script makes of answers that only a GPU gives: here a stand-in for the program gives them.
