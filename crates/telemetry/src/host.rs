@@ -22,6 +22,11 @@ impl Source for HostMemory {
         }
     }
 
+    /// The system keeps the peak.
+    fn changes_fast(&self) -> bool {
+        false
+    }
+
     fn missing(&self) -> Vec<String> {
         self.failed.iter().cloned().collect()
     }

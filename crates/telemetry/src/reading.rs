@@ -61,6 +61,12 @@ pub trait Source: Send {
     /// Fills in the parts of `reading` that it knows. It must not panic, whatever it finds.
     fn read(&mut self, reading: &mut Reading);
 
+    /// Whether there is anything in it that a reading ten times a second would miss. Without such a source the sampler
+    /// does not wake for the readings between.
+    fn changes_fast(&self) -> bool {
+        true
+    }
+
     /// What it was asked for and cannot tell, each with its reason and, if it could at first, since when:
     /// `power: not supported`.
     fn missing(&self) -> Vec<String>;

@@ -17,7 +17,7 @@ use crate::{Peaks, Reading, Source, Throttling, Trace};
 /// 100 ms, arXiv 2312.02741); twice that rate misses no change of theirs. What it costs is in [`Trace::rate`].
 pub const PERIOD: Duration = Duration::from_millis(10);
 
-/// Least time between two readings of everything; those between leave out what costs more or changes slowly: host
+/// Least time between two readings of everything, and the period where nothing changes faster; those between leave out what costs more or changes slowly: host
 /// memory (some 30 µs, and the system keeps its peak), processes (the driver walks a list), utilisation (its own
 /// sampling takes 1/6 s to 1 s, NVML reference), ECC errors.
 const FULL: Duration = Duration::from_millis(100);
@@ -47,10 +47,11 @@ enum Order {
 }
 
 impl Sampler {
-    /// Starts sampling every [`PERIOD`]; the first reading has been taken when this returns, so start it before
+    /// Starts sampling every [`PERIOD`], or as often as the sources are worth it; the first reading has been taken when this returns, so start it before
     /// the device is touched: that reading is what was there before.
     pub fn start(sources: Vec<Box<dyn Source>>) -> Self {
-        Self::start_every(PERIOD, sources)
+        let fast = sources.iter().any(|source| source.changes_fast());
+        Self::start_every(if fast { PERIOD } else { FULL }, sources)
     }
 
     /// As [`Sampler::start`], with another period.
