@@ -38,6 +38,8 @@ named! {
         AdamEps = "adam_eps",
         /// See [`LearningRateScaling`].
         LearningRateScaling = "learning_rate_scaling",
+        /// See [`BatchNormMomentum`].
+        BatchNormMomentum = "batchnorm_momentum",
         /// Recomputing activations in the backward pass.
         Checkpointing = "checkpointing",
         /// Kernel fusion (what `torch.compile` on/off is elsewhere).
@@ -128,6 +130,17 @@ named! {
 }
 
 named! {
+    /// How fast running statistics of batch norms follow, given that an optimizer step has several micro-batches.
+    pub enum BatchNormMomentum ("batch-norm momentum") {
+        /// As fast at every micro-batch as a whole batch would make them: with N micro-batches they forget N times as fast,
+        /// and what they hold is noisier.
+        Keep = "keep",
+        /// So that N micro-batches move them as far as one whole batch would: `1 − (1 − m)^(1/N)` each.
+        Scaled = "scaled",
+    }
+}
+
+named! {
     /// On or off.
     pub enum Switch ("switch") {
         /// On.
@@ -206,6 +219,7 @@ impl Axis {
             Self::Distribution => Kind::Names(names::<Distribution>),
             Self::Optimizer => Kind::Names(names::<OptimizerKind>),
             Self::LearningRateScaling => Kind::Names(names::<LearningRateScaling>),
+            Self::BatchNormMomentum => Kind::Names(names::<BatchNormMomentum>),
             Self::Checkpointing | Self::Fusion => Kind::Names(names::<Switch>),
             Self::Backend => Kind::Names(names::<Backend>),
             Self::Accumulate | Self::Batch | Self::Sequence | Self::Size | Self::Devices => Kind::Integer(1),
@@ -280,6 +294,7 @@ impl Axis {
             | Self::Optimizer
             | Self::AdamEps
             | Self::LearningRateScaling
+            | Self::BatchNormMomentum
             | Self::Checkpointing
             | Self::KeepF32
             | Self::Devices => task == TaskKind::Train,
@@ -298,6 +313,7 @@ impl Axis {
             Self::Distribution => text(Distribution::Normal.name()),
             Self::Optimizer => text(OptimizerKind::Adam.name()),
             Self::LearningRateScaling => text(LearningRateScaling::None.name()),
+            Self::BatchNormMomentum => text(BatchNormMomentum::Keep.name()),
             Self::Checkpointing => text(Switch::Off.name()),
             Self::Fusion if backend == Backend::Flex => text(Switch::Off.name()),
             Self::Fusion => text(Switch::On.name()),

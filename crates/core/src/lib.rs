@@ -21,8 +21,8 @@ mod trial;
 mod workload;
 
 pub use axis::{
-    Attention, Axis, AxisValue, Backend, Distribution, Gelu, LearningRateScaling, OptimizerKind, Switch,
-    ValueError,
+    Attention, Axis, AxisValue, Backend, BatchNormMomentum, Distribution, Gelu, LearningRateScaling,
+    OptimizerKind, Switch, ValueError,
 };
 pub use cell::{Cell, CellId, CellMaker};
 pub use explain::{Example, Explanation, explain};
@@ -43,6 +43,6 @@ pub use setting::{Setting, SkipReason};
 pub use trial::FormatTrial;
 pub use workload::{
     AttentionShape, CacheState, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind,
-    KernelTask, LearningRateSchedule, MatmulShape, Model, RowsShape, Split, Task, TaskKind, TrainTask,
-    Updates, Workload,
+    KernelTask, LearningRateSchedule, MatmulShape, Model, ResNetSize, RowsShape, Split, Task, TaskKind,
+    TrainTask, Updates, Workload,
 };

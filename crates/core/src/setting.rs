@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Accumulator, Attention, Axis, AxisValue, Backend, Distribution, Format, Gelu, LearningRateScaling,
-    MatmulPrecision, OptimizerKind, Precision, Switch, TaskKind, ValueError, Workload,
+    Accumulator, Attention, Axis, AxisValue, Backend, BatchNormMomentum, Distribution, Format, Gelu,
+    LearningRateScaling, MatmulPrecision, OptimizerKind, Precision, Switch, TaskKind, ValueError, Workload,
 };
 
 /// A resolved setting: every axis that applies to the task has a checked value. The seed stands beside it, in the
@@ -163,6 +163,11 @@ impl Setting {
     /// See [`LearningRateScaling`].
     pub fn learning_rate_scaling(&self) -> LearningRateScaling {
         self.name(Axis::LearningRateScaling, LearningRateScaling::None)
+    }
+
+    /// See [`BatchNormMomentum`].
+    pub fn batchnorm_momentum(&self) -> BatchNormMomentum {
+        self.name(Axis::BatchNormMomentum, BatchNormMomentum::Keep)
     }
 
     /// Whether the backward pass computes activations again.

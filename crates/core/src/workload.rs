@@ -53,6 +53,15 @@ named! {
         SyntheticReviews = "synthetic-reviews",
         /// Labelled reviews from the user's disk.
         Reviews = "reviews",
+        /// The seeded generator of labelled images: synthetic, and named as such wherever it shows.
+        SyntheticImages = "synthetic-images",
+    }
+}
+
+impl DatasetKind {
+    /// Whether the examples are images, and not texts.
+    pub fn has_images(self) -> bool {
+        self == Self::SyntheticImages
     }
 }
 
@@ -88,6 +97,8 @@ impl Workload {
     pub fn concerns(&self, axis: Axis) -> bool {
         axis.applies_to(self.kind())
             && match (&self.task, axis) {
+                (Task::Train(task), Axis::BatchNormMomentum) => task.model.normalises_batches(),
+                (Task::Train(task), Axis::Sequence | Axis::Attention) => !task.model.sees_images(),
                 (Task::Kernel(task), Axis::Attention) => task.kernel.kind() == KernelKind::Attention,
                 (Task::Kernel(task), Axis::Gelu) => task.kernel.kind() == KernelKind::Gelu,
                 (Task::Kernel(task), Axis::Matmul | Axis::Accumulator) => task.kernel.kind().multiplies(),
@@ -224,6 +235,8 @@ pub struct Split {
 pub enum Model {
     /// DistilBERT for sequence classification (arXiv 1910.01108).
     Distilbert(DistilBertSize),
+    /// ResNet for small images (arXiv 1512.03385, section 4.2).
+    Resnet(ResNetSize),
 }
 
 impl Model {
@@ -231,7 +244,38 @@ impl Model {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Distilbert(_) => "distilbert",
+            Self::Resnet(_) => "resnet",
         }
+    }
+
+    /// Whether its examples are images, and not texts.
+    pub fn sees_images(&self) -> bool {
+        matches!(self, Self::Resnet(_))
+    }
+
+    /// Whether it has batch norms.
+    pub fn normalises_batches(&self) -> bool {
+        matches!(self, Self::Resnet(_))
+    }
+}
+
+/// Size of a ResNet for small images: three stages of as many blocks, the second and third of which halve the edge and double
+/// the channels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResNetSize {
+    /// Layers with weights: `6 n + 2` for `n` blocks a stage.
+    pub depth: u32,
+    /// Channels of the first stage.
+    pub width: u32,
+}
+
+impl ResNetSize {
+    /// ResNet-20: 270 thousand parameters.
+    pub const RESNET20: Self = Self { depth: 20, width: 16 };
+
+    /// Blocks a stage.
+    pub fn blocks(&self) -> u32 {
+        self.depth.saturating_sub(2) / 6
     }
 }
 

@@ -2,6 +2,7 @@
 //! micro-batches.
 
 use burn::tensor::{DType, Tensor};
+use mantissa_core::BatchNormMomentum;
 
 use crate::{Compute, PrecisionBackend, autocast::Operation, compute::round};
 
@@ -33,23 +34,11 @@ impl<B: PrecisionBackend> Moments<B> {
     }
 }
 
-/// How fast running statistics follow, given that an optimizer step has several micro-batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BatchNormMomentum {
-    /// As fast at every micro-batch as a whole batch would make them: with N micro-batches they forget N times as fast, and
-    /// what they hold is noisier.
-    Keep,
-    /// So that N micro-batches move them as far as one whole batch would: `1 − (1 − m)^(1/N)` each.
-    Scaled,
-}
-
-impl BatchNormMomentum {
-    /// The momentum of a micro-batch, from that of a whole batch of so many.
-    pub fn of_micro_batch(self, momentum: f64, micro_batches: u32) -> f64 {
-        match self {
-            Self::Keep => momentum,
-            Self::Scaled => -(((-momentum).ln_1p() / f64::from(micro_batches)).exp_m1()),
-        }
+/// The momentum of each of so many micro-batches, from that of a whole batch.
+pub fn micro_batch_momentum(rule: BatchNormMomentum, momentum: f64, micro_batches: u32) -> f64 {
+    match rule {
+        BatchNormMomentum::Keep => momentum,
+        BatchNormMomentum::Scaled => -(((-momentum).ln_1p() / f64::from(micro_batches)).exp_m1()),
     }
 }
 
@@ -132,18 +121,16 @@ mod tests {
     #[test]
     fn micro_batches_of_the_scaled_momentum_forget_as_much_as_a_whole_batch() {
         for (momentum, micro_batches) in [(0.1, 1), (0.1, 4), (0.5, 7), (1.0, 3), (0.0, 2), (1e-9, 1000)] {
-            let each = BatchNormMomentum::Scaled.of_micro_batch(momentum, micro_batches);
+            let each = micro_batch_momentum(BatchNormMomentum::Scaled, momentum, micro_batches);
             let kept = (1.0 - each).powi(micro_batches.cast_signed());
             assert!(
                 (kept - (1.0 - momentum)).abs() < 1e-12,
                 "{momentum}, {micro_batches}: {kept}"
             );
-            assert_eq!(
-                BatchNormMomentum::Keep.of_micro_batch(momentum, micro_batches),
-                momentum
-            );
+            let kept = micro_batch_momentum(BatchNormMomentum::Keep, momentum, micro_batches);
+            assert_eq!(kept, momentum);
         }
-        let small = BatchNormMomentum::Scaled.of_micro_batch(1e-12, 4);
+        let small = micro_batch_momentum(BatchNormMomentum::Scaled, 1e-12, 4);
         assert!((small / 2.5e-13 - 1.0).abs() < 1e-9, "{small:e}");
     }
 }

@@ -95,12 +95,12 @@ mod parameter;
 mod probe;
 
 pub use mantissa_core::{
-    Accumulator, Attention, Format, LearningRateScaling, LearningRateSchedule, MatmulPrecision,
-    OptimizerKind, Precision,
+    Accumulator, Attention, BatchNormMomentum, Format, LearningRateScaling, LearningRateSchedule,
+    MatmulPrecision, OptimizerKind, Precision,
 };
 
 pub use backend::{Adam, AdamRates, AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
-pub use batch_norm::{BatchNormMomentum, Moments};
+pub use batch_norm::{Moments, micro_batch_momentum};
 pub use clock::{Clock, Timed};
 pub use compute::{Compute, dtype};
 pub use convolution::{Convolution, Pass};

@@ -104,7 +104,9 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
         )
     };
     rate(MetricName::SamplesPerSecond, *examples);
-    rate(MetricName::TokensPerSecond, *tokens);
+    if let Some(tokens) = tokens {
+        rate(MetricName::TokensPerSecond, *tokens);
+    }
     let mut accuracy =
         |name, share: &Share| estimate(metrics, name, wilson(share.hits, share.n), "no examples");
     accuracy(MetricName::TrainAccuracy, train);
@@ -444,7 +446,7 @@ mod tests {
         let measured = Measured::Train {
             train_seconds: 12.0,
             examples: 80,
-            tokens: 800,
+            tokens: Some(800),
             stepping_seconds: 10.0,
             train: share(60),
             validation: share(70),

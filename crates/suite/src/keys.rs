@@ -129,7 +129,7 @@ tables! {
     train = "workload, task = \"train\"" {
         MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
-        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews` are the user's if the run was given any, else synthetic ones; `synthetic-reviews` are always synthetic";
+        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews` are the user's if the run was given any, else synthetic ones; `synthetic-reviews` are always synthetic. A `distilbert` reads reviews, a `resnet` sees images";
         SPLIT: "split", Takes::Table, Absent::Error, "how the data is divided (see `split`)";
         EPOCHS: "epochs", Takes::Whole(1), Absent::Error, "passes over the training part";
         LEARNING_RATE: "learning_rate", Takes::Positive, Absent::Error, "learning rate: the highest of its schedule, before the axis `learning_rate_scaling`";
@@ -145,7 +145,7 @@ tables! {
         LOSS_SCALE: "loss_scale", Takes::Positive, Absent::Means("it starts at 65536, halves after an overflow and doubles after 2000 good steps"), "a loss scale that stays, for `precision = \"16-mixed\"`";
     }
     /// `[workload.model_size]` of `model = "distilbert"`.
-    distilbert = "model_size" {
+    distilbert = "model_size, model = \"distilbert\"" {
         N_LAYERS: "n_layers", Takes::Whole(1), Absent::Value("6"), "transformer blocks";
         DIM: "dim", Takes::Whole(1), Absent::Value("768"), "width of the residual stream; a multiple of `n_heads`";
         N_HEADS: "n_heads", Takes::Whole(1), Absent::Value("12"), "attention heads";
@@ -154,6 +154,11 @@ tables! {
         DROPOUT: "dropout", Takes::Share, Absent::Value("0.1"), "dropout after embeddings and sub-layers";
         ATTENTION_DROPOUT: "attention_dropout", Takes::Share, Absent::Value("0.1"), "dropout of attention weights";
         CLASSIFIER_DROPOUT: "seq_classif_dropout", Takes::Share, Absent::Value("0.2"), "dropout before the classifier";
+    }
+    /// `[workload.model_size]` of `model = "resnet"`.
+    resnet = "model_size, model = \"resnet\"" {
+        DEPTH: "depth", Takes::Whole(8), Absent::Value("20"), "layers with weights: 2 more than a multiple of 6";
+        WIDTH: "width", Takes::Whole(1), Absent::Value("16"), "channels of the first of three stages; each of the others has twice as many";
     }
     /// `[workload.split]`.
     split = "split" {
@@ -212,11 +217,14 @@ tables! {
 
 /// Names of the models.
 pub(crate) fn model_names() -> Vec<&'static str> {
-    vec![DISTILBERT]
+    vec![DISTILBERT, RESNET]
 }
 
 /// `mantissa_core::Model::Distilbert`.
 pub(crate) const DISTILBERT: &str = "distilbert";
+
+/// `mantissa_core::Model::Resnet`.
+pub(crate) const RESNET: &str = "resnet";
 
 #[cfg(test)]
 mod tests {
@@ -248,7 +256,8 @@ mod tests {
             "shape, kernel = \"convolution\"" => &["workload", "2", "shape"],
             "shape, kernel = \"attention\"" => &["workload", "3", "shape"],
             "shape, any other kernel" => &["workload", "4", "shape"],
-            "model_size" => &["workload", "0", "model_size"],
+            "model_size, model = \"distilbert\"" => &["workload", "0", "model_size"],
+            "model_size, model = \"resnet\"" => &["workload", "5", "model_size"],
             "split" => &["workload", "0", "split"],
             "expect" => &["expect", "1"],
             _ => &["workload", "0"],

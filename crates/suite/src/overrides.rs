@@ -52,7 +52,7 @@ mod tests {
             "#);
         insta::assert_snapshot!(error("acumulate=1"), @r#"
             unknown axis `acumulate`
-              hint: did you mean `accumulate`? valid: `precision`, `matmul`, `accumulate`, `batch`, `sequence`, `size`, `accumulator`, `attention`, `gelu`, `distribution`, `seed`, `optimizer`, `adam_eps`, `learning_rate_scaling`, `checkpointing`, `fusion`, `keep_f32`, `devices`, `backend`
+              hint: did you mean `accumulate`? valid: `precision`, `matmul`, `accumulate`, `batch`, `sequence`, `size`, `accumulator`, `attention`, `gelu`, `distribution`, `seed`, `optimizer`, `adam_eps`, `learning_rate_scaling`, `batchnorm_momentum`, `checkpointing`, `fusion`, `keep_f32`, `devices`, `backend`
             "#);
         insta::assert_snapshot!(error("matmul=hihg"), @r#"
             unknown matmul precision `hihg`

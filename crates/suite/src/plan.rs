@@ -223,7 +223,9 @@ fn skip_reason(cell: &Cell) -> Option<String> {
 }
 
 fn model_skips(model: &Model, setting: &Setting) -> Option<String> {
-    let Model::Distilbert(size) = model;
+    let Model::Distilbert(size) = model else {
+        return None;
+    };
     let (sequence, longest) = (setting.sequence(), size.max_position_embeddings);
     if sequence > longest {
         return Some(format!(

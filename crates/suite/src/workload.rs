@@ -2,11 +2,11 @@
 
 use mantissa_core::{
     AttentionShape, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind, KernelTask,
-    MatmulShape, Model, Profile, RowsShape, Split, Task, TaskKind, TrainTask, Updates, Workload,
+    MatmulShape, Model, Profile, ResNetSize, RowsShape, Split, Task, TaskKind, TrainTask, Updates, Workload,
 };
 
 use crate::{
-    keys::{self, attention, convolution, distilbert, kernel, matmul, rows, split, train, workload},
+    keys::{self, attention, convolution, distilbert, kernel, matmul, resnet, rows, split, train, workload},
     section::Section,
 };
 
@@ -54,6 +54,7 @@ fn check_keys(base: &Section<'_>, overrides: Option<&Section<'_>>, task: Option<
 fn train_task(section: &Section<'_>) -> Option<TrainTask> {
     let model = section.listed_name(&train::MODEL).map(|name| match name {
         keys::DISTILBERT => distilbert_size(section).map(Model::Distilbert),
+        keys::RESNET => resnet_size(section).map(Model::Resnet),
         other => unreachable!("`{other}` is listed as a model and has no size"),
     });
     let dataset = section.name::<DatasetKind>(&train::DATASET);
@@ -66,9 +67,24 @@ fn train_task(section: &Section<'_>) -> Option<TrainTask> {
     let observe_every = section.whole(&train::OBSERVE_EVERY);
     let sensitivity = section.flag(&train::SENSITIVITY);
     let updates = updates(section);
+    let (model, dataset) = (model??, dataset?);
+    if model.sees_images() != dataset.has_images() {
+        let kinds = DatasetKind::ALL.iter();
+        let fitting = kinds.filter(|kind| kind.has_images() == model.sees_images());
+        let fitting: Vec<String> = fitting.map(|kind| format!("`{kind}`")).collect();
+        section.complain(
+            &train::DATASET,
+            format_args!(
+                "`{}` cannot be trained on `{dataset}`\n  hint: it takes {}",
+                model.name(),
+                fitting.join(" or ")
+            ),
+        );
+        return None;
+    }
     Some(TrainTask {
-        model: model??,
-        dataset: dataset?,
+        model,
+        dataset,
         split: split?,
         epochs: epochs?,
         learning_rate: learning_rate?,
@@ -127,6 +143,23 @@ fn distilbert_size(section: &Section<'_>) -> Option<DistilBertSize> {
         attention_dropout: attention_dropout?,
         seq_classif_dropout: seq_classif_dropout?,
     })
+}
+
+fn resnet_size(section: &Section<'_>) -> Option<ResNetSize> {
+    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
+    size.only(&[resnet::KEYS]);
+    let (depth, width) = (size.whole(&resnet::DEPTH)?, size.whole(&resnet::WIDTH)?);
+    if depth % 6 != 2 {
+        let nearest = depth - (depth + 4) % 6;
+        size.complain(
+            &resnet::DEPTH,
+            format_args!(
+                "`depth` {depth} is not 2 more than a multiple of 6\n  hint: try `depth = {nearest}`"
+            ),
+        );
+        return None;
+    }
+    Some(ResNetSize { depth, width })
 }
 
 fn split_of(section: &Section<'_>) -> Option<Split> {
@@ -296,6 +329,32 @@ mod tests {
             error.contains("`dim` 100 is no multiple of `n_heads` 12\n  hint: every head"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_resnet_has_whole_blocks_and_sees_images() {
+        let resnet = |rest: &str| {
+            let text = TRAIN.replace("'distilbert'", "'resnet'");
+            let text = text.replace("profile.smoke.model_size.n_layers = 2", "");
+            let text = text.replace("'reviews'", "'synthetic-images'");
+            workload(&format!("{text}\n{rest}"), Profile::Full)
+        };
+        let Task::Train(task) = resnet("").unwrap().task else {
+            panic!()
+        };
+        assert_eq!(task.model, Model::Resnet(ResNetSize::RESNET20));
+        let error = resnet("model_size.depth = 24").unwrap_err();
+        assert!(
+            error.contains("`depth` 24 is not 2 more than a multiple of 6"),
+            "{error}"
+        );
+        assert!(error.contains("try `depth = 20`"), "{error}");
+        let error = resnet("model_size.dim = 24").unwrap_err();
+        assert!(error.contains("unknown key `dim`"), "{error}");
+        let text = TRAIN.replace("'reviews'", "'synthetic-images'");
+        let error = workload(&text, Profile::Full).unwrap_err();
+        let wanted = "`distilbert` cannot be trained on `synthetic-images`\n  hint: it takes `synthetic-reviews` or `reviews`";
+        assert!(error.contains(wanted), "{error}");
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn several_errors_of_one_file_are_reported_together_in_its_order() {
         suites/x.toml:6:8: unknown task `trian`
           hint: did you mean `train`? valid: `train`, `kernel`
         suites/x.toml:14:1: unknown axis `precison`
-          hint: did you mean `precision`? valid: `precision`, `matmul`, `accumulate`, `batch`, `sequence`, `size`, `accumulator`, `attention`, `gelu`, `distribution`, `seed`, `optimizer`, `adam_eps`, `learning_rate_scaling`, `checkpointing`, `fusion`, `keep_f32`, `devices`, `backend`
+          hint: did you mean `precision`? valid: `precision`, `matmul`, `accumulate`, `batch`, `sequence`, `size`, `accumulator`, `attention`, `gelu`, `distribution`, `seed`, `optimizer`, `adam_eps`, `learning_rate_scaling`, `batchnorm_momentum`, `checkpointing`, `fusion`, `keep_f32`, `devices`, `backend`
         suites/x.toml:15:10: axis `batch` takes a whole number of 1 or more, not `0`
         suites/x.toml:15:13: axis `batch` takes a whole number of 1 or more, not `12.5`
         suites/x.toml:15:19: axis `batch` takes a whole number of 1 or more, not `"12"`
@@ -67,11 +67,11 @@ fn an_unknown_value_is_answered_with_the_nearest_one() {
         "#);
     insta::assert_snapshot!(spoilt("\"distilbert\"", "\"distillbert\""), @r#"
         suites/x.toml:7:9: unknown model `distillbert`
-          hint: did you mean `distilbert`? valid: `distilbert`
+          hint: did you mean `distilbert`? valid: `distilbert`, `resnet`
         "#);
     insta::assert_snapshot!(spoilt("= \"reviews\"\nepochs", "= \"imdb\"\nepochs"), @r#"
         suites/x.toml:8:11: unknown dataset `imdb`
-          hint: valid: `synthetic-reviews`, `reviews`
+          hint: valid: `synthetic-reviews`, `reviews`, `synthetic-images`
         "#);
 }
 

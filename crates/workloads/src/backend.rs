@@ -84,6 +84,7 @@ fn operations(cell: &Cell) -> Vec<Operation> {
             // There is no product whose bits could be looked at.
             _ => vec![],
         },
+        Task::Train(task) if task.model.sees_images() => vec![Operation::Matmul, Operation::Convolution],
         Task::Train(_) if fused => vec![Operation::Matmul, Operation::FusedAttention],
         Task::Train(_) => vec![Operation::Matmul],
     }

@@ -129,8 +129,8 @@ pub enum Measured {
         train_seconds: f64,
         /// Training examples that went through a step.
         examples: u64,
-        /// Their tokens, padding included.
-        tokens: u64,
+        /// Their tokens, padding included, where they are texts.
+        tokens: Option<u64>,
         /// Seconds of stepping, without validation.
         stepping_seconds: f64,
         /// Predicted right while training, last epoch.

@@ -1,4 +1,4 @@
-//! Training a text classifier, then testing it.
+//! Training a classifier, then testing it.
 //!
 //! The loop is that of the articles: epochs of shuffled micro-batches, a validation after each epoch, a test at the
 //! end. Gradients of `accumulate` micro-batches are added before one optimizer step; each micro-batch contributes its
@@ -17,22 +17,24 @@ mod sensitivity;
 mod testing;
 mod warm_up;
 
-use std::time::Instant;
+use std::{cell::RefCell, time::Instant};
 
 use burn::{
     backend::Autodiff,
-    tensor::{Int, Tensor, TensorData},
+    tensor::{DType, Int, Tensor, TensorData},
 };
-use mantissa_core::{Cell, Event, Executed, Model, OptimizerKind, Precision, Samples, Series, TrainTask};
+use mantissa_core::{
+    Axis, Cell, DistilBertSize, Event, Executed, Model, OptimizerKind, Precision, Samples, Series, TrainTask,
+};
 use mantissa_precision::{
-    Compute, GradientSum, LearningRate, LossScaler, Optimizer, OptimizerSettings, ParameterSet,
-    PrecisionBackend, ScaleChange, Tracked, aside,
+    Compute, GradientSum, LearningRate, LossScaler, Moments, Optimizer, OptimizerSettings, ParameterSet,
+    PrecisionBackend, ScaleChange, Tracked, aside, dtype, micro_batch_momentum,
 };
 
 use crate::{
     Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
-    data::{TextDataset, TokenBatch, load_reviews},
-    models::{DistilBert, TextInput},
+    data::{Dataset, Labelled, Part, load_reviews, synthetic_images},
+    models::{Batch, DistilBert, Network, Norms, ResNet, Stage},
     outcome::allocator,
     weights,
 };
@@ -49,27 +51,67 @@ pub(crate) fn train<B: PrecisionBackend>(
 ) -> Result<Outcome, WorkloadError> {
     let started = Instant::now();
     progress::<B>(observer, device, Phase::Prepare, 0, 1);
-    let data = load_reviews(
-        task.dataset,
-        &task.split,
-        cell.setting.sequence(),
-        inputs.data.as_deref(),
-        inputs.vocabulary.as_deref(),
-        &inputs.cache,
-    )
-    .map_err(|error| WorkloadError::Data(error.to_string()))?;
-    let mut trainer = Trainer::<B>::new(cell, task, inputs, (data.vocabulary_size, data.classes), device)?;
+    match &task.model {
+        Model::Distilbert(size) => {
+            let text = load_reviews(
+                task.dataset,
+                &task.split,
+                cell.setting.sequence(),
+                inputs.data.as_deref(),
+                inputs.vocabulary.as_deref(),
+                &inputs.cache,
+            )
+            .map_err(|error| WorkloadError::Data(error.to_string()))?;
+            let model = distilbert(cell, size, text.train.vocabulary(), text.classes)?;
+            let trainer = Trainer::<B, _>::new(cell, task, model, inputs, device)?;
+            train_on(trainer, &text, inputs, started, observer)
+        }
+        Model::Resnet(size) => {
+            let images = synthetic_images(&task.split);
+            let model = ResNet::new(size.clone(), images.train.edge(), images.classes);
+            let trainer = Trainer::<B, _>::new(cell, task, model, inputs, device)?;
+            train_on(trainer, &images, inputs, started, observer)
+        }
+    }
+}
+
+/// The model that a cell is about, for a vocabulary.
+fn distilbert(
+    cell: &Cell,
+    size: &DistilBertSize,
+    vocabulary: u32,
+    classes: u32,
+) -> Result<DistilBert, WorkloadError> {
+    if cell.setting.sequence() > size.max_position_embeddings {
+        return Err(WorkloadError::Data(format!(
+            "`sequence={}` is longer than the model's {} positions",
+            cell.setting.sequence(),
+            size.max_position_embeddings
+        )));
+    }
+    Ok(DistilBert::new(size.clone(), vocabulary, classes))
+}
+
+/// Trains on what was loaded since `started`, and tests.
+fn train_on<B: PrecisionBackend, M: Network>(
+    mut trainer: Trainer<'_, B, M>,
+    data: &Dataset<M::Part>,
+    inputs: &Inputs,
+    started: Instant,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, WorkloadError> {
+    let (cell, task, device) = (trainer.cell, trainer.task, trainer.device);
     sync::<B>(device)?;
     let load_seconds = started.elapsed().as_secs_f64();
 
     let started = Instant::now();
     progress::<B>(observer, device, Phase::WarmUp, 0, 1);
-    trainer.warm_up(&data)?;
+    trainer.warm_up(data)?;
     let warmup_seconds = started.elapsed().as_secs_f64();
 
-    let memory = memory::parts(&mut trainer, &data, observer)?;
+    let memory = memory::parts(&mut trainer, data, observer)?;
     trainer.start_over(inputs)?;
-    trainer.run(&data, observer)?;
+    trainer.run(data, observer)?;
     trainer
         .log
         .events
@@ -89,14 +131,17 @@ pub(crate) fn train<B: PrecisionBackend>(
         samples,
         events: trainer.log.events,
         diverged: trainer.log.diverged,
-        data: Some(data.source),
+        data: Some(data.source.clone()),
         executed: Executed::unverified(),
         load_seconds,
         warmup_seconds,
         measured: Measured::Train {
             train_seconds: totals.train_seconds,
             examples: totals.examples,
-            tokens: totals.examples * u64::from(cell.setting.sequence()),
+            tokens: cell
+                .workload
+                .concerns(Axis::Sequence)
+                .then(|| totals.examples * u64::from(cell.setting.sequence())),
             stepping_seconds: totals.stepping_seconds,
             train: totals.train,
             validation: totals.validation,
@@ -107,12 +152,17 @@ pub(crate) fn train<B: PrecisionBackend>(
     })
 }
 
+/// How far running statistics move to those of a batch, PyTorch's.
+const BATCH_NORM_MOMENTUM: f64 = 0.1;
+
 /// A model in training.
-struct Trainer<'a, B: PrecisionBackend> {
+struct Trainer<'a, B: PrecisionBackend, M: Network = DistilBert> {
     cell: &'a Cell,
     task: &'a TrainTask,
-    model: DistilBert,
+    model: M,
     parameters: ParameterSet<B>,
+    /// Running statistics of the batch norms.
+    running: Norms<B>,
     settings: OptimizerSettings,
     optimizer: Optimizer<B>,
     scaler: Option<LossScaler>,
@@ -150,6 +200,8 @@ struct Loss<B: PrecisionBackend> {
     summed: Tensor<Autodiff<B>, 1>,
     /// How many were predicted right.
     right: Tensor<B, 1, Int>,
+    /// Moments by which it was normalised.
+    moments: Norms<B>,
 }
 
 /// Where the masks of dropout come from.
@@ -200,8 +252,8 @@ fn scaler(cell: &Cell, task: &TrainTask) -> Option<LossScaler> {
 }
 
 /// The parameters that training starts from.
-fn parameters<B: PrecisionBackend>(
-    model: &DistilBert,
+fn parameters<B: PrecisionBackend, M: Network>(
+    model: &M,
     cell: &Cell,
     inputs: &Inputs,
     device: &B::Device,
@@ -218,23 +270,27 @@ fn parameters<B: PrecisionBackend>(
     ))
 }
 
-impl<'a, B: PrecisionBackend> Trainer<'a, B> {
+/// What the running statistics of a model start from: in f32 at least, since they are sums.
+fn running<B: PrecisionBackend, M: Network>(model: &M, precision: Precision, device: &B::Device) -> Norms<B> {
+    let format = match dtype(precision.parameters()) {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
+    };
+    let norms = model.norms().into_iter();
+    norms
+        .map(|(name, channels)| (name, Moments::unit(channels, format, device)))
+        .collect()
+}
+
+impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
     fn new(
         cell: &'a Cell,
         task: &'a TrainTask,
+        model: M,
         inputs: &Inputs,
-        (vocabulary, classes): (u32, u32),
         device: &'a B::Device,
     ) -> Result<Self, WorkloadError> {
-        let Model::Distilbert(size) = &task.model;
-        if cell.setting.sequence() > size.max_position_embeddings {
-            return Err(WorkloadError::Data(format!(
-                "`sequence={}` is longer than the model's {} positions",
-                cell.setting.sequence(),
-                size.max_position_embeddings
-            )));
-        }
-        let model = DistilBert::new(size.clone(), vocabulary, classes)
+        let model = model
             .keeping(cell.setting.keep_f32())
             .map_err(WorkloadError::Unavailable)?;
         let parameters = parameters(&model, cell, inputs, device)?;
@@ -268,6 +324,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
                 Masks::OneStream
             },
             micro_batches: 0,
+            running: running(&model, cell.setting.precision(), device),
             log: Log {
                 samples: Samples {
                     series,
@@ -287,7 +344,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         })
     }
 
-    fn run(&mut self, data: &TextDataset, observer: &mut dyn Observer) -> Result<(), WorkloadError> {
+    fn run(&mut self, data: &Dataset<M::Part>, observer: &mut dyn Observer) -> Result<(), WorkloadError> {
         let (batch, accumulate) = (
             self.cell.setting.batch() as usize,
             self.cell.setting.accumulate() as usize,
@@ -303,10 +360,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
                 let begun = Instant::now();
                 let learning_rate = rate.at(self.log.totals.steps);
                 self.optimizer.set_learning_rate(learning_rate);
-                let micro_batches: Vec<TokenBatch> = group
-                    .iter()
-                    .map(|indices| data.train.batch(indices, self.sequence()))
-                    .collect();
+                let micro_batches: Vec<_> = group.iter().map(|indices| data.train.batch(indices)).collect();
                 let observing = self.observe(&micro_batches)?;
                 let result = self.step(&micro_batches)?;
                 let seconds = begun.elapsed().as_secs_f64() - observing;
@@ -334,7 +388,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     }
 
     /// Counts what the formats do to the next step, if it is one of those that are to be observed; seconds that it took.
-    fn observe(&mut self, micro_batches: &[TokenBatch]) -> Result<f64, WorkloadError> {
+    fn observe(&mut self, micro_batches: &[Batch<M>]) -> Result<f64, WorkloadError> {
         let every = u64::from(self.task.observe_every);
         if every == 0 || !self.log.totals.steps.is_multiple_of(every) {
             return Ok(0.0);
@@ -363,8 +417,8 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     }
 
     /// One optimizer step over the micro-batches of a group, with what is left on the device read back.
-    fn step(&mut self, micro_batches: &[TokenBatch]) -> Result<StepResult, WorkloadError> {
-        let examples: usize = micro_batches.iter().map(|batch| batch.labels.len()).sum();
+    fn step(&mut self, micro_batches: &[Batch<M>]) -> Result<StepResult, WorkloadError> {
+        let examples: usize = micro_batches.iter().map(|batch| batch.labels().len()).sum();
         let scale = self.scaler.as_ref().map_or(1.0, LossScaler::scale);
         let mut gradients = GradientSum::new(self.parameters.len());
         let (mut losses, mut hits) = (vec![], vec![]);
@@ -374,6 +428,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
             let loss = self.backward(&working, batch, share * scale, &mut gradients);
             losses.push(loss.summed.inner().mul_scalar(share));
             hits.push(loss.right);
+            self.follow(loss.moments, micro_batches.len());
             self.micro_batches += 1;
         }
         drop(working);
@@ -402,6 +457,19 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
         })
     }
 
+    /// Lets running statistics follow those of a micro-batch, of which an optimizer step has so many.
+    fn follow(&mut self, moments: Norms<B>, micro_batches: usize) {
+        let rule = self.cell.setting.batchnorm_momentum();
+        let momentum = micro_batch_momentum(rule, BATCH_NORM_MOMENTUM, micro_batches as u32);
+        for (name, moments) in moments {
+            let mut norms = self.running.iter_mut();
+            let (_, running) = norms
+                .find(|(norm, _)| *norm == name)
+                .unwrap_or_else(|| panic!("`{name}` is none of the model's batch norms"));
+            *running = running.clone().follow(moments, momentum);
+        }
+    }
+
     /// The parameters as forward passes read them, until the next update.
     fn working(&self) -> ParameterSet<B> {
         self.parameters
@@ -412,7 +480,7 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     fn backward(
         &self,
         working: &ParameterSet<B>,
-        batch: &TokenBatch,
+        batch: &Batch<M>,
         factor: f64,
         sum: &mut GradientSum<B>,
     ) -> Loss<B> {
@@ -427,20 +495,34 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     }
 
     /// Loss of a micro-batch, with its graph.
-    fn loss(&self, parameters: &Tracked<Autodiff<B>>, batch: &TokenBatch) -> Loss<B> {
-        let (input, labels) = upload::<Autodiff<B>>(batch, self.sequence(), self.device);
-        let before = |segment| self.draw_masks_of(segment);
-        let logits = self
+    fn loss(&self, parameters: &Tracked<Autodiff<B>>, batch: &Batch<M>) -> Loss<B> {
+        let (input, labels) = upload::<Autodiff<B>, M>(batch, self.device);
+        let noted = RefCell::default();
+        let pass = self
             .model
-            .forward(parameters, &input, &self.compute, true, before);
-        self.loss_of(logits, labels)
+            .pass(parameters, &self.compute, Stage::Training(&noted));
+        let before = |segment| self.draw_masks_of(segment);
+        let logits = self.model.forward(&pass, &input, before);
+        let noted = noted.into_inner().into_iter();
+        let inner = |moments: Moments<Autodiff<B>>| Moments {
+            mean: moments.mean.inner(),
+            variance: moments.variance.inner(),
+        };
+        let moments = noted.map(|(name, moments)| (name, inner(moments)));
+        self.loss_of(logits, labels, moments.collect())
     }
 
-    fn loss_of(&self, logits: Tensor<Autodiff<B>, 2>, labels: Tensor<Autodiff<B>, 1, Int>) -> Loss<B> {
+    fn loss_of(
+        &self,
+        logits: Tensor<Autodiff<B>, 2>,
+        labels: Tensor<Autodiff<B>, 1, Int>,
+        moments: Norms<B>,
+    ) -> Loss<B> {
         let predicted = logits.clone().inner().argmax(1).flatten::<1>(0, 1);
         Loss {
             right: predicted.equal(labels.clone().inner()).int().sum(),
             summed: self.compute.cross_entropy_sum(logits, labels),
+            moments,
         }
     }
 
@@ -503,16 +585,12 @@ impl<'a, B: PrecisionBackend> Trainer<'a, B> {
     }
 
     /// Logits of a micro-batch without dropout or graph, and its labels.
-    fn predict(&self, parameters: &Tracked<B>, batch: &TokenBatch) -> (Tensor<B, 2>, Tensor<B, 1, Int>) {
-        let (input, labels) = upload::<B>(batch, self.sequence(), self.device);
-        let logits = self
+    fn predict(&self, parameters: &Tracked<B>, batch: &Batch<M>) -> (Tensor<B, 2>, Tensor<B, 1, Int>) {
+        let (input, labels) = upload::<B, M>(batch, self.device);
+        let pass = self
             .model
-            .forward(parameters, &input, &self.compute, false, |_| ());
-        (logits, labels)
-    }
-
-    fn sequence(&self) -> usize {
-        self.cell.setting.sequence() as usize
+            .pass(parameters, &self.compute, Stage::Testing(&self.running));
+        (self.model.forward(&pass, &input, |_| ()), labels)
     }
 }
 
@@ -541,22 +619,15 @@ fn scattered(seed: u64, number: u64) -> u64 {
 }
 
 /// A micro-batch on the device.
-fn upload<B: PrecisionBackend>(
-    batch: &TokenBatch,
-    sequence: usize,
+fn upload<B: PrecisionBackend, M: Network>(
+    batch: &Batch<M>,
     device: &B::Device,
-) -> (TextInput<B>, Tensor<B, 1, Int>) {
-    let n = batch.labels.len();
+) -> (M::Input<B>, Tensor<B, 1, Int>) {
+    let labels = batch.labels();
     #[cfg(test)]
-    warm_up::met::<B>(n);
-    let ids = Tensor::from_data(TensorData::new(batch.ids.clone(), [n, sequence]), device);
-    let lengths = batch.lengths.iter();
-    let padding = lengths
-        .flat_map(|&length| (0..sequence as i32).map(move |position| position >= length))
-        .collect();
-    let padding = Tensor::from_data(TensorData::new::<bool, _>(padding, [n, sequence]), device);
-    let labels = Tensor::from_data(TensorData::new(batch.labels.clone(), [n]), device);
-    (TextInput { ids, padding }, labels)
+    warm_up::met::<B>(labels.len());
+    let labels = Tensor::from_data(TensorData::new(labels.to_vec(), [labels.len()]), device);
+    (M::upload(batch, device), labels)
 }
 
 fn read<B: PrecisionBackend>(tensor: Tensor<B, 1>) -> Result<Vec<f64>, WorkloadError> {

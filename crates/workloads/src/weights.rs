@@ -100,7 +100,7 @@ fn values(tensor: &TensorView<'_>) -> Option<Vec<f32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::models::DistilBert;
+    use crate::models::{DistilBert, Network};
     use mantissa_core::DistilBertSize;
 
     #[test]

@@ -5,7 +5,9 @@ use burn::{
     tensor::{DType, Tensor, TensorData},
 };
 use mantissa_core::{Format, Precision};
-use mantissa_precision::{BatchNormMomentum, Compute, Moments, PrecisionBackend, device::Flex, dtype};
+use mantissa_precision::{
+    BatchNormMomentum, Compute, Moments, PrecisionBackend, device::Flex, dtype, micro_batch_momentum,
+};
 use serde_json::Value;
 
 fn golden() -> Value {
@@ -133,7 +135,7 @@ fn a_scaled_momentum_leaves_after_all_micro_batches_what_a_whole_batch_leaves() 
     let start = || Moments::<Flex>::unit(1, DType::F64, &device);
     let whole = start().follow(batch(), 0.1);
     let after = |momentum: BatchNormMomentum| {
-        let each = momentum.of_micro_batch(0.1, 8);
+        let each = micro_batch_momentum(momentum, 0.1, 8);
         (0..8).fold(start(), |running, _| running.follow(batch(), each))
     };
     let off = |a: Moments<Flex>| {

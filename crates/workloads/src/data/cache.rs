@@ -65,9 +65,9 @@ pub(super) fn store(file: &Path, entry: &Entry) -> Result<(), DataError> {
 fn encode(entry: &Entry) -> Vec<u8> {
     let mut words = vec![entry.classes, entry.vocabulary_size];
     for part in [&entry.train, &entry.validation, &entry.test] {
-        words.extend([part.padding, part.len() as u32]);
+        words.extend([part.padding, part.labels.len() as u32]);
         words.extend_from_slice(&part.labels);
-        words.extend((0..part.len()).map(|index| part.ids(index).len() as u32));
+        words.extend((0..part.labels.len()).map(|index| part.ids(index).len() as u32));
         words.extend_from_slice(&part.ids);
     }
     words.into_iter().flat_map(u32::to_le_bytes).collect()
@@ -94,6 +94,7 @@ fn decode(payload: &[u8]) -> Option<Entry> {
             ends,
             labels,
             padding,
+            ..Tokenized::default()
         })
     };
     let (train, validation, test) = (part()?, part()?, part()?);

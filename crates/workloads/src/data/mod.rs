@@ -8,7 +8,9 @@ mod delimited;
 mod error;
 mod examples;
 mod grammar;
+mod images;
 mod imdb_folder;
+mod part;
 mod reviews;
 mod source;
 mod split;
@@ -19,7 +21,9 @@ mod vocabulary;
 
 pub use error::{DataError, LineProblem};
 pub use examples::Example;
-pub use reviews::{TextDataset, load_reviews};
+pub use images::{CLASSES, DEFAULT_TEST_IMAGES, DEFAULT_TRAIN_IMAGES, ImageBatch, Images, synthetic_images};
+pub use part::{Dataset, Labelled, Part};
+pub use reviews::load_reviews;
 pub use synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, LABEL_NOISE, synthetic_reviews};
 pub use tokenized::{TokenBatch, Tokenized};
 

@@ -5,30 +5,13 @@ use std::{fs, path::Path};
 use mantissa_core::{DataSource, DatasetKind, Split};
 
 use super::{
-    DataError, LabelledParts, Tokenized, cache,
+    DataError, Dataset, LabelledParts, Tokenized, cache,
     source::Source,
     split,
     synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, synthetic_reviews},
     tokenizer::Tokenizer,
     vocabulary::Vocabulary,
 };
-
-/// A labelled data set, divided and tokenised.
-#[derive(Debug)]
-pub struct TextDataset {
-    /// For training.
-    pub train: Tokenized,
-    /// For validation; may be empty.
-    pub validation: Tokenized,
-    /// For the test.
-    pub test: Tokenized,
-    /// Number of classes.
-    pub classes: u32,
-    /// Number of token ids.
-    pub vocabulary_size: u32,
-    /// Where it came from.
-    pub source: DataSource,
-}
 
 /// Labelled text before it is divided.
 enum Corpus {
@@ -52,7 +35,7 @@ pub fn load_reviews(
     data: Option<&Path>,
     vocabulary: Option<&Path>,
     cache: &Path,
-) -> Result<TextDataset, DataError> {
+) -> Result<Dataset<Tokenized>, DataError> {
     let (corpus, source, split) = match kind {
         DatasetKind::SyntheticReviews => {
             let split = Split {
@@ -72,6 +55,7 @@ pub fn load_reviews(
                 split,
             )
         }
+        DatasetKind::SyntheticImages => unreachable!("a suite gives no model images to read"),
         DatasetKind::Reviews => {
             let files = Source::read(data.ok_or(DataError::NoPath)?)?;
             let source = DataSource {
@@ -107,12 +91,12 @@ pub fn load_reviews(
         classes,
         vocabulary_size,
     } = entry;
-    Ok(TextDataset {
-        train,
-        validation,
-        test,
+    let part = |part: Tokenized| part.padded_to(sequence as usize).of_vocabulary(vocabulary_size);
+    Ok(Dataset {
+        train: part(train),
+        validation: part(validation),
+        test: part(test),
         classes,
-        vocabulary_size,
         source,
     })
 }
@@ -185,6 +169,7 @@ fn tokenise(
 
 #[cfg(test)]
 mod tests {
+    use super::super::Part;
     use std::path::PathBuf;
 
     use super::*;
@@ -199,7 +184,12 @@ mod tests {
         }
     }
 
-    fn load(split: &Split, data: Option<&Path>, vocabulary: Option<&Path>, cache: &Path) -> TextDataset {
+    fn load(
+        split: &Split,
+        data: Option<&Path>,
+        vocabulary: Option<&Path>,
+        cache: &Path,
+    ) -> Dataset<Tokenized> {
         let kind = if data.is_some() {
             DatasetKind::Reviews
         } else {
@@ -208,7 +198,7 @@ mod tests {
         load_reviews(kind, split, 32, data, vocabulary, cache).unwrap()
     }
 
-    fn sizes(data: &TextDataset) -> [usize; 3] {
+    fn sizes(data: &Dataset<Tokenized>) -> [usize; 3] {
         [data.train.len(), data.validation.len(), data.test.len()]
     }
 
@@ -249,7 +239,7 @@ mod tests {
             assert!(data.source.synthetic);
             assert_eq!(data.source.name, "synthetic reviews, seed 1");
             assert_eq!(data.classes, 2);
-            assert!((400..800).contains(&data.vocabulary_size));
+            assert!((400..800).contains(&data.train.vocabulary()));
         }
         let open = load(&split(None, 0, None), None, None, cache.path());
         assert_eq!(sizes(&open), [DEFAULT_TRAIN as usize, 0, DEFAULT_TEST as usize]);
@@ -284,7 +274,9 @@ mod tests {
         bytes[middle] ^= 1;
         fs::write(file, bytes).unwrap();
         assert_eq!(load().test, first.test, "a damaged one is not");
-        assert_eq!(cache::load(file).unwrap().test, first.test, "and is replaced");
+        let replaced = cache::load(file).unwrap().test.padded_to(32);
+        let replaced = replaced.of_vocabulary(first.test.vocabulary());
+        assert_eq!(replaced, first.test, "and is replaced");
     }
 
     #[test]
@@ -318,7 +310,7 @@ mod tests {
             None,
         );
         count(3);
-        assert_eq!(reviews(&base, 32, Some(&vocabulary)).vocabulary_size, 6);
+        assert_eq!(reviews(&base, 32, Some(&vocabulary)).train.vocabulary(), 6);
         count(4);
         fs::write(&vocabulary, "[PAD]\n[UNK]\n[CLS]\n[SEP]\nfilm\nthe").unwrap();
         reviews(&base, 32, Some(&vocabulary));

@@ -1,5 +1,7 @@
 //! Tokenised examples, and batches of them.
 
+use super::{Labelled, Part};
+
 /// Examples as token ids, without padding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tokenized {
@@ -9,6 +11,9 @@ pub struct Tokenized {
     pub(super) ends: Vec<usize>,
     pub(super) labels: Vec<u32>,
     pub(super) padding: u32,
+    /// Tokens of an example in a batch.
+    pub(super) sequence: usize,
+    pub(super) vocabulary: u32,
 }
 
 /// Some examples, padded to one length.
@@ -37,14 +42,19 @@ impl Tokenized {
         self.labels.push(label);
     }
 
-    /// Number of examples.
-    pub fn len(&self) -> usize {
-        self.ends.len()
+    /// The same, in batches of examples padded to `sequence` tokens.
+    pub fn padded_to(self, sequence: usize) -> Self {
+        Self { sequence, ..self }
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+    /// The same, of a vocabulary of so many ids.
+    pub(super) fn of_vocabulary(self, vocabulary: u32) -> Self {
+        Self { vocabulary, ..self }
+    }
+
+    /// Number of ids in its vocabulary.
+    pub fn vocabulary(&self) -> u32 {
+        self.vocabulary
     }
 
     /// The class of every example, from 0.
@@ -60,12 +70,27 @@ impl Tokenized {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.ids[start..self.ends[index]]
     }
+}
 
-    /// The examples of these numbers, in this order, padded to `sequence` tokens.
+impl Labelled for TokenBatch {
+    fn labels(&self) -> &[i32] {
+        &self.labels
+    }
+}
+
+impl Part for Tokenized {
+    type Batch = TokenBatch;
+
+    fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The examples of these numbers, in this order, padded.
     ///
     /// # Panics
-    /// If there is no such example, or one is longer than `sequence`.
-    pub fn batch(&self, indices: &[usize], sequence: usize) -> TokenBatch {
+    /// If there is no such example, or one is longer than a batch's sequence.
+    fn batch(&self, indices: &[usize]) -> TokenBatch {
+        let sequence = self.sequence;
         let mut batch = TokenBatch {
             ids: vec![self.padding as i32; indices.len() * sequence],
             lengths: Vec::with_capacity(indices.len()),
@@ -102,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_batch_holds_the_examples_in_the_order_asked_for_and_pads_them() {
-        let batch = three().batch(&[2, 0], 4);
+        let batch = three().padded_to(4).batch(&[2, 0]);
         assert_eq!(batch.ids, [1, 7, 2, 9, 1, 2, 9, 9]);
         assert_eq!(batch.lengths, [3, 2]);
         assert_eq!(batch.labels, [0, 0]);
@@ -111,6 +136,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "example 1 has 4 tokens, the batch 3")]
     fn an_example_is_never_cut_by_a_batch() {
-        three().batch(&[1], 3);
+        three().padded_to(3).batch(&[1]);
     }
 }

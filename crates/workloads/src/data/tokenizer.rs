@@ -100,6 +100,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::data::Part;
 
     #[derive(serde::Deserialize)]
     struct Golden {
@@ -141,7 +142,7 @@ mod tests {
             label: 1,
             text: text.to_owned(),
         });
-        let batch = tokenizer.tokenize(&examples).unwrap().batch(&[0, 1], 4);
+        let batch = tokenizer.tokenize(&examples).unwrap().padded_to(4).batch(&[0, 1]);
         assert_eq!(batch.ids, [2, 4, 5, 1, 2, 5, 1, 3]);
         assert_eq!(batch.lengths, [4, 3]);
     }

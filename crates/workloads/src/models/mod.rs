@@ -2,9 +2,129 @@
 
 mod distilbert;
 mod kept;
+mod pass;
+mod resnet;
 
-pub(crate) use distilbert::{DistilBert, Seen, TextInput};
+use burn::tensor::Tensor;
+use mantissa_precision::{Compute, PrecisionBackend, Tracked};
+
+use crate::data::Part;
+
+pub(crate) use distilbert::DistilBert;
 pub(crate) use kept::Kept;
+pub(crate) use pass::{Norms, Pass, Seen, Stage};
+pub(crate) use resnet::ResNet;
+
+/// A model that classifies, as the trainer sees it: segments one after the other, each of which needs of the ones before it
+/// their last hidden states alone, and a head. Hidden states between segments are matrices, a row a token or an image.
+pub(crate) trait Network: Clone {
+    /// The data that it takes.
+    type Part: Part;
+    /// A micro-batch on the device.
+    type Input<B: PrecisionBackend>;
+
+    /// Every parameter, in the names and the order of published checkpoints.
+    fn parameters(&self) -> Vec<ParameterSpec>;
+
+    /// Whether the parameter of this name belongs to a layer that multiplies.
+    fn is_multiplied(name: &str) -> bool;
+
+    /// Layers that a mixed setting keeps in f32.
+    fn kept(&self) -> &Kept;
+
+    /// The same with other layers kept.
+    fn with_kept(self, kept: Kept) -> Self;
+
+    /// Batch norms by name, with their channels.
+    fn norms(&self) -> Vec<(String, usize)> {
+        vec![]
+    }
+
+    /// Puts a micro-batch on a device.
+    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> Self::Input<B>;
+
+    /// How many segments there are.
+    fn segments(&self) -> u32;
+
+    /// The hidden states behind a segment, from those before it; the first needs none.
+    fn segment<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        segment: u32,
+        input: &Self::Input<B>,
+        hidden: Option<Tensor<B, 2>>,
+    ) -> Tensor<B, 2>;
+
+    /// Logits `[n, classes]` from the hidden states behind the last segment.
+    fn head<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        input: &Self::Input<B>,
+    ) -> Tensor<B, 2>;
+
+    /// The same with layers that a mixed setting keeps in f32.
+    ///
+    /// # Errors
+    /// A pattern that is the name of no layer.
+    fn keeping(self, patterns: &[String]) -> Result<Self, String> {
+        let kept = Kept::new(patterns, &self.layers())?;
+        Ok(self.with_kept(kept))
+    }
+
+    /// The same with every layer but one in f32.
+    fn keeping_all_but(self, layer: &str) -> Self {
+        let kept = Kept::all_but(layer, &self.layers());
+        self.with_kept(kept)
+    }
+
+    /// The layers that multiply, by name.
+    fn layers(&self) -> Vec<String> {
+        let multiplied = |spec: ParameterSpec| {
+            let layer = spec.name.strip_suffix(".weight")?;
+            Self::is_multiplied(&spec.name).then(|| layer.to_owned())
+        };
+        self.parameters().into_iter().filter_map(multiplied).collect()
+    }
+
+    /// Whether a forward pass reads the parameter of this name in the format of products: under a mixed setting, a
+    /// low-precision copy of it.
+    fn multiplies(&self, name: &str) -> bool {
+        let layer = name.rsplit_once('.').map_or(name, |(layer, _)| layer);
+        Self::is_multiplied(name) && !self.kept().contains(layer)
+    }
+
+    /// A pass over the model, segment by segment.
+    fn pass<'a, B: PrecisionBackend>(
+        &'a self,
+        parameters: &'a Tracked<B>,
+        compute: &'a Compute,
+        stage: Stage<'a, B>,
+    ) -> Pass<'a, B> {
+        Pass::new(parameters, compute, self.kept(), stage)
+    }
+
+    /// Logits `[n, classes]`. Dropout is drawn from the backend's generator in training; `before` is told of every
+    /// segment, and of the head as the one behind the last.
+    fn forward<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        input: &Self::Input<B>,
+        mut before: impl FnMut(u32),
+    ) -> Tensor<B, 2> {
+        before(0);
+        let mut hidden = self.segment(pass, 0, input, None);
+        for segment in 1..self.segments() {
+            before(segment);
+            hidden = self.segment(pass, segment, input, Some(hidden));
+        }
+        before(self.segments());
+        self.head(pass, hidden, input)
+    }
+}
+
+/// Some examples of a model's data, as the host holds them.
+pub(crate) type Batch<M> = <<M as Network>::Part as Part>::Batch;
 
 /// A parameter of a model: name as in its published checkpoints, and how it starts without one.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,46 +4,63 @@
 //! burn's own strategy decides operation by operation and never computes a matrix product again, which keeps most of the
 //! memory.
 
+use std::cell::RefCell;
+
 use burn::{backend::Autodiff, tensor::Tensor};
 use mantissa_precision::{GradientSum, ParameterSet, PrecisionBackend};
 
 use super::{Loss, Trainer, upload};
-use crate::data::TokenBatch;
+use crate::models::{Batch, Network, Norms, Stage};
 
-/// The hidden states behind each segment: all that the forward pass keeps.
-pub(super) fn forward<B: PrecisionBackend>(
-    trainer: &Trainer<'_, B>,
+/// All that the forward pass keeps.
+pub(super) struct Kept<B: PrecisionBackend> {
+    /// The hidden states behind each segment.
+    hidden: Vec<Tensor<B, 2>>,
+    moments: Norms<B>,
+}
+
+/// The forward pass, without a graph.
+pub(super) fn forward<B: PrecisionBackend, M: Network>(
+    trainer: &Trainer<'_, B, M>,
     working: &ParameterSet<B>,
-    batch: &TokenBatch,
-) -> Vec<Tensor<B, 2>> {
-    let (input, _) = upload::<B>(batch, trainer.sequence(), trainer.device);
+    batch: &Batch<M>,
+) -> Kept<B> {
+    let model = &trainer.model;
+    let (input, _) = upload::<B, M>(batch, trainer.device);
     let parameters = working.freeze();
-    let pass = trainer.model.pass(&parameters, &trainer.compute, true);
+    let noted = RefCell::default();
+    let pass = model.pass(&parameters, &trainer.compute, Stage::Training(&noted));
     let mut hidden: Vec<Tensor<B, 2>> = vec![];
-    for segment in 0..trainer.model.segments() {
+    for segment in 0..model.segments() {
         trainer.draw_masks_of(segment);
-        hidden.push(pass.segment(segment, &input, hidden.last().cloned()));
+        hidden.push(model.segment(&pass, segment, &input, hidden.last().cloned()));
     }
-    hidden
+    Kept {
+        hidden,
+        moments: noted.into_inner(),
+    }
 }
 
 /// Adds the gradients of `factor` times a micro-batch's summed loss, given what the forward pass kept.
-pub(super) fn backward<B: PrecisionBackend>(
-    trainer: &Trainer<'_, B>,
+pub(super) fn backward<B: PrecisionBackend, M: Network>(
+    trainer: &Trainer<'_, B, M>,
     working: &ParameterSet<B>,
-    batch: &TokenBatch,
-    mut hidden: Vec<Tensor<B, 2>>,
+    batch: &Batch<M>,
+    kept: Kept<B>,
     factor: f64,
     sum: &mut GradientSum<B>,
 ) -> Loss<B> {
     let (model, compute) = (&trainer.model, &trainer.compute);
+    let Kept { mut hidden, moments } = kept;
+    // The same ones again.
+    let noted = RefCell::default();
     // The head has nothing to compute again: its graph is made at once.
-    let (input, labels) = upload::<Autodiff<B>>(batch, trainer.sequence(), trainer.device);
+    let (input, labels) = upload::<Autodiff<B>, M>(batch, trainer.device);
     let tracked = working.track();
-    let pass = model.pass(&tracked, compute, true);
+    let pass = model.pass(&tracked, compute, Stage::Training(&noted));
     let last = Tensor::from_inner(hidden.pop().expect("a model has a segment")).require_grad();
     trainer.draw_masks_of(model.segments());
-    let loss = trainer.loss_of(pass.head(last.clone(), &input), labels);
+    let loss = trainer.loss_of(model.head(&pass, last.clone(), &input), labels, moments);
     let mut grads = loss.summed.clone().mul_scalar(factor).backward();
     sum.collect(&mut grads, &tracked);
     let mut above = last
@@ -52,12 +69,12 @@ pub(super) fn backward<B: PrecisionBackend>(
 
     for segment in (0..model.segments()).rev() {
         let tracked = working.track();
-        let pass = model.pass(&tracked, compute, true);
+        let pass = model.pass(&tracked, compute, Stage::Training(&noted));
         let before = hidden
             .pop()
             .map(|hidden| Tensor::from_inner(hidden).require_grad());
         trainer.draw_masks_of(segment);
-        let after = pass.segment(segment, &input, before.clone());
+        let after = model.segment(&pass, segment, &input, before.clone());
         // The gradient of this sum by the segment's output is, exactly, the one that comes from above.
         let mut grads = (after * Tensor::from_inner(above.clone())).sum().backward();
         sum.collect(&mut grads, &tracked);

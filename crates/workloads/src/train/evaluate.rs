@@ -3,7 +3,7 @@
 use mantissa_precision::PrecisionBackend;
 
 use super::{Trainer, progress, read};
-use crate::{Observer, Phase, Share, WorkloadError, data::Tokenized};
+use crate::{Observer, Phase, Share, WorkloadError, data::Part, models::Network};
 
 /// Result over one part of the data.
 pub(super) struct Evaluation {
@@ -16,9 +16,9 @@ pub(super) struct Evaluation {
 }
 
 /// Predicts every example of a part, in order.
-pub(super) fn evaluate<B: PrecisionBackend>(
-    trainer: &Trainer<'_, B>,
-    part: &Tokenized,
+pub(super) fn evaluate<B: PrecisionBackend, M: Network>(
+    trainer: &Trainer<'_, B, M>,
+    part: &M::Part,
     observer: &mut dyn Observer,
     phase: Phase,
 ) -> Result<Evaluation, WorkloadError> {
@@ -28,7 +28,7 @@ pub(super) fn evaluate<B: PrecisionBackend>(
     let parameters = trainer.working().freeze();
     let (mut loss, mut correct) = (0.0, String::with_capacity(part.len()));
     for (done, indices) in batches.enumerate() {
-        let batch = part.batch(indices, trainer.sequence());
+        let batch = part.batch(indices);
         let (logits, labels) = trainer.predict(&parameters, &batch);
         let predicted = logits
             .clone()

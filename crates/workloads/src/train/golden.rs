@@ -1,6 +1,7 @@
 //! The training step against PyTorch and transformers: `peers/golden/distilbert.py` made the numbers.
 
 mod mixed_precision;
+mod resnet;
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use mantissa_precision::{PrecisionBackend, device::Flex};
 use serde_json::Value;
 
 use super::{Masks, Trainer};
-use crate::{Inputs, data::TokenBatch};
+use crate::{Inputs, data::TokenBatch, models::DistilBert};
 
 /// First row of a micro-batch, and the one behind its last.
 type Rows = (usize, usize);
@@ -158,7 +159,11 @@ fn with_trainer<B: PrecisionBackend, T>(
         ..Inputs::default()
     };
     let device = B::Device::default();
-    let mut trainer = Trainer::<B>::new(&cell, &task, &inputs, (size("vocab_size"), 2), &device).unwrap();
+    let Model::Distilbert(of_model) = &task.model else {
+        unreachable!("made above")
+    };
+    let model = DistilBert::new(of_model.clone(), size("vocab_size"), 2);
+    let mut trainer = Trainer::<B>::new(&cell, &task, model, &inputs, &device).unwrap();
     if rates.dropout > 0.0 {
         trainer.masks = Masks::OfSegments;
     }
@@ -332,18 +337,27 @@ fn matmul_precision_reaches_every_product_of_the_model() {
     );
 }
 
+/// Whether a Vulkan device answers. Where one is required, its absence is a failure.
+#[cfg(feature = "vulkan")]
+fn vulkan_is_there() -> bool {
+    let Err(reason) = mantissa_precision::device::available(Backend::Vulkan) else {
+        return true;
+    };
+    let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
+    assert!(
+        !required.split(',').any(|name| name == "vulkan"),
+        "required and not there: {reason}"
+    );
+    println!("skipped: {reason}");
+    false
+}
+
 #[cfg(feature = "vulkan")]
 #[test]
 fn the_code_that_cuda_runs_follows_pytorch_on_the_software_rasteriser() {
-    use mantissa_precision::device::{VulkanFused, VulkanPlain, available};
+    use mantissa_precision::device::{VulkanFused, VulkanPlain};
 
-    if let Err(reason) = available(Backend::Vulkan) {
-        let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
-        assert!(
-            !required.split(',').any(|name| name == "vulkan"),
-            "required and not there: {reason}"
-        );
-        println!("skipped: {reason}");
+    if !vulkan_is_there() {
         return;
     }
     let golden = golden();

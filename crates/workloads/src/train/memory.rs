@@ -5,14 +5,15 @@ use mantissa_precision::{GradientSum, PrecisionBackend};
 use super::{Trainer, checkpointing, progress, sync};
 use crate::{
     MemoryParts, Observer, Phase, WorkloadError,
-    data::{TextDataset, TokenBatch},
+    data::{Dataset, Part},
+    models::{Batch, Network},
     outcome::allocator,
 };
 
 /// Reads the parts in a step over one micro-batch that changes no parameter; absent where nobody counts bytes.
-pub(super) fn parts<B: PrecisionBackend>(
-    trainer: &mut Trainer<'_, B>,
-    data: &TextDataset,
+pub(super) fn parts<B: PrecisionBackend, M: Network>(
+    trainer: &mut Trainer<'_, B, M>,
+    data: &Dataset<M::Part>,
     observer: &mut dyn Observer,
 ) -> Result<Option<MemoryParts>, WorkloadError> {
     trainer.rest();
@@ -118,8 +119,11 @@ impl<'a, B: PrecisionBackend> Meter<'a, B> {
     }
 }
 
-fn first_batch<B: PrecisionBackend>(trainer: &Trainer<'_, B>, data: &TextDataset) -> TokenBatch {
+fn first_batch<B: PrecisionBackend, M: Network>(
+    trainer: &Trainer<'_, B, M>,
+    data: &Dataset<M::Part>,
+) -> Batch<M> {
     let size = (trainer.cell.setting.batch() as usize).min(data.train.len());
     let indices: Vec<usize> = (0..size).collect();
-    data.train.batch(&indices, trainer.sequence())
+    data.train.batch(&indices)
 }

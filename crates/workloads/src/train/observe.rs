@@ -15,15 +15,15 @@ use mantissa_precision::{Compute, GradientSum, LossScaler, ParameterSet, Precisi
 use super::{Trainer, upload};
 use crate::{
     WorkloadError,
-    data::TokenBatch,
-    models::{DistilBert, Seen},
+    data::Labelled,
+    models::{Batch, Network, Seen, Stage},
 };
 
 /// Compares every tensor of the step that these micro-batches would make next.
-pub(super) fn observe<B: PrecisionBackend>(
-    trainer: &Trainer<'_, B>,
+pub(super) fn observe<B: PrecisionBackend, M: Network>(
+    trainer: &Trainer<'_, B, M>,
     step: u64,
-    micro_batches: &[TokenBatch],
+    micro_batches: &[Batch<M>],
 ) -> Result<Vec<TensorRange>, WorkloadError> {
     let wider = wider::<B>(trainer.compute.precision(), trainer.device);
     let beside = wider.parameters();
@@ -39,7 +39,7 @@ pub(super) fn observe<B: PrecisionBackend>(
         ranges: vec![],
     };
 
-    let examples: usize = micro_batches.iter().map(|batch| batch.labels.len()).sum();
+    let examples: usize = micro_batches.iter().map(|batch| batch.labels().len()).sum();
     let scale = trainer.scaler.as_ref().map_or(1.0, LossScaler::scale);
     let factor = scale / examples as f64;
     let mut sums = [(); 2].map(|()| GradientSum::new(trainer.parameters.len()));
@@ -102,8 +102,8 @@ fn wider<B: PrecisionBackend>(precision: Precision, device: &B::Device) -> Preci
 }
 
 /// The step of an optimizer, on both sides.
-fn updates<B: PrecisionBackend>(
-    trainer: &Trainer<'_, B>,
+fn updates<B: PrecisionBackend, M: Network>(
+    trainer: &Trainer<'_, B, M>,
     mut parameters: ParameterSet<B>,
     gradients: GradientSum<B>,
     (mut twins, of_twins): (ParameterSet<B>, GradientSum<B>),
@@ -137,45 +137,45 @@ fn updates<B: PrecisionBackend>(
 }
 
 /// The model in one precision.
-struct Side<'a, B: PrecisionBackend> {
-    model: &'a DistilBert,
+struct Side<'a, B: PrecisionBackend, M> {
+    model: &'a M,
     compute: Compute,
     parameters: ParameterSet<B>,
     working: ParameterSet<B>,
-    sequence: usize,
     device: &'a B::Device,
 }
 
-impl<'a, B: PrecisionBackend> Side<'a, B> {
-    fn new(trainer: &'a Trainer<'_, B>, compute: Compute, parameters: ParameterSet<B>) -> Self {
+impl<'a, B: PrecisionBackend, M: Network> Side<'a, B, M> {
+    fn new(trainer: &'a Trainer<'_, B, M>, compute: Compute, parameters: ParameterSet<B>) -> Self {
         Self {
             model: &trainer.model,
             working: parameters.working(&compute, |name| trainer.model.multiplies(name)),
             compute,
             parameters,
-            sequence: trainer.sequence(),
             device: trainer.device,
         }
     }
 }
 
 /// The hidden states behind each segment, of both sides; outputs of layers are compared segment by segment.
-fn forward<B: PrecisionBackend>(
-    sides: [&Side<'_, B>; 2],
-    batch: &TokenBatch,
+fn forward<B: PrecisionBackend, M: Network>(
+    sides: [&Side<'_, B, M>; 2],
+    batch: &Batch<M>,
     mut found: Option<&mut Found>,
 ) -> Result<[Vec<Tensor<B, 2>>; 2], WorkloadError> {
     let mut hidden = [vec![], vec![]];
     for segment in 0..=sides[0].model.segments() {
         let seen: [Seen<B>; 2] = Default::default();
         for ((side, hidden), seen) in sides.iter().zip(&mut hidden).zip(&seen) {
-            let (input, _) = upload::<B>(batch, side.sequence, side.device);
-            let parameters = side.working.freeze();
-            let pass = side.model.pass(&parameters, &side.compute, false).seen_by(seen);
+            let (input, _) = upload::<B, M>(batch, side.device);
+            let (model, parameters) = (side.model, side.working.freeze());
+            let pass = model
+                .pass(&parameters, &side.compute, Stage::Observing)
+                .seen_by(seen);
             let before: Option<Tensor<B, 2>> = hidden.last().cloned();
             match before {
-                Some(before) if segment == side.model.segments() => drop(pass.head(before, &input)),
-                before => hidden.push(pass.segment(segment, &input, before)),
+                Some(before) if segment == model.segments() => drop(model.head(&pass, before, &input)),
+                before => hidden.push(model.segment(&pass, segment, &input, before)),
             }
         }
         if let Some(found) = found.as_deref_mut() {
@@ -190,9 +190,9 @@ fn forward<B: PrecisionBackend>(
 }
 
 /// Adds the gradients of `factor` times the summed loss; gradients of hidden states are compared on the way.
-fn backward<B: PrecisionBackend>(
-    sides: [&Side<'_, B>; 2],
-    batch: &TokenBatch,
+fn backward<B: PrecisionBackend, M: Network>(
+    sides: [&Side<'_, B, M>; 2],
+    batch: &Batch<M>,
     hidden: [Vec<Tensor<B, 2>>; 2],
     factor: f64,
     sums: &mut [GradientSum<B>; 2],
@@ -200,23 +200,23 @@ fn backward<B: PrecisionBackend>(
 ) -> Result<(), WorkloadError> {
     let mut gradients = vec![];
     for ((side, mut hidden), sum) in sides.into_iter().zip(hidden).zip(sums) {
-        let (input, labels) = upload::<Autodiff<B>>(batch, side.sequence, side.device);
+        let (input, labels) = upload::<Autodiff<B>, M>(batch, side.device);
         let mut above: Option<Tensor<B, 2>> = None;
         let mut behind = vec![];
         for segment in (0..=side.model.segments()).rev() {
             let tracked = side.working.track();
-            let pass = side.model.pass(&tracked, &side.compute, false);
+            let pass = side.model.pass(&tracked, &side.compute, Stage::Observing);
             let before = (segment > 0).then(|| hidden.pop().expect("one behind each segment"));
             let before = before.map(|hidden| Tensor::from_inner(hidden).require_grad());
             let loss = match (&above, &before) {
                 (None, Some(before)) => {
-                    let logits = pass.head(before.clone(), &input);
+                    let logits = side.model.head(&pass, before.clone(), &input);
                     side.compute
                         .cross_entropy_sum(logits, labels.clone())
                         .mul_scalar(factor)
                 }
                 (Some(above), _) => {
-                    let after = pass.segment(segment, &input, before.clone());
+                    let after = side.model.segment(&pass, segment, &input, before.clone());
                     (after * Tensor::from_inner(above.clone())).sum()
                 }
                 (None, None) => unreachable!("the head comes first, and reads hidden states"),

@@ -8,7 +8,7 @@ use mantissa_core::{Event, Format, FormatTrial, Layout};
 use mantissa_precision::PrecisionBackend;
 
 use super::{Trainer, evaluate::evaluate};
-use crate::{Observer, Phase, WorkloadError, data::Tokenized};
+use crate::{Observer, Phase, WorkloadError, models::Network};
 
 /// Enough bits of exponent, and of fraction, to be f32.
 const ENOUGH: (u32, u32) = (Format::F32.exponent_bits(), Format::F32.fraction_bits());
@@ -17,9 +17,9 @@ const ENOUGH: (u32, u32) = (Format::F32.exponent_bits(), Format::F32.fraction_bi
 const MOST_FRACTION: u32 = 10;
 
 /// Tests and what they say. `correct` is what f32 predicts right, a character an example.
-pub(super) fn sensitivity<B: PrecisionBackend>(
-    trainer: &mut Trainer<'_, B>,
-    test: &Tokenized,
+pub(super) fn sensitivity<B: PrecisionBackend, M: Network>(
+    trainer: &mut Trainer<'_, B, M>,
+    test: &M::Part,
     correct: &str,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<FormatTrial>, Event), WorkloadError> {
@@ -89,14 +89,14 @@ pub(super) fn sensitivity<B: PrecisionBackend>(
 }
 
 /// A trained model and what it is tested on.
-struct Bench<'b, 'a, B: PrecisionBackend> {
-    trainer: &'b mut Trainer<'a, B>,
-    test: &'b Tokenized,
+struct Bench<'b, 'a, B: PrecisionBackend, M: Network> {
+    trainer: &'b mut Trainer<'a, B, M>,
+    test: &'b M::Part,
     correct: &'b str,
     observer: &'b mut dyn Observer,
 }
 
-impl<B: PrecisionBackend> Bench<'_, '_, B> {
+impl<B: PrecisionBackend, M: Network> Bench<'_, '_, B, M> {
     fn sweep(&mut self, layouts: impl Iterator<Item = Layout>) -> Result<Vec<FormatTrial>, WorkloadError> {
         layouts.map(|layout| self.trial(layout, None)).collect()
     }
@@ -128,6 +128,7 @@ mod tests {
     use mantissa_core::Axis;
 
     use super::*;
+    use crate::data::Part;
     use crate::train::testing::{Counting, cell, data, train, trainer};
 
     #[test]
@@ -178,7 +179,7 @@ mod tests {
         let (cell, task) = cell(&[], false);
         let mut trainer = trainer(&cell, &task, &data);
         let logits = |trainer: &Trainer<'_, mantissa_precision::device::Flex>| {
-            let batch = data.test.batch(&[0, 1, 2], 16);
+            let batch = data.test.batch(&[0, 1, 2]);
             let (logits, _) = trainer.predict(&trainer.working().freeze(), &batch);
             logits.into_data().iter::<f64>().collect::<Vec<_>>()
         };

@@ -3,10 +3,10 @@
 use mantissa_core::*;
 use mantissa_precision::device::Flex;
 
-use super::{Trainer, evaluate::evaluate};
+use super::{Trainer, distilbert, evaluate::evaluate};
 use crate::{
     Inputs, Observer, Phase, Progress,
-    data::{TextDataset, load_reviews},
+    data::{Dataset, Part, Tokenized, load_reviews},
 };
 
 /// Counts bytes, so that the memory step is made.
@@ -21,7 +21,7 @@ impl Observer for Counting {
 }
 
 /// Parts of this many examples.
-pub(super) fn data(train: u32, validation: u32, test: u32) -> (TextDataset, tempfile::TempDir) {
+pub(super) fn data(train: u32, validation: u32, test: u32) -> (Dataset<Tokenized>, tempfile::TempDir) {
     let split = Split {
         join: false,
         train: Some(train),
@@ -40,7 +40,7 @@ pub(super) fn data(train: u32, validation: u32, test: u32) -> (TextDataset, temp
     )
     .unwrap();
     assert_eq!(
-        [&data.train, &data.validation, &data.test].map(crate::data::Tokenized::len),
+        [&data.train, &data.validation, &data.test].map(Part::len),
         [train, validation, test].map(|size| size as usize)
     );
     (data, cache)
@@ -87,12 +87,19 @@ pub(super) fn cell(axes: &[(Axis, &str)], drop_last: bool) -> (Cell, TrainTask) 
     (Cell::new("small", workload, setting, 1), task)
 }
 
-pub(super) fn trainer<'a>(cell: &'a Cell, task: &'a TrainTask, data: &TextDataset) -> Trainer<'a, Flex> {
-    let sizes = (data.vocabulary_size, data.classes);
-    Trainer::new(cell, task, &Inputs::default(), sizes, &burn_flex::FlexDevice).unwrap()
+pub(super) fn trainer<'a>(
+    cell: &'a Cell,
+    task: &'a TrainTask,
+    data: &Dataset<Tokenized>,
+) -> Trainer<'a, Flex> {
+    let Model::Distilbert(size) = &task.model else {
+        unreachable!("made above")
+    };
+    let model = distilbert(cell, size, data.train.vocabulary(), data.classes).unwrap();
+    Trainer::new(cell, task, model, &Inputs::default(), &burn_flex::FlexDevice).unwrap()
 }
 
-pub(super) fn train(trainer: &mut Trainer<'_, Flex>, data: &TextDataset) {
+pub(super) fn train(trainer: &mut Trainer<'_, Flex>, data: &Dataset<Tokenized>) {
     trainer.run(data, &mut Counting).unwrap();
     evaluate(trainer, &data.test, &mut Counting, Phase::Evaluate).unwrap();
 }

@@ -2,13 +2,14 @@
 
 use mantissa_precision::{Optimizer, OptimizerSettings, PrecisionBackend};
 
-use super::{Trainer, parameters, scaler, sync};
+use super::{Trainer, parameters, running, scaler, sync};
 use crate::{
     Inputs, WorkloadError,
-    data::{TextDataset, Tokenized},
+    data::{Dataset, Part},
+    models::Network,
 };
 
-impl<B: PrecisionBackend> Trainer<'_, B> {
+impl<B: PrecisionBackend, M: Network> Trainer<'_, B, M> {
     /// A new optimizer of the same rule with a learning rate of 0, which changes no finite parameter.
     pub(super) fn rest(&mut self) {
         let settings = OptimizerSettings {
@@ -19,32 +20,32 @@ impl<B: PrecisionBackend> Trainer<'_, B> {
     }
 
     /// Goes once through every shape that will be met, and learns nothing.
-    pub(super) fn warm_up(&mut self, data: &TextDataset) -> Result<(), WorkloadError> {
+    pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<(), WorkloadError> {
         self.rest();
-        let sequence = self.sequence();
-        let sizes = |part: &Tokenized| sizes(part.len(), self.cell.setting.batch() as usize);
+        let sizes = |part: &M::Part| sizes(part.len(), self.cell.setting.batch() as usize);
         let mut of_training = sizes(&data.train);
         if self.task.drop_last {
             of_training.truncate(1);
         }
         for size in of_training {
-            self.step(&[data.train.batch(&first(size), sequence)])?;
+            self.step(&[data.train.batch(&first(size))])?;
         }
         let parameters = self.working().freeze();
         for part in [&data.validation, &data.test] {
             for size in sizes(part) {
-                self.predict(&parameters, &part.batch(&first(size), sequence));
+                self.predict(&parameters, &part.batch(&first(size)));
             }
         }
         sync::<B>(self.device)
     }
 
-    /// Forgets the steps so far: a new optimizer, and generators seeded anew. A learning rate of 0 has left the parameters
+    /// Forgets the steps so far: a new optimizer and running statistics, and generators seeded anew. A learning rate of 0 has left the parameters
     /// as they were; gradients that were not finite have not, and then they are made again. Keeping a copy instead would
     /// show in the peak of memory.
     pub(super) fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
         self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
         self.scaler = scaler(self.cell, self.task);
+        self.running = running(&self.model, self.cell.setting.precision(), self.device);
         self.micro_batches = 0;
         if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
             self.parameters = parameters(&self.model, self.cell, inputs, self.device)?;
@@ -147,7 +148,7 @@ mod tests {
         let mut spoilt = trainer(&cell, &task, &data);
         let fresh = learnt(trainer(&cell, &task, &data)).1;
         spoilt.optimizer.set_learning_rate(f64::INFINITY);
-        spoilt.step(&[data.train.batch(&first(4), 16)]).unwrap();
+        spoilt.step(&[data.train.batch(&first(4))]).unwrap();
         assert!(!spoilt.parameters.all_finite().unwrap());
         spoilt.start_over(&Inputs::default()).unwrap();
         assert!(learnt(spoilt).1 == fresh);

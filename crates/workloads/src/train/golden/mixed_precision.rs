@@ -7,6 +7,7 @@ use mantissa_precision::{LossScaler, LossScaling, ParameterSet, ScaleChange};
 use safetensors::SafeTensors;
 
 use super::*;
+use crate::models::Network;
 
 /// A bound is this many times the distance that PyTorch has from itself when sums run in another order.
 const ORDERS: f64 = 2.0;

@@ -1,0 +1,44 @@
+//! What a trainer needs of a labelled data set, whatever it holds.
+
+use mantissa_core::DataSource;
+
+/// One part of a labelled data set.
+pub trait Part {
+    /// Some of its examples, as the host holds them.
+    type Batch: Labelled;
+
+    /// Number of examples.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The examples of these numbers, in this order.
+    ///
+    /// # Panics
+    /// If there is no such example.
+    fn batch(&self, indices: &[usize]) -> Self::Batch;
+}
+
+/// Examples with a class each.
+pub trait Labelled {
+    /// The class of every example, from 0.
+    fn labels(&self) -> &[i32];
+}
+
+/// A labelled data set, divided.
+#[derive(Debug)]
+pub struct Dataset<P> {
+    /// For training.
+    pub train: P,
+    /// For validation; may be empty.
+    pub validation: P,
+    /// For the test.
+    pub test: P,
+    /// Number of classes.
+    pub classes: u32,
+    /// Where it came from.
+    pub source: DataSource,
+}

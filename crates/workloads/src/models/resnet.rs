@@ -1,0 +1,201 @@
+//! ResNet for small images (arXiv 1512.03385, section 4.2): 6n + 2 layers, three stages that halve the edge and double the
+//! channels, shortcuts without parameters (option A). Names are those of `akamaster/pytorch_resnet_cifar10`.
+
+use burn::tensor::{Tensor, TensorData, s};
+use mantissa_core::ResNetSize;
+use mantissa_precision::PrecisionBackend;
+
+use super::{Batch, Init, Kept, Network, ParameterSpec, Pass};
+use crate::data::Images;
+
+/// Epsilon of every batch norm, PyTorch's.
+const NORM_EPSILON: f64 = 1e-5;
+/// Colours of an image.
+const COLOURS: usize = 3;
+/// Stages of blocks of one size.
+const STAGES: u32 = 3;
+/// Edge of every filter.
+const FILTER: usize = 3;
+
+/// The model's shape.
+#[derive(Debug, Clone)]
+pub(crate) struct ResNet {
+    size: ResNetSize,
+    /// Edge of an image.
+    edge: usize,
+    classes: usize,
+    kept: Kept,
+}
+
+impl ResNet {
+    pub(crate) fn new(size: ResNetSize, edge: usize, classes: u32) -> Self {
+        Self {
+            size,
+            edge,
+            classes: classes as usize,
+            kept: Kept::default(),
+        }
+    }
+
+    /// Channels behind a stage.
+    fn channels(&self, stage: u32) -> usize {
+        (self.size.width as usize) << stage
+    }
+
+    /// Edge behind a stage: halved by each but the first, rounded up.
+    fn edge(&self, stage: u32) -> usize {
+        (0..stage).fold(self.edge, |edge, _| edge.div_ceil(2))
+    }
+
+    fn blocks(&self) -> u32 {
+        self.size.blocks()
+    }
+
+    /// Stage and number in it of a block.
+    fn place(&self, block: u32) -> (u32, u32) {
+        (block / self.blocks(), block % self.blocks())
+    }
+
+    fn block<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        block: u32,
+        images: Tensor<B, 4>,
+    ) -> Tensor<B, 4> {
+        let (stage, number) = self.place(block);
+        let name = format!("layer{}.{number}", stage + 1);
+        let narrows = stage > 0 && number == 0;
+        let (to, stride) = (self.channels(stage), if narrows { 2 } else { 1 });
+        let from = images.dims()[1];
+        let first = format!("{name}.conv1");
+        let inner = pass.convolution(images.clone(), &first, [to, from, FILTER, FILTER], stride, 1);
+        let inner = pass.relu(pass.batch_norm(inner, &format!("{name}.bn1"), NORM_EPSILON));
+        let second = format!("{name}.conv2");
+        let inner = pass.convolution(inner, &second, [to, to, FILTER, FILTER], 1, 1);
+        let inner = pass.batch_norm(inner, &format!("{name}.bn2"), NORM_EPSILON);
+        let shortcut = if narrows { widened(images, to) } else { images };
+        pass.show(&name, pass.relu(pass.compute.add(inner, shortcut)))
+    }
+}
+
+/// Every other row and column, between channels of zeros.
+fn widened<B: PrecisionBackend>(images: Tensor<B, 4>, to: usize) -> Tensor<B, 4> {
+    let images = images.slice([s![..], s![..], s![..;2], s![..;2]]);
+    let [n, from, h, w] = images.dims();
+    let (before, behind) = ((to - from) / 2, (to - from).div_ceil(2));
+    let options = (&images.device(), images.dtype());
+    let zeros = |channels| Tensor::<B, 4>::zeros([n, channels, h, w], options);
+    Tensor::cat(vec![zeros(before), images, zeros(behind)], 1)
+}
+
+impl Network for ResNet {
+    type Part = Images;
+    type Input<B: PrecisionBackend> = Tensor<B, 4>;
+
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let mut specs = vec![];
+        let mut add = |name: String, shape: &[usize], init| {
+            specs.push(ParameterSpec {
+                name,
+                shape: shape.to_vec(),
+                init,
+            });
+        };
+        let mut layer = |convolution: String, norm: String, from: usize, to: usize| {
+            // He's: what goes forward keeps its size.
+            let init = Init::Normal((2.0 / (from * FILTER * FILTER) as f64).sqrt());
+            add(format!("{convolution}.weight"), &[to, from, FILTER, FILTER], init);
+            add(format!("{norm}.weight"), &[to], Init::Ones);
+            add(format!("{norm}.bias"), &[to], Init::Zeros);
+        };
+        layer("conv1".into(), "bn1".into(), COLOURS, self.channels(0));
+        for block in 0..STAGES * self.blocks() {
+            let (stage, number) = self.place(block);
+            let name = format!("layer{}.{number}", stage + 1);
+            let to = self.channels(stage);
+            let from = if number == 0 {
+                self.channels(stage.saturating_sub(1))
+            } else {
+                to
+            };
+            layer(format!("{name}.conv1"), format!("{name}.bn1"), from, to);
+            layer(format!("{name}.conv2"), format!("{name}.bn2"), to, to);
+        }
+        let features = self.channels(STAGES - 1);
+        let init = Init::Normal((2.0 / features as f64).sqrt());
+        add("linear.weight".into(), &[self.classes, features], init);
+        add("linear.bias".into(), &[self.classes], Init::Zeros);
+        specs
+    }
+
+    fn is_multiplied(name: &str) -> bool {
+        name.contains("conv") || name.starts_with("linear")
+    }
+
+    fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    fn with_kept(self, kept: Kept) -> Self {
+        Self { kept, ..self }
+    }
+
+    fn norms(&self) -> Vec<(String, usize)> {
+        let norm = |spec: ParameterSpec| {
+            let name = spec.name.strip_suffix(".weight")?;
+            let is_norm = name.rsplit('.').next()?.starts_with("bn");
+            is_norm.then(|| (name.to_owned(), spec.shape[0]))
+        };
+        self.parameters().into_iter().filter_map(norm).collect()
+    }
+
+    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> Tensor<B, 4> {
+        let shape = [batch.labels.len(), COLOURS, batch.edge, batch.edge];
+        let data = TensorData::new(batch.values.clone(), shape);
+        Tensor::from_data(data, (device, burn::tensor::DType::F32))
+    }
+
+    fn segments(&self) -> u32 {
+        1 + STAGES * self.blocks()
+    }
+
+    fn segment<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        segment: u32,
+        input: &Tensor<B, 4>,
+        hidden: Option<Tensor<B, 2>>,
+    ) -> Tensor<B, 2> {
+        let n = input.dims()[0];
+        let images = match hidden {
+            None => {
+                let shape = [self.channels(0), COLOURS, FILTER, FILTER];
+                let images = pass.convolution(pass.compute.operand(input.clone()), "conv1", shape, 1, 1);
+                pass.relu(pass.batch_norm(images, "bn1", NORM_EPSILON))
+            }
+            Some(hidden) => {
+                // Behind the segment before this one.
+                let stage = segment.checked_sub(2).map_or(0, |block| self.place(block).0);
+                let edge = self.edge(stage);
+                let images = hidden.reshape([n, self.channels(stage), edge, edge]);
+                self.block(pass, segment - 1, images)
+            }
+        };
+        let values = images.shape().num_elements() / n;
+        images.reshape([n, values])
+    }
+
+    fn head<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        _: &Tensor<B, 4>,
+    ) -> Tensor<B, 2> {
+        let n = hidden.dims()[0];
+        let (channels, edge) = (self.channels(STAGES - 1), self.edge(STAGES - 1));
+        // A sum over the image: in f32 at least under a mixed setting.
+        let hidden = pass.compute.full(hidden);
+        let pooled = hidden.reshape([n * channels, edge * edge]).mean_dim(1);
+        pass.linear(pooled.reshape([n, channels]), "linear")
+    }
+}

@@ -1,0 +1,274 @@
+//! A ResNet against PyTorch: `peers/golden/resnet.py` made the numbers, and its head says what they mean.
+
+use mantissa_precision::GradientSum;
+
+use super::*;
+use crate::{
+    data::ImageBatch,
+    models::{Network, ResNet},
+    train::{Phase, Stage},
+};
+
+/// Micro-batches of a step.
+const PIECES: [Rows; 2] = [(0, 3), (3, 6)];
+
+fn golden() -> Value {
+    serde_json::from_str(include_str!("../../../tests/golden/resnet-tiny.json")).unwrap()
+}
+
+fn size(golden: &Value, key: &str) -> u32 {
+    golden["config"][key].as_u64().unwrap() as u32
+}
+
+fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
+    let edge = size(golden, "edge") as usize;
+    let values = 3 * edge * edge;
+    let all: Vec<f32> = floats(&golden["images"]).iter().map(|x| *x as f32).collect();
+    let labels: Vec<i32> = floats(&golden["labels"]).iter().map(|x| *x as i32).collect();
+    ImageBatch {
+        values: all[first * values..end * values].to_vec(),
+        edge,
+        labels: labels[first..end].to_vec(),
+    }
+}
+
+/// What `run` makes of a trainer with the golden model.
+fn with_resnet<B: PrecisionBackend, T>(
+    golden: &Value,
+    axes: &[(Axis, &str)],
+    run: impl FnOnce(&mut Trainer<B, ResNet>) -> T,
+) -> T {
+    let of_model = ResNetSize {
+        depth: size(golden, "depth"),
+        width: size(golden, "width"),
+    };
+    let task = TrainTask {
+        model: Model::Resnet(of_model.clone()),
+        dataset: DatasetKind::SyntheticImages,
+        split: Split {
+            join: false,
+            train: None,
+            validation: 0,
+            test: None,
+            seed: 0,
+        },
+        epochs: 1,
+        learning_rate: golden["rates"]["learning_rate"].as_f64().unwrap(),
+        weight_decay: 0.0,
+        momentum: golden["rates"]["momentum"].as_f64().unwrap(),
+        drop_last: false,
+        observe_every: 0,
+        sensitivity: false,
+        updates: Updates::default(),
+    };
+    let workload = Workload {
+        name: "golden".into(),
+        task: Task::Train(task.clone()),
+    };
+    let mut setting = Setting::of(&workload, Backend::Flex);
+    for (axis, text) in [(Axis::Optimizer, "sgd")].iter().chain(axes) {
+        setting.set(*axis, axis.parse(text).unwrap()).unwrap();
+    }
+    let cell = Cell::new("golden", workload, setting, 1);
+    let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/resnet-tiny.safetensors");
+    let inputs = Inputs {
+        weights: Some(weights),
+        ..Inputs::default()
+    };
+    let model = ResNet::new(of_model, size(golden, "edge") as usize, size(golden, "classes"));
+    let device = Default::default();
+    let mut trainer = Trainer::<B, _>::new(&cell, &task, model, &inputs, &device).unwrap();
+    run(&mut trainer)
+}
+
+/// Losses of steps over micro-batches, then logits in evaluation, running means and running variances.
+fn steps(golden: &Value, axes: &[(Axis, &str)]) -> [Vec<f64>; 4] {
+    steps_on::<Flex>(golden, axes)
+}
+
+fn steps_on<B: PrecisionBackend>(golden: &Value, axes: &[(Axis, &str)]) -> [Vec<f64>; 4] {
+    with_resnet::<B, _>(golden, axes, |trainer| {
+        let pieces = PIECES.map(|rows| images(golden, rows));
+        let steps = golden["steps"]["f64"]["keep"]["losses"].as_array().unwrap();
+        let losses = steps
+            .iter()
+            .map(|_| trainer.step(&pieces).unwrap().loss)
+            .collect();
+        let parameters = trainer.working().freeze();
+        let (logits, _) = trainer.predict(&parameters, &images(golden, (0, 6)));
+        let values = |tensor: &burn::tensor::Tensor<B, 1>| -> Vec<f64> {
+            tensor.clone().into_data().iter::<f64>().collect()
+        };
+        let running = trainer.running.iter();
+        let means = running.clone().flat_map(|(_, moments)| values(&moments.mean));
+        let variances = running.flat_map(|(_, moments)| values(&moments.variance));
+        let logits = logits.into_data().iter::<f64>().collect();
+        [losses, logits, means.collect(), variances.collect()]
+    })
+}
+
+/// Every value within a share of the largest.
+fn assert_close(what: &str, got: &[f64], wanted: &[f64], share: f64) {
+    assert_eq!(got.len(), wanted.len(), "{what}");
+    let largest = wanted.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+    for (got, wanted) in got.iter().zip(wanted) {
+        assert!(
+            (got - wanted).abs() <= share * largest,
+            "{what}: {got} and not {wanted}, of at most {largest}"
+        );
+    }
+}
+
+#[test]
+fn logits_and_gradients_are_pytorchs_in_f64() {
+    let golden = golden();
+    with_resnet::<Flex, _>(&golden, &[(Axis::Precision, "64-true")], |trainer| {
+        let batch = images(&golden, (0, 6));
+        let working = trainer.working();
+        let noted = std::cell::RefCell::default();
+        let parameters = working.freeze();
+        let pass = trainer
+            .model
+            .pass(&parameters, &trainer.compute, Stage::Training(&noted));
+        let input = ResNet::upload::<Flex>(&batch, trainer.device);
+        let logits = trainer.model.forward(&pass, &input, |_| ());
+        let logits: Vec<f64> = logits.into_data().iter::<f64>().collect();
+        assert_close("logits", &logits, &floats(&golden["logits"]), 1e-12);
+        assert_eq!(noted.borrow().len(), trainer.model.norms().len());
+
+        let mut sum = GradientSum::new(trainer.parameters.len());
+        trainer.backward(&working, &batch, 1.0 / 6.0, &mut sum);
+        let names: Vec<String> = trainer
+            .parameters
+            .iter()
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        let wanted = golden["gradients"].as_object().unwrap();
+        assert_eq!(names.len(), wanted.len());
+        for (name, gradient) in names.iter().zip(sum.iter()) {
+            let data = gradient.expect("every parameter is used").clone().into_data();
+            let values: Vec<f64> = data.iter::<f64>().collect();
+            let norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
+            let (of_norm, of_sum) = (&wanted[name]["norm"], &wanted[name]["sum"]);
+            let largest = of_norm.as_f64().unwrap();
+            assert!(
+                (norm - largest).abs() <= 1e-11 * largest,
+                "{name}: {norm} and not {largest}"
+            );
+            let off = values.iter().sum::<f64>() - of_sum.as_f64().unwrap();
+            assert!(off.abs() <= 1e-10 * largest, "{name}: its sum is {off:e} off");
+        }
+    });
+}
+
+#[test]
+fn accumulated_steps_and_running_statistics_are_pytorchs_under_either_momentum() {
+    let golden = golden();
+    for (precision, format, share) in [("64-true", "f64", 1e-11), ("32-true", "f32", 2e-5)] {
+        for rule in ["keep", "scaled"] {
+            let axes = [
+                (Axis::Precision, precision),
+                (Axis::Accumulate, "2"),
+                (Axis::BatchNormMomentum, rule),
+            ];
+            let got = steps(&golden, &axes);
+            let wanted = &golden["steps"][format][rule];
+            for (key, got) in ["losses", "logits", "means", "variances"].iter().zip(got) {
+                assert_close(
+                    &format!("{precision}, {rule}: {key}"),
+                    &got,
+                    &floats(&wanted[key]),
+                    share,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_momentum_changes_what_is_tested_and_no_bit_of_what_is_learnt() {
+    let golden = golden();
+    for precision in ["32-true", "bf16-mixed", "16-mixed", "16-true"] {
+        let of = |rule| {
+            steps(
+                &golden,
+                &[(Axis::Precision, precision), (Axis::BatchNormMomentum, rule)],
+            )
+        };
+        let ([kept, tested, ..], [scaled, tested_scaled, ..]) = (of("keep"), of("scaled"));
+        assert_eq!(kept, scaled, "{precision}");
+        assert_ne!(tested, tested_scaled, "{precision}");
+    }
+}
+
+#[test]
+fn checkpointing_changes_no_bit_of_a_resnet_and_follows_each_batch_once() {
+    let golden = golden();
+    for precision in ["32-true", "bf16-mixed", "16-mixed"] {
+        let of = |checkpointing| {
+            let axes = [(Axis::Precision, precision), (Axis::Checkpointing, checkpointing)];
+            steps(&golden, &axes)
+        };
+        assert_eq!(of("on"), of("off"), "{precision}");
+    }
+}
+
+#[test]
+fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
+    let golden = golden();
+    let of = |precision| steps(&golden, &[(Axis::Precision, precision)]);
+    let [exact, ..] = of("32-true");
+    for (precision, share) in [("bf16-mixed", 0.05), ("16-mixed", 0.01)] {
+        let [losses, ..] = of(precision);
+        assert_ne!(losses, exact);
+        assert_close(precision, &losses, &exact, share);
+    }
+}
+
+#[test]
+fn a_resnet_learns_synthetic_images_and_its_running_statistics_serve_the_test() {
+    let golden = golden();
+    let split = Split {
+        join: false,
+        train: Some(256),
+        validation: 0,
+        test: Some(128),
+        seed: 3,
+    };
+    let data = crate::data::synthetic_images(&split);
+    let of_model = ResNetSize { depth: 8, width: 4 };
+    with_resnet::<Flex, _>(&golden, &[(Axis::Batch, "32")], |trainer| {
+        let mut task = trainer.task.clone();
+        task.epochs = 6;
+        let model = ResNet::new(of_model, data.train.edge(), data.classes);
+        let inputs = Inputs::default();
+        let mut trainer =
+            Trainer::<Flex, _>::new(trainer.cell, &task, model, &inputs, trainer.device).unwrap();
+        trainer.run(&data, &mut crate::train::testing::Counting).unwrap();
+        let test = crate::train::evaluate(
+            &trainer,
+            &data.test,
+            &mut crate::train::testing::Counting,
+            Phase::Evaluate,
+        );
+        // Chance is one in ten.
+        let accuracy = test.unwrap().share.rate();
+        assert!(accuracy > 0.3, "{accuracy}");
+    });
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn the_code_that_cuda_runs_follows_pytorchs_resnet_on_the_software_rasteriser() {
+    if !vulkan_is_there() {
+        return;
+    }
+    let golden = golden();
+    let axes = [(Axis::Accumulate, "2"), (Axis::BatchNormMomentum, "scaled")];
+    let wanted = &golden["steps"]["f32"]["scaled"];
+    // Its plain kernels are those of the convolutions, which have tests of their own.
+    let got = steps_on::<mantissa_precision::device::VulkanFused>(&golden, &axes);
+    for (key, got) in ["losses", "logits", "means", "variances"].iter().zip(got) {
+        assert_close(key, &got, &floats(&wanted[key]), 2e-5);
+    }
+}
