@@ -4,8 +4,10 @@
 //! executes is for the probe to find out. burn has no gradient for it; here the backward pass computes the weights of
 //! attention anew, in the precision of the setting, and keeps none of them between the passes.
 
+#[cfg(feature = "cubecl")]
+use burn::tensor::Shape;
 use burn::tensor::{
-    DType, Shape, TensorMetadata,
+    DType, TensorMetadata,
     ops::{BoolTensor, FloatTensor},
 };
 
