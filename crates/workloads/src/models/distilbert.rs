@@ -186,7 +186,8 @@ impl DistilBert {
         let attended = self.attention(pass, hidden.clone(), layer, padding);
         let name = format!("{layer}.sa_layer_norm");
         let hidden = pass.layer_norm(compute.add(attended, hidden), &name, NORM_EPSILON);
-        let wide = compute.gelu(pass.linear(hidden.clone(), &format!("{layer}.ffn.lin1")));
+        let first = format!("{layer}.ffn.lin1");
+        let wide = pass.products(&first).gelu(pass.linear(hidden.clone(), &first));
         let wide = pass.show(&format!("{layer}.ffn.activation"), wide);
         let narrow = pass.linear(wide, &format!("{layer}.ffn.lin2"));
         let narrow = pass.dropout(narrow, self.size.dropout);

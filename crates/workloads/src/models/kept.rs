@@ -1,8 +1,19 @@
 //! Layers that a mixed setting keeps in f32.
 
-/// Patterns of layer names: each is a name, or its first parts, with `*` for any one part.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Kept(Vec<String>);
+/// Which ones they are.
+#[derive(Debug, Clone)]
+pub(crate) enum Kept {
+    /// Those of these patterns: each is a name, or its first parts, with `*` for any one part.
+    Matching(Vec<String>),
+    /// All but this one, and with them whatever computes without weights.
+    AllBut(String),
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self::Matching(vec![])
+    }
+}
 
 impl Kept {
     /// The patterns of a setting.
@@ -18,19 +29,16 @@ impl Kept {
                 "`keep_f32` names no layer by `{pattern}`; there are `{}`",
                 layers.join("`, `")
             )),
-            None => Ok(Self(patterns.to_vec())),
+            None => Ok(Self::Matching(patterns.to_vec())),
         }
-    }
-
-    /// All layers but one.
-    pub(crate) fn all_but(layer: &str, layers: &[String]) -> Self {
-        let others = layers.iter().filter(|other| *other != layer);
-        Self(others.cloned().collect())
     }
 
     /// Whether a layer is among them.
     pub(crate) fn contains(&self, layer: &str) -> bool {
-        self.0.iter().any(|pattern| matches(pattern, layer))
+        match self {
+            Self::Matching(patterns) => patterns.iter().any(|pattern| matches(pattern, layer)),
+            Self::AllBut(other) => layer != other,
+        }
     }
 }
 

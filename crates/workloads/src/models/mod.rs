@@ -74,8 +74,7 @@ pub(crate) trait Network: Clone {
 
     /// The same with every layer but one in f32.
     fn keeping_all_but(self, layer: &str) -> Self {
-        let kept = Kept::all_but(layer, &self.layers());
-        self.with_kept(kept)
+        self.with_kept(Kept::AllBut(layer.to_owned()))
     }
 
     /// The layers that multiply, by name.
