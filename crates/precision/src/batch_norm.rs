@@ -61,7 +61,7 @@ impl Compute {
         let [n, c, h, w] = input.dims();
         let count = n * h * w;
         assert!(count > 1, "batch norm needs two values of a channel, not {count}");
-        let (wide, dtype) = self.widened(input);
+        let (wide, dtype) = self.for_batch_norm(input);
         let rows = wide.swap_dims(0, 1).reshape([c, count]);
         let mean = rows.clone().mean_dim(1);
         let centred = rows - mean.clone();
@@ -86,7 +86,7 @@ impl Compute {
         epsilon: f64,
     ) -> Tensor<B, 4> {
         let [n, c, h, w] = input.dims();
-        let (wide, dtype) = self.widened(input);
+        let (wide, dtype) = self.for_batch_norm(input);
         let column = |values: &Tensor<B, 1>| round(values.clone(), wide.dtype()).unsqueeze_dim::<2>(1);
         let (mean, variance) = (column(&running.mean), column(&running.variance));
         let rows = wide.swap_dims(0, 1).reshape([c, n * h * w]);
@@ -96,7 +96,7 @@ impl Compute {
     }
 
     /// The input as batch norm computes on it, and the format that its result has.
-    fn widened<B: PrecisionBackend>(&self, input: Tensor<B, 4>) -> (Tensor<B, 4>, DType) {
+    fn for_batch_norm<B: PrecisionBackend>(&self, input: Tensor<B, 4>) -> (Tensor<B, 4>, DType) {
         let [input] = self.cast(Operation::BatchNorm, [input]);
         let dtype = input.dtype();
         let wide = match dtype {

@@ -73,13 +73,13 @@ impl ResNet {
         let second = format!("{name}.conv2");
         let inner = pass.convolution(inner, &second, [to, to, FILTER, FILTER], 1, 1);
         let inner = pass.batch_norm(inner, &format!("{name}.bn2"), NORM_EPSILON);
-        let shortcut = if narrows { widened(images, to) } else { images };
+        let shortcut = if narrows { subsampled(images, to) } else { images };
         pass.show(&name, pass.relu(pass.compute.add(inner, shortcut)))
     }
 }
 
 /// Every other row and column, between channels of zeros.
-fn widened<B: PrecisionBackend>(images: Tensor<B, 4>, to: usize) -> Tensor<B, 4> {
+fn subsampled<B: PrecisionBackend>(images: Tensor<B, 4>, to: usize) -> Tensor<B, 4> {
     let images = images.slice([s![..], s![..], s![..;2], s![..;2]]);
     let [n, from, h, w] = images.dims();
     let (before, behind) = ((to - from) / 2, (to - from).div_ceil(2));
@@ -170,7 +170,7 @@ impl Network for ResNet {
         let images = match hidden {
             None => {
                 let shape = [self.channels(0), COLOURS, FILTER, FILTER];
-                let images = pass.convolution(pass.compute.operand(input.clone()), "conv1", shape, 1, 1);
+                let images = pass.convolution(input.clone(), "conv1", shape, 1, 1);
                 pass.relu(pass.batch_norm(images, "bn1", NORM_EPSILON))
             }
             Some(hidden) => {
@@ -193,7 +193,7 @@ impl Network for ResNet {
     ) -> Tensor<B, 2> {
         let n = hidden.dims()[0];
         let (channels, edge) = (self.channels(STAGES - 1), self.edge(STAGES - 1));
-        // A sum over the image: in f32 at least under a mixed setting.
+        // A sum over the image: in f32 under a mixed setting, in the one format of a true one.
         let hidden = pass.compute.full(hidden);
         let pooled = hidden.reshape([n * channels, edge * edge]).mean_dim(1);
         pass.linear(pooled.reshape([n, channels]), "linear")

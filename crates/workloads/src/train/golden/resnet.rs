@@ -214,6 +214,34 @@ fn checkpointing_changes_no_bit_of_a_resnet_and_follows_each_batch_once() {
 }
 
 #[test]
+fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
+    let golden = golden();
+    let first = |kept: Option<&str>, precision| {
+        with_resnet::<Flex, _>(&golden, &[(Axis::Precision, precision)], |trainer| {
+            if let Some(layer) = kept {
+                trainer.model = trainer.model.clone().keeping_all_but(layer);
+            }
+            trainer.step(&[images(&golden, (0, 6))]).unwrap().loss
+        })
+    };
+    let exact = first(None, "32-true");
+    let layers = with_resnet::<Flex, _>(&golden, &[], |trainer| trainer.model.layers());
+    assert_eq!(layers.len(), size(&golden, "depth") as usize);
+    for layer in &layers {
+        assert_ne!(first(Some(layer), "bf16-mixed"), exact, "{layer} alone in bf16");
+    }
+    let all = [
+        (Axis::Precision, "bf16-mixed"),
+        (Axis::KeepF32, "conv1+layer1+layer2+layer3+linear"),
+    ];
+    assert_eq!(steps(&golden, &all), steps(&golden, &[]), "every layer kept");
+    for matmul in ["high", "medium"] {
+        let [losses, ..] = steps(&golden, &[(Axis::Matmul, matmul)]);
+        assert_ne!(losses[0], exact, "{matmul}");
+    }
+}
+
+#[test]
 fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
     let golden = golden();
     let of = |precision| steps(&golden, &[(Axis::Precision, precision)]);
