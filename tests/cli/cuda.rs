@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Place, root, stderr};
+use crate::support::{Place, root, stderr, stdout};
 
 /// A toolkit folder with both libraries and the header that is looked for.
 pub fn toolkit() -> &'static Path {
@@ -92,7 +92,7 @@ fn sources(suite: &str, axes: &[&str]) -> Vec<String> {
     texts
 }
 
-/// What the fragments of matrix units hold: operands, and sums.
+/// What the matrix units take and give: operands, and sums; of fragments and of instructions.
 fn fragments(sources: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut operands, mut sums) = (BTreeSet::new(), BTreeSet::new());
     for declared in sources.iter().flat_map(|text| text.split("fragment<").skip(1)) {
@@ -110,7 +110,33 @@ fn fragments(sources: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
             operands.insert(element);
         }
     }
+    // `mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32`: the result, both operands, the sum that it is added to.
+    for instruction in sources
+        .iter()
+        .flat_map(|text| text.split("mma.sync.aligned.").skip(1))
+    {
+        let end = instruction.find(|c: char| c != '.' && !c.is_ascii_alphanumeric());
+        let parts: Vec<&str> = instruction[..end.unwrap_or(instruction.len())]
+            .split('.')
+            .collect();
+        let [.., to, left, right, from] = parts[..] else {
+            panic!("{parts:?}")
+        };
+        operands.extend([left, right].map(|name| in_cuda(name).to_owned()));
+        sums.extend([to, from].map(|name| in_cuda(name).to_owned()));
+    }
     (operands, sums)
+}
+
+/// The type of CUDA C++ for a type of an instruction.
+fn in_cuda(name: &str) -> &str {
+    match name {
+        "f32" => "float",
+        "f16" => "__half",
+        "bf16" => "__nv_bfloat16",
+        "tf32" => "precision::tf32",
+        other => panic!("no product here has `{other}`"),
+    }
 }
 
 /// The settings with a class of kernels of their own, with the operands and sums of their matrix units, forward and
@@ -152,17 +178,21 @@ fn matrix_products_have_the_types_of_their_class_and_no_others() {
         let axes = [axes, &["fusion=off", "size=256"][..]].concat();
         assert_class(suite, &axes, (operands, sums));
     }
-    let axes = [
-        "precision=16-mixed",
-        "matmul=highest",
-        "accumulator=f16",
-        "fusion=off",
-        "size=256",
-    ];
-    assert_class(suite, &axes, ("__half", "__half"));
+    for precision in ["precision=16-mixed", "precision=16-true"] {
+        let axes = [
+            precision,
+            "matmul=highest",
+            "accumulator=f16",
+            "fusion=off",
+            "size=256",
+        ];
+        assert_class(suite, &axes, ("__half", "__half"));
+    }
     // Under fusion the same kernels serve.
-    let axes = ["precision=32-true", "matmul=high", "fusion=on", "size=256"];
-    assert_class(suite, &axes, ("precision::tf32", "float"));
+    for (axes, operands, sums) in CLASSES {
+        let axes = [axes, &["fusion=on", "size=256"][..]].concat();
+        assert_class(suite, &axes, (operands, sums));
+    }
 }
 
 #[test]
@@ -181,7 +211,7 @@ fn strict_products_and_convolutions_touch_no_matrix_unit() {
             let sources = sources(suite, &["precision=32-true", "matmul=highest", fusion, "size=64"]);
             let any = |word: &str| sources.iter().any(|text| text.contains(word));
             assert!(
-                !any("tf32") && !any("wmma") && !any("mma.sync") && !any("bfloat16"),
+                !any("tf32") && !any("wmma") && !any("mma.sync") && !any("bfloat16") && !any("__half"),
                 "{suite} {fusion}"
             );
         }
@@ -251,14 +281,47 @@ fn ends(variable: &str, value: &str) -> (String, String) {
 }
 
 #[test]
-fn every_failure_below_is_a_status_with_a_reason() {
-    let (status, reason) = ends("STANDIN_MIB", "1");
-    assert_eq!(status, "oom", "{reason}");
-    for variable in ["STANDIN_NVRTC", "STANDIN_MODULE", "STANDIN_LAUNCH"] {
+fn every_failure_below_is_a_status_with_a_reason_on_one_line_and_advice() {
+    for (variable, ends_as, advice) in [
+        ("STANDIN_MIB", "oom", "a smaller `batch`"),
+        ("STANDIN_NVRTC", "failed", "a CUDA toolkit newer than the driver"),
+        ("STANDIN_MODULE", "failed", "a CUDA toolkit newer than the driver"),
+        ("STANDIN_LAUNCH", "failed", "whether the device still answers"),
+    ] {
         let (status, reason) = ends(variable, "1");
-        assert_eq!(status, "failed", "{variable}: {reason}");
-        assert!(!reason.is_empty(), "{variable}");
+        assert_eq!(status, ends_as, "{variable}: {reason}");
+        assert!(
+            reason.contains("; hint: ") && reason.contains(advice),
+            "{variable}: {reason}"
+        );
+        assert!(
+            !reason.contains('\n') && reason.chars().count() < 2_500,
+            "{variable}: {reason}"
+        );
     }
+}
+
+#[test]
+fn a_probe_of_a_device_that_computes_nothing_fails() {
+    // Buffers hold what was in them: no setting can have been executed as asked for.
+    let place = Place::new();
+    let arguments = [
+        "probe",
+        "--backend",
+        "cuda",
+        "-a",
+        "precision=32-true",
+        "-a",
+        "matmul=highest",
+    ];
+    let output = place
+        .command(&arguments)
+        .env("LD_LIBRARY_PATH", toolkit())
+        .env("CUDA_PATH", toolkit())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(!stdout(&output).contains("as requested"), "{}", stdout(&output));
 }
 
 #[test]

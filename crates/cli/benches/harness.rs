@@ -72,7 +72,7 @@ impl Executor for Instantly {
         _: Duration,
         _: &mut dyn FnMut(Told),
     ) -> Result<(Ended, Vec<u8>), RunError> {
-        let finished = Finished::without_result(Status::Ok, String::new());
+        let finished = Finished::without_result(Status::Ok, "");
         Ok((Ended::Finished(Box::new(finished)), vec![]))
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! The command line calls [`start`] or [`resume`], and [`worker`] in the worker process.
 
+mod advice;
 mod between;
 mod command;
 mod company;

@@ -6,6 +6,8 @@ use mantissa_core::{Cell, DataSource, Event, Executed, Metric, MetricName, Statu
 use mantissa_workloads::{Inputs, Phase};
 use serde::{Deserialize, Serialize};
 
+use crate::advice::advised;
+
 /// The work of one worker process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,11 +105,11 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// An end without measurements.
-    pub fn without_result(status: Status, reason: String) -> Self {
+    /// An end without measurements; the reason becomes one line, with advice where there is some.
+    pub fn without_result(status: Status, reason: &str) -> Self {
         Self {
             status,
-            reason: Some(reason),
+            reason: Some(advised(status, reason)),
             executed: Executed::unverified(),
             metrics: BTreeMap::new(),
             events: vec![],
@@ -136,11 +138,7 @@ mod tests {
             ..MemorySoFar::default()
         };
         let memory = seen(Some(5), Some(7)).and(seen(Some(6), None));
-        let metrics = |status| {
-            Finished::without_result(status, String::new())
-                .after(memory)
-                .metrics
-        };
+        let metrics = |status| Finished::without_result(status, "").after(memory).metrics;
         let values: Vec<_> = metrics(Status::Oom)
             .into_iter()
             .map(|(name, metric)| (name, metric.value))

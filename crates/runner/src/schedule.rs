@@ -171,7 +171,7 @@ impl<'a> Schedule<'a> {
         for planned in &plan.cells {
             let lacking = |_: &&String| self.folder.ledger().lacks(&planned.cell, 0);
             if let Some(reason) = planned.skip.as_ref().filter(lacking) {
-                let finished = Finished::without_result(Status::Skipped, reason.clone());
+                let finished = Finished::without_result(Status::Skipped, reason);
                 let cell = &planned.cell;
                 self.record(
                     Work {
@@ -269,9 +269,9 @@ impl<'a> Schedule<'a> {
                 status,
                 reason,
                 memory,
-            } => (Finished::without_result(status, reason).after(memory), None),
+            } => (Finished::without_result(status, &reason).after(memory), None),
             Ended::Refused(reason) => (
-                Finished::without_result(Status::Failed, reason.clone()),
+                Finished::without_result(Status::Failed, &reason),
                 Some(RunError::Input(reason)),
             ),
         };

@@ -124,7 +124,7 @@ impl Script {
 pub(crate) fn finished() -> Ended {
     Ended::Finished(Box::new(Finished {
         reason: None,
-        ..Finished::without_result(Status::Ok, String::new())
+        ..Finished::without_result(Status::Ok, "")
     }))
 }
 

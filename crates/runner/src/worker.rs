@@ -187,7 +187,7 @@ fn execute(request: &Request) -> io::Result<Message> {
         Err(WorkloadError::Data(reason) | WorkloadError::Weights(reason)) => {
             return Ok(Message::Refused(reason));
         }
-        Err(WorkloadError::Unavailable(reason)) => Finished::without_result(Status::Skipped, reason),
+        Err(WorkloadError::Unavailable(reason)) => Finished::without_result(Status::Skipped, &reason),
         Err(error @ WorkloadError::Device(_)) => {
             let reason = error.to_string();
             let status = if is_out_of_memory(&reason) {
@@ -198,7 +198,7 @@ fn execute(request: &Request) -> io::Result<Message> {
             let taken = so_far().memory.and(memory(watched.trace.peaks()));
             Finished {
                 events: watched.trace.events(),
-                ..Finished::without_result(status, reason).after(taken)
+                ..Finished::without_result(status, &reason).after(taken)
             }
         }
     };

@@ -388,4 +388,45 @@ mod tests {
         }
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
+
+    #[test]
+    fn a_kernel_that_does_not_launch_gives_way_to_the_next_and_without_any_there_is_no_product() {
+        if !vulkan_is_there() {
+            return;
+        }
+        static SOME: Tuner = local_tuner!("some-launch");
+        static NONE: Tuner = local_tuner!("none-launches");
+        let refusing = |name: &str| {
+            tunable(Candidate::<Runtime> {
+                name: name.into(),
+                launch: Arc::new(|_| Err("it does not launch".into())),
+            })
+        };
+        let (a, [lhs, ..]) = layouts([1, 1, 6, 5], 1);
+        let (b, [rhs, ..]) = layouts([1, 1, 5, 7], 2);
+        let wanted: Vec<f32> = (0..6 * 7)
+            .map(|at| (0..5).map(|l| a[at / 7 * 5 + l] * b[l * 7 + at % 7]).sum())
+            .collect();
+
+        // As for the matrix units: a group that is tried first, and one that takes what it leaves.
+        let some = move || {
+            let first = TuneGroup::new("first", |_: &MatmulAutotuneKey| 1);
+            let last = TuneGroup::new("last", |_: &MatmulAutotuneKey| 0);
+            let naive = tunable(ordinary::<Runtime>(Accumulator::F32).remove(0));
+            empty_set()
+                .with(naive.group(&last, |_| 0))
+                .with(refusing("one").group(&first, |_| 0))
+                .with(refusing("another").group(&first, |_| 0))
+        };
+        let out = fastest(&SOME, some, lhs.clone(), rhs.clone(), DType::F32);
+        let out = Tensor::<VulkanPlain, 4>::from_primitive(TensorPrimitive::Float(out));
+        assert_eq!(out.into_data().to_vec::<f32>().unwrap(), wanted);
+
+        let none = move || empty_set().with(refusing("one")).with(refusing("another"));
+        let product = std::panic::AssertUnwindSafe(|| fastest(&NONE, none, lhs, rhs, DType::F32));
+        assert!(
+            std::panic::catch_unwind(product).is_err(),
+            "an output that nothing wrote"
+        );
+    }
 }

@@ -1,0 +1,107 @@
+//! What a record says of a failure: on one line, with what can be done about it where something can.
+
+use mantissa_core::Status;
+
+/// Most characters of a reason: the output of a worker, which is kept beside its record, has the rest.
+const LONGEST: usize = 2_000;
+
+/// A reason with advice, and, if it is the chain of causes of a device's error, without its line breaks and backtrace.
+pub(crate) fn advised(status: Status, reason: &str) -> String {
+    let advice = advice(status, reason);
+    // A compiler's error ends with the whole source of every kernel that it did not take.
+    let reason = reason.split("[Source]").next().unwrap_or_default();
+    let mut reason = on_one_line(reason);
+    if let Some((end, _)) = reason.char_indices().nth(LONGEST) {
+        reason.truncate(end);
+        reason.push('…');
+    }
+    match advice {
+        Some(advice) => format!("{reason}; hint: {advice}"),
+        None => reason,
+    }
+}
+
+/// The chain of causes that an error prints, one after the other.
+fn on_one_line(reason: &str) -> String {
+    if !reason.contains("Caused by:") {
+        return reason.replace("; No backtrace available", "");
+    }
+    let told = |line: &&str| !line.is_empty() && *line != "Caused by:" && !line.starts_with("No backtrace");
+    let lines = reason.lines().map(str::trim);
+    let lines = lines
+        .take_while(|line| !line.starts_with("Backtrace"))
+        .filter(told);
+    lines.collect::<Vec<_>>().join(": ")
+}
+
+fn advice(status: Status, reason: &str) -> Option<&'static str> {
+    let says = |word: &str| reason.to_lowercase().contains(word);
+    match status {
+        Status::Oom => Some(
+            "less memory is taken by a smaller `batch` with as much more `accumulate`, by `checkpointing=on`, by a \
+             shorter `sequence` or, of a kernel, by a smaller `size`",
+        ),
+        Status::Failed if says("compilation") => Some(
+            "the driver did not take a generated kernel: a CUDA toolkit newer than the driver is the usual reason, and \
+             `mantissa devices` names what was found",
+        ),
+        Status::Failed if says("launch(") || says("cuda_error") => Some(
+            "see with `mantissa devices` whether the device still answers, and in the system's log what its driver \
+             says; `--resume` goes on with what is left",
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_of_causes_is_one_line_without_its_backtrace_and_ends_with_advice() {
+        let reason = "the device failed: An error happened during execution\nCaused by:\n  The server is in an invalid \
+                      state\nCaused by:\n  [Launch(A compilation error happened during launch\nCaused by:\n  Unable to load \
+                      the PTX: DriverError(CUDA_ERROR_INVALID_VALUE)\nBacktrace:\nNo backtrace available)]";
+        assert_eq!(
+            advised(Status::Failed, reason),
+            "the device failed: An error happened during execution: The server is in an invalid state: [Launch(A \
+             compilation error happened during launch: Unable to load the PTX: DriverError(CUDA_ERROR_INVALID_VALUE); \
+             hint: the driver did not take a generated kernel: a CUDA toolkit newer than the driver is the usual reason, \
+             and `mantissa devices` names what was found"
+        );
+    }
+
+    #[test]
+    fn each_failure_has_its_own_advice_and_what_is_none_of_them_has_none() {
+        let hint = |status, reason| {
+            let text = advised(status, reason);
+            text.split_once("; hint: ").map(|(_, hint)| hint.to_owned())
+        };
+        assert!(
+            hint(Status::Oom, "can't allocate buffer")
+                .unwrap()
+                .contains("`checkpointing=on`")
+        );
+        assert!(
+            hint(Status::Failed, "[Launch(An unknown error")
+                .unwrap()
+                .contains("still answers")
+        );
+        assert_eq!(
+            hint(Status::Failed, "a thread panicked: index out of bounds"),
+            None
+        );
+        assert_eq!(hint(Status::Skipped, "burn fuses no f64 kernels"), None);
+    }
+
+    #[test]
+    fn the_source_of_a_kernel_is_no_reason_and_a_long_one_is_cut() {
+        let reason = advised(
+            Status::Failed,
+            "it does not compile [Source] __global__ void f() {}",
+        );
+        assert_eq!(reason, "it does not compile ");
+        let reason = advised(Status::Failed, &"é".repeat(3 * LONGEST));
+        assert_eq!(reason.chars().count(), LONGEST + 1);
+    }
+}
