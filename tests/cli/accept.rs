@@ -74,7 +74,9 @@ fn every_check_is_made_whatever_came_of_the_others_and_its_outcome_written_down(
         r#"#!/bin/sh
 test "$1" = "$FAILING" && exit 3
 case "$1" in
-devices) echo 'cuda  0  a card that is not there' ;;
+devices)
+    echo 'cuda    a card that is not there'
+    echo "NVML    $NVML" ;;
 run)
     while test "$1" != --out; do shift; done
     mkdir -p "$2" && echo "{\"kind\":\"clock\",\"detail\":\"$CLOCK\"}" >"$2/records.jsonl" ;;
@@ -83,12 +85,13 @@ esac
     )
     .unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let accept = |failing: &str, clock: &str| {
+    let accept = |failing: &str, clock: &str, nvml: &str| {
         accept(|command| {
             command
                 .env("MANTISSA", &program)
                 .env("FAILING", failing)
-                .env("CLOCK", clock);
+                .env("CLOCK", clock)
+                .env("NVML", nvml);
         })
     };
     let failed = |json: &Value| -> Vec<String> {
@@ -99,18 +102,47 @@ esac
             .collect()
     };
 
-    let (code, json, _) = accept("nothing", "CUDA events");
+    let (code, json, _) = accept("nothing", "CUDA events", "1 devices");
     assert_eq!((code, &json["passed"]), (Some(0), &true.into()), "{json}");
     let all = json["checks"].as_array().unwrap().len();
     assert!(all >= 8, "{json}");
 
-    let (code, json, _) = accept("probe", "CUDA events");
+    let (code, json, _) = accept("probe", "CUDA events", "1 devices");
     assert_eq!((code, &json["passed"]), (Some(1), &false.into()), "{json}");
     assert_eq!(json["checks"].as_array().unwrap().len(), all);
     assert_eq!(failed(&json), ["probe", "probe-unfused", "probe-attention"]);
     assert_eq!(json["checks"][2]["exit"], 3);
 
-    let (code, json, _) = accept("nothing", "a synchronised wall clock");
+    let (code, json, _) = accept("nothing", "a wall clock", "1 devices");
     assert_eq!(code, Some(1));
     assert_eq!(failed(&json), ["clock"]);
+
+    let (code, json, _) = accept("nothing", "CUDA events", "not available: no library");
+    assert_eq!(code, Some(1));
+    assert_eq!(failed(&json), ["nvml"]);
+}
+
+/// No GPU is needed to see that the program knows every flag that the script gives it: it would end with 2 if not, and
+/// ends with 4, since the device is not there.
+#[test]
+fn the_program_understands_every_command_of_the_script() {
+    let place = Place::new();
+    let program = place.path("mantissa");
+    let script = format!(
+        "#!/bin/sh\ntest \"$1\" = devices && echo 'cuda    a card that is not there' && exit\nexec {} \"$@\"\n",
+        env!("CARGO_BIN_EXE_mantissa")
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, json, _) = accept(|command| {
+        command.env("MANTISSA", &program).env("CUDA_VISIBLE_DEVICES", "");
+    });
+    assert_eq!(code, Some(1), "{json}");
+    let checks = json["checks"].as_array().unwrap().iter();
+    let ends: Vec<(&str, i64)> = checks
+        .map(|check| (check["check"].as_str().unwrap(), check["exit"].as_i64().unwrap()))
+        .filter(|(name, _)| !["devices", "nvml", "clock", "eight-minutes"].contains(name))
+        .collect();
+    assert!(ends.len() >= 6, "{json}");
+    assert!(ends.iter().all(|(_, exit)| *exit == 4), "{ends:?}");
 }
