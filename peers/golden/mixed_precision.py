@@ -7,8 +7,6 @@ start from and data are those of golden/distilbert.py.
 Autocast     CPU autocast knows neither softmax nor layer norm, so the CUDA list is applied by hand: softmax, layer norm and
              loss get their input as `.float()`. The rest of the model (products in the half format, GELU and ReLU in that of
              their input, additions in the wider one) CPU and CUDA autocast do alike.
-Linear       is written out as a product and an addition, each rounded, as Mantissa has it. F.linear adds the bias to the sum
-             before it rounds. `one_rounding` is how far a run with F.linear is from this one: more than `spread` in f16.
 Loss scale   torch.amp.GradScaler with `growth_interval=3`. In step INF_STEP a gradient is set to inf. That step is skipped and
              the scale halved; it grows before and after. Asserted: no other decision is a close one, twice and half the
              scale would have found the same steps finite.
@@ -43,17 +41,15 @@ SETTINGS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.flo
 
 
 @contextlib.contextmanager
-def autocast(dtype, one_rounding):
+def autocast(dtype):
     """CPU autocast with the CUDA list's softmax, layer norm and loss."""
     if dtype is None:
         yield
         return
     wide = ["softmax", "layer_norm", "cross_entropy"]
-    own = {name: getattr(F, name) for name in [*wide, "linear"]}
+    own = {name: getattr(F, name) for name in wide}
     for name in wide:
         setattr(F, name, lambda x, *args, function=own[name], **options: function(x.float(), *args, **options))
-    if not one_rounding:
-        F.linear = lambda x, weight, bias: own["linear"](x, weight) + bias.to(dtype)
     try:
         with torch.autocast("cpu", dtype=dtype):
             yield
@@ -62,12 +58,12 @@ def autocast(dtype, one_rounding):
             setattr(F, name, function)
 
 
-def backward(model, data, lower, scaled=lambda loss: loss, one_rounding=False):
+def backward(model, data, lower, scaled=lambda loss: loss):
     """The mean loss; leaves gradients of what `scaled` makes of it."""
     ids, mask, labels = data
     for parameter in model.parameters():
         parameter.grad = None
-    with autocast(lower, one_rounding):
+    with autocast(lower):
         logits = model(input_ids=ids, attention_mask=mask).logits
         loss = F.cross_entropy(logits, labels, reduction="sum") / len(LABELS)
     scaled(loss).backward()
@@ -78,7 +74,7 @@ def finite(model):
     return all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def train(weights, data, lower, dtype=torch.float32, skip=None, check=False, fault=None, one_rounding=False):
+def train(weights, data, lower, dtype=torch.float32, skip=None, check=False, fault=None):
     """Losses before each update and after the last, the scale after each step, steps skipped, the final weights. `skip` are
     steps that a run without a scaler leaves out."""
     model = new_model(dtype, weights)
@@ -97,7 +93,7 @@ def train(weights, data, lower, dtype=torch.float32, skip=None, check=False, fau
                 backward(model, data, lower, lambda loss: loss * scale * factor)
                 outcomes.add(finite(model))
             assert len(outcomes) == 1, f"step {step} is a close decision"
-        losses.append(backward(model, data, lower, scaler.scale, one_rounding))
+        losses.append(backward(model, data, lower, scaler.scale))
         if scaler.is_enabled() and step == INF_STEP:
             parameters[0].grad[1, 0] = float("inf")
         if fault == "no unscaling":
@@ -121,7 +117,7 @@ def train(weights, data, lower, dtype=torch.float32, skip=None, check=False, fau
             for parameter in parameters:
                 parameter.data = parameter.data.half().float()
     assert fault or 0 < clipped < STEPS - 1, clipped
-    losses.append(backward(model, data, lower, one_rounding=one_rounding))
+    losses.append(backward(model, data, lower))
     final = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     return {"losses": losses, "scales": scales, "skipped": skipped, "final": final}
 
@@ -201,11 +197,10 @@ def main():
         wide = train(weights, data, None, torch.float64, skip=run["skipped"])
         faults = ["f16 master weights", "no unscaling", "clipping before unscaling"] if lower == torch.float16 else []
         planted = {fault: distance(train(weights, data, lower, fault=fault), run, weights) for fault in faults}
-        one_rounding = distance(train(weights, data, lower, one_rounding=True), run, weights)
         row = {
             "precision": name, "losses": run["losses"][:-1], "after": run["losses"][-1], "scales": run["scales"],
             "spread": spread(weights, data, lower, run), "format": distance(run, wide, weights),
-            "one_rounding": one_rounding, "planted": planted,
+            "planted": planted,
         }
         if lower == torch.float16:
             assert run["skipped"] == [INF_STEP] and max(run["scales"]) > INITIAL_SCALE
@@ -213,7 +208,7 @@ def main():
             assert fault["weights"] > 4 * row["spread"]["weights"], (row["spread"], planted)
         runs.append(row)
         tensors |= {f"{name}/{key}": value for key, value in run["final"].items()}
-        print(name, json.dumps({key: row[key] for key in ["spread", "format", "one_rounding", "planted"]}, indent=1))
+        print(name, json.dumps({key: row[key] for key in ["spread", "format", "planted"]}, indent=1))
 
     golden = {
         "generated": "by peers/golden/mixed_precision.py; do not edit",

@@ -32,18 +32,26 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
 
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (lhs, rhs, lhs_shape, rhs_shape, mode) = ops.state;
-        let matmul = |a, b| B::controlled_matmul(a, b, mode);
+        let matmul = |a, b| B::controlled_matmul(a, b, mode.rounded());
+        // What follows sums that were not rounded rounds its gradient to the format of the operands: nothing is lost here.
+        let like = |grad, operand: &FloatTensor<B>| match operand.dtype() {
+            dtype if dtype == FloatTensor::<B>::dtype(&grad) => grad,
+            dtype => B::round_to(grad, dtype.into()),
+        };
         binary::<B, _, _>(
             ops.parents,
             ops.node,
             grads,
             |grad| {
                 let rhs = rhs.expect("kept when lhs is tracked");
-                broadcast_shape::<B>(matmul(grad, B::float_transpose(rhs)), &lhs_shape)
+                broadcast_shape::<B>(matmul(like(grad, &rhs), B::float_transpose(rhs)), &lhs_shape)
             },
             |grad| {
                 let lhs = lhs.expect("kept when rhs is tracked");
-                broadcast_shape::<B>(matmul(B::float_transpose(lhs), grad), &rhs_shape)
+                broadcast_shape::<B>(
+                    matmul(B::float_transpose(lhs.clone()), like(grad, &lhs)),
+                    &rhs_shape,
+                )
             },
         );
     }

@@ -19,6 +19,26 @@ pub struct MatmulMode {
     pub precision: MatmulPrecision,
     /// The width of the running sum of half operands.
     pub accumulator: Accumulator,
+    /// Whether f32 sums of half operands stay as they are, so that something can be added before they are rounded.
+    pub unrounded: bool,
+}
+
+impl MatmulMode {
+    /// The dtype of a product of such operands.
+    pub fn output(self, operands: DType) -> DType {
+        match operands {
+            DType::F16 | DType::BF16 if self.unrounded && self.accumulator == Accumulator::F32 => DType::F32,
+            _ => operands,
+        }
+    }
+
+    /// The same with a product in the dtype of its operands.
+    pub fn rounded(self) -> Self {
+        Self {
+            unrounded: false,
+            ..self
+        }
+    }
 }
 
 /// A normalised tensor with what its backward pass needs.
@@ -104,14 +124,15 @@ pub struct AllocatorUsage {
 /// Methods with a body are composed of burn's operations, in f32 inside for half inputs and rounded once at the end,
 /// as the fused kernels of PyTorch do; a backend overrides them where it can do the same faster.
 pub trait PrecisionBackend: Backend {
-    /// Batched, broadcasting matrix product, shapes `[…, m, k] × […, k, n] → […, m, n]`, in the dtype of the operands.
+    /// Batched, broadcasting matrix product, shapes `[…, m, k] × […, k, n] → […, m, n]`, in the dtype of
+    /// [`MatmulMode::output`].
     fn controlled_matmul(
         lhs: FloatTensor<Self>,
         rhs: FloatTensor<Self>,
         mode: MatmulMode,
     ) -> FloatTensor<Self>;
 
-    /// A product of a convolution, shapes as [`Convolution::shape`] has them, in the dtype of the operands.
+    /// A product of a convolution, shapes as [`Convolution::shape`] has them, always in the dtype of the operands.
     fn controlled_convolution(
         lhs: FloatTensor<Self>,
         rhs: FloatTensor<Self>,

@@ -75,6 +75,7 @@ impl Compute {
             mode: MatmulMode {
                 precision: matmul,
                 accumulator,
+                unrounded: false,
             },
             attention: Attention::Math,
             emulated: None,
@@ -183,16 +184,24 @@ impl Compute {
         self.emulated(tensor_of(B::controlled_matmul(lhs, rhs, self.mode)))
     }
 
-    /// `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`.
+    /// `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`. The bias is rounded as the operands are and added to the
+    /// sums before these are rounded, as cuBLAS does; f16 sums are what they are.
     pub fn linear<B: PrecisionBackend>(
         &self,
         input: Tensor<B, 2>,
         weight: Tensor<B, 2>,
         bias: Tensor<B, 1>,
     ) -> Tensor<B, 2> {
-        let product = self.product(self.cast(Operation::Linear, [input, weight.transpose()]));
-        let bias = round(bias, product.dtype());
-        self.emulated(product + self.emulated(bias).unsqueeze())
+        let operands = self.cast(Operation::Linear, [input, weight.transpose()]);
+        let dtype = operands[0].dtype();
+        let mode = MatmulMode {
+            unrounded: true,
+            ..self.mode
+        };
+        let [lhs, rhs] = operands.map(primitive);
+        let sums: Tensor<B, 2> = tensor_of(B::controlled_matmul(lhs, rhs, mode));
+        let bias = round(self.emulated(round(bias, dtype)), sums.dtype());
+        self.emulated(round(sums + bias.unsqueeze(), dtype))
     }
 
     /// Attention of `query`, `key` and `value`, each `[n, heads, sequence, width]`, over the positions that are no

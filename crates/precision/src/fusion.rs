@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use burn::tensor::{
-    Shape, calculate_matmul_output,
+    DType, Shape, calculate_matmul_output,
     ops::{BoolTensor, FloatTensor},
 };
 use burn_fusion::{
@@ -64,11 +64,12 @@ impl<B: FusionBackend + PrecisionBackend> Operation<B::FusionRuntime> for Contro
 fn register<B: FusionBackend + PrecisionBackend, const N: usize>(
     operands: [FusionTensor<B::FusionRuntime>; N],
     shape: Shape,
+    dtype: DType,
     product: Product,
 ) -> FloatTensor<Fusion<B>> {
     let client = operands[0].client.clone();
     let streams = OperationStreams::with_inputs(operands.iter());
-    let out = TensorIr::uninit(client.create_empty_handle(), shape, operands[0].dtype);
+    let out = TensorIr::uninit(client.create_empty_handle(), shape, dtype);
     let description = CustomOpIr {
         id: format!("{product:?}"),
         inputs: operands.into_iter().map(FusionTensor::into_ir).collect(),
@@ -90,7 +91,8 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         let shape = calculate_matmul_output(&lhs.shape, &rhs.shape).expect("the caller's shapes fit");
-        register::<B, 2>([lhs, rhs], shape, Product::Matrices(mode))
+        let dtype = mode.output(lhs.dtype);
+        register::<B, 2>([lhs, rhs], shape, dtype, Product::Matrices(mode))
     }
 
     fn controlled_convolution(
@@ -100,7 +102,8 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         let shape = convolution.shape(&lhs.shape, &rhs.shape);
-        register::<B, 2>([lhs, rhs], shape, Product::Convolution(convolution, mode))
+        let dtype = lhs.dtype;
+        register::<B, 2>([lhs, rhs], shape, dtype, Product::Convolution(convolution, mode))
     }
 
     fn fused_attention(
@@ -111,17 +114,23 @@ impl<B: FusionBackend + PrecisionBackend> PrecisionBackend for Fusion<B> {
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
         let shape = attention::shape(&query.shape, &value.shape);
-        register::<B, 4>([query, key, value, padding], shape, Product::Attention(mode))
+        let dtype = query.dtype;
+        register::<B, 4>(
+            [query, key, value, padding],
+            shape,
+            dtype,
+            Product::Attention(mode),
+        )
     }
 
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
-        let shape = tensor.shape.clone();
-        register::<B, 1>([tensor], shape, Product::Rounding(layout))
+        let (shape, dtype) = (tensor.shape.clone(), tensor.dtype);
+        register::<B, 1>([tensor], shape, dtype, Product::Rounding(layout))
     }
 
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
-        let shape = input.shape.clone();
-        register::<B, 1>([input], shape, Product::GeluTanhPacked)
+        let (shape, dtype) = (input.shape.clone(), input.dtype);
+        register::<B, 1>([input], shape, dtype, Product::GeluTanhPacked)
     }
 
     fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {

@@ -57,11 +57,11 @@ struct Candidate<R: CubeRuntime> {
 pub(super) fn on_ordinary_units<R: CubeRuntime>(
     lhs: CubeTensor<R>,
     rhs: CubeTensor<R>,
+    out: DType,
     sums: Accumulator,
 ) -> CubeTensor<R> {
     static WIDE: Tuner = local_tuner!("ordinary");
     static NARROW: Tuner = local_tuner!("ordinary-f16-sums");
-    let out = lhs.dtype;
     match sums {
         Accumulator::F32 => fastest(&WIDE, || set_on_ordinary_units(Accumulator::F32), lhs, rhs, out),
         Accumulator::F16 => fastest(&NARROW, || set_on_ordinary_units(Accumulator::F16), lhs, rhs, out),
@@ -316,19 +316,9 @@ mod tests {
     use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 
     use super::*;
-    use crate::device::{VulkanPlain, available};
+    use crate::{cube::testing::vulkan_is_there, device::VulkanPlain};
 
     type Runtime = cubecl::wgpu::WgpuRuntime;
-
-    fn vulkan_is_there() -> bool {
-        let Err(reason) = available(mantissa_core::Backend::Vulkan) else {
-            return true;
-        };
-        let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
-        assert!(!required.contains("vulkan"), "required and not there: {reason}");
-        println!("skipped: {reason}");
-        false
-    }
 
     /// `[n, heads, rows, columns]` as it lies in memory, transposed, as a view that splits a projection into heads, and
     /// as that view transposed.

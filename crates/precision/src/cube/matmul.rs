@@ -3,8 +3,8 @@
 //! burn's own matmul lets an autotuner choose between true f32 and TF32 kernels for one and the same f32 product. Here
 //! the arithmetic is settled first, and only kernels that have it compete for speed.
 
-use burn::tensor::DType;
-use burn_cubecl::{CubeRuntime, kernel::cast, tensor::CubeTensor};
+use burn::tensor::{DType, calculate_matmul_output};
+use burn_cubecl::{CubeRuntime, kernel::cast, ops::numeric::zeros_client, tensor::CubeTensor};
 use cubecl::ir::{ElemType, FloatKind};
 use mantissa_core::{Accumulator, Format, MatmulPrecision};
 
@@ -16,15 +16,21 @@ pub(super) fn matmul<R: CubeRuntime>(
     rhs: CubeTensor<R>,
     mode: MatmulMode,
 ) -> CubeTensor<R> {
-    let (out, sums) = (lhs.dtype, sums(lhs.dtype, mode));
+    let (out, sums) = (mode.output(lhs.dtype), sums(lhs.dtype, mode));
+    let (left, right) = (lhs.meta.shape(), rhs.meta.shape());
+    if left.num_elements() == 0 || right.num_elements() == 0 {
+        // A sum without terms is 0, and no kernel can be launched over nothing.
+        let shape = calculate_matmul_output(left, right).expect("the shapes were checked where they came in");
+        return zeros_client(lhs.client, lhs.device, shape, out);
+    }
     if let Some(format) = matrix_unit(&lhs, mode) {
         return candidates::on_matrix_units(feed(lhs, format), feed(rhs, format), out, sums);
     }
-    let operand = |tensor: CubeTensor<R>| match out {
+    let operand = |tensor: CubeTensor<R>| match tensor.dtype {
         DType::F32 => round_operand(tensor, mode.precision.operand()),
         _ => tensor,
     };
-    candidates::on_ordinary_units(operand(lhs), operand(rhs), sums)
+    candidates::on_ordinary_units(operand(lhs), operand(rhs), out, sums)
 }
 
 /// Sums narrower than f32 are defined for half operands only.

@@ -7,6 +7,8 @@ mod gelu;
 mod matmul;
 mod rounding;
 mod routine;
+#[cfg(all(test, feature = "vulkan"))]
+mod testing;
 
 use burn::tensor::{
     backend::DeviceOps,

@@ -115,3 +115,38 @@ fn round_layout(
     let kept = select(magnitude >= 0x7f80_0000u32, magnitude, finite);
     output[ABSOLUTE_POS] = (bits & 0x8000_0000u32) | kept;
 }
+
+#[cfg(all(test, feature = "vulkan"))]
+mod tests {
+    use burn::tensor::{Tensor, TensorData, TensorPrimitive};
+
+    use super::*;
+    use crate::{cube::testing::vulkan_is_there, device::VulkanPlain};
+
+    #[test]
+    fn operands_are_rounded_by_the_definition_of_their_format_ties_and_specials_too() {
+        if !vulkan_is_there() {
+            return;
+        }
+        // Every exponent with fractions at, above and below a tie of either format, of both signs.
+        let fractions = [
+            0, 1, 0xfff, 0x1000, 0x1001, 0x3000, 0x7fff, 0x8000, 0x8001, 0x1_8000, 0x7f_ffff,
+        ];
+        let bits = (0..=255u32).flat_map(|exponent| fractions.map(|fraction| exponent << 23 | fraction));
+        let values: Vec<f32> = bits
+            .flat_map(|bits| [bits, bits | 0x8000_0000])
+            .map(f32::from_bits)
+            .collect();
+        for format in [Format::Tf32, Format::Bf16, Format::F32] {
+            let data = TensorData::new(values.clone(), [values.len()]);
+            let tensor = Tensor::<VulkanPlain, 1>::from_data(data, &Default::default());
+            let rounded = round_operand(tensor.into_primitive().tensor(), format);
+            let rounded = Tensor::<VulkanPlain, 1>::from_primitive(TensorPrimitive::Float(rounded));
+            for (x, got) in values.iter().zip(rounded.into_data().iter::<f32>()) {
+                let want = format.round(f64::from(*x)).value;
+                let same = got.is_nan() && want.is_nan() || f64::from(got).to_bits() == want.to_bits();
+                assert!(same, "{format} of {x:e} is {got:e}, not {want:e}");
+            }
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Matrix products on the CPU: operands rounded to what a tensor core would see, then multiplied and summed in f32.
 //!
-//! Half operands are widened exactly, summed in f32 and rounded once: burn's own f16 product stores partial sums of
+//! Half operands are widened exactly, summed in f32 and rounded once, or not at all where something is still to be added: burn's own f16 product stores partial sums of
 //! long rows in f16.
 
 use std::borrow::Cow;
@@ -34,7 +34,10 @@ pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: Matmu
         let product = summed_in_f16(round_to(lhs, DType::F32), round_to(rhs, DType::F32));
         return round_to(product, dtype);
     }
-    round_to(Flex::float_matmul(seen(lhs, mode), seen(rhs, mode)), dtype)
+    round_to(
+        Flex::float_matmul(seen(lhs, mode), seen(rhs, mode)),
+        mode.output(dtype),
+    )
 }
 
 /// A product of a convolution. Operands are rounded before their windows repeat them.

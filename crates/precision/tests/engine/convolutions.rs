@@ -176,4 +176,8 @@ fn a_gpu_convolves_as_the_loops_do_plain_and_fused() {
     let strict = of(Precision::True32, MatmulPrecision::Highest);
     agrees::<VulkanPlain>(&problem, strict, DType::F32).unwrap();
     agrees::<VulkanFused>(&problem, strict, DType::F32).unwrap();
+    let halves = of(Precision::True16, MatmulPrecision::Highest);
+    agrees::<VulkanPlain>(&problem, halves, DType::F16).unwrap();
+    let doubles = of(Precision::True64, MatmulPrecision::Highest);
+    agrees::<VulkanPlain>(&problem, doubles, DType::F64).unwrap();
 }

@@ -5,10 +5,8 @@ use burn::{
     tensor::{DType, Tensor, TensorData},
 };
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, device::Flex};
+use mantissa_precision::{Compute, PrecisionBackend, device::Flex};
 use proptest::prelude::*;
-
-type Ad = Autodiff<Flex>;
 
 /// A batch of products: `lhs` is `[batch or 1, m, k]`, `rhs` is `[batch or 1, k, n]`.
 #[derive(Debug, Clone)]
@@ -22,17 +20,19 @@ struct Problem {
     /// Whether an operand is stored the other way round and reaches the product as a transposed view.
     turned: (bool, bool),
     seed: u64,
+    /// The values are the whole numbers up to this, of both signs.
+    largest: u32,
 }
 
 impl Problem {
-    /// Small whole numbers: every sum is exact in f32, and so must be every result.
+    /// Small whole numbers: every sum is exact, and so must be every result.
     fn values(&self, count: usize, salt: u64) -> Vec<f64> {
         let mut state = self.seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut next = || {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            f64::from((state >> 60) as u32) - 8.0
+            f64::from((state >> 40) as u32 % (2 * self.largest + 1)) - f64::from(self.largest)
         };
         (0..count).map(|_| next()).collect()
     }
@@ -58,10 +58,16 @@ fn problems() -> impl Strategy<Value = Problem> {
             n,
             turned,
             seed,
+            largest: 8,
         })
 }
 
-fn tensor(values: &[f64], [batch, rows, columns]: [usize; 3], turned: bool, dtype: DType) -> Tensor<Ad, 3> {
+fn tensor<B: PrecisionBackend>(
+    values: &[f64],
+    [batch, rows, columns]: [usize; 3],
+    turned: bool,
+    dtype: DType,
+) -> Tensor<Autodiff<B>, 3> {
     let device = Default::default();
     if !turned {
         let data = TensorData::new(values.to_vec(), [batch, rows, columns]);
@@ -81,23 +87,27 @@ fn tensor(values: &[f64], [batch, rows, columns]: [usize; 3], turned: bool, dtyp
         .require_grad()
 }
 
-fn list(tensor: Tensor<Flex, 3>) -> Vec<f64> {
+fn list<B: PrecisionBackend>(tensor: Tensor<B, 3>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-fn agrees(problem: &Problem, compute: Compute, dtype: DType) -> Result<(), TestCaseError> {
+fn agrees<B: PrecisionBackend>(
+    problem: &Problem,
+    compute: Compute,
+    dtype: DType,
+) -> Result<(), TestCaseError> {
     let Problem { batch, m, k, n, .. } = *problem;
     let (lhs_batch, rhs_batch) = (problem.lhs_batch, problem.rhs_batch);
     let a = problem.values(lhs_batch * m * k, 1);
     let b = problem.values(rhs_batch * k * n, 2);
     let g = problem.values(batch * m * n, 3);
 
-    let lhs = tensor(&a, [lhs_batch, m, k], problem.turned.0, dtype);
-    let rhs = tensor(&b, [rhs_batch, k, n], problem.turned.1, dtype);
+    let lhs = tensor::<B>(&a, [lhs_batch, m, k], problem.turned.0, dtype);
+    let rhs = tensor::<B>(&b, [rhs_batch, k, n], problem.turned.1, dtype);
     let product = compute.matmul(lhs.clone(), rhs.clone());
-    let weights = Tensor::<Flex, 3>::from_data(
+    let weights = Tensor::<B, 3>::from_data(
         TensorData::new(g.clone(), [batch, m, n]),
-        (&Default::default(), dtype),
+        (&Default::default(), product.dtype()),
     );
     let grads = (product.clone() * Tensor::from_inner(weights)).sum().backward();
 
@@ -124,13 +134,140 @@ fn agrees(problem: &Problem, compute: Compute, dtype: DType) -> Result<(), TestC
     Ok(())
 }
 
+fn of(precision: Precision, matmul: MatmulPrecision) -> Compute {
+    Compute::new(precision, matmul, Accumulator::F32)
+}
+
 proptest! {
     #[test]
     fn products_and_gradients_are_exact_where_every_number_is_a_small_whole_one(problem in problems()) {
-        let of = |precision, matmul| Compute::new(precision, matmul, Accumulator::F32);
-        agrees(&problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
+        agrees::<Flex>(&problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
         for &matmul in MatmulPrecision::ALL {
-            agrees(&problem, of(Precision::True32, matmul), DType::F32)?;
+            agrees::<Flex>(&problem, of(Precision::True32, matmul), DType::F32)?;
         }
+        // bf16 holds the whole numbers up to 256: sums of sixty ones at most.
+        let ones = Problem { largest: 1, ..problem };
+        for (precision, dtype) in [(Precision::True16, DType::F16), (Precision::TrueBf16, DType::BF16)] {
+            for &sums in Accumulator::ALL {
+                agrees::<Flex>(&ones, Compute::new(precision, MatmulPrecision::Highest, sums), dtype)?;
+            }
+        }
+        // Under these the operands are rounded from f32, and so are their gradients.
+        for precision in [Precision::Mixed16, Precision::MixedBf16] {
+            agrees::<Flex>(&ones, of(precision, MatmulPrecision::Highest), DType::F32)?;
+        }
+    }
+}
+
+/// A sum without terms is 0, and never what lay in the buffer; nothing comes of no rows and of no columns.
+fn nothing_makes_zeros<B: PrecisionBackend>(compute: Compute, dtype: DType) {
+    let device = Default::default();
+    for [m, k, n] in [[3, 0, 5], [0, 3, 5], [4, 3, 0]] {
+        let ones = |shape| Tensor::<Autodiff<B>, 3>::ones(shape, (&device, dtype)).require_grad();
+        let (lhs, rhs) = (ones([2, m, k]), ones([2, k, n]));
+        let product = compute.matmul(lhs.clone(), rhs.clone());
+        let grads = product.clone().backward();
+        let what = format!("{m} × {k} × {n} in {dtype:?}");
+        for (tensor, shape) in [
+            (product.inner(), [2, m, n]),
+            (lhs.grad(&grads).unwrap(), [2, m, k]),
+            (rhs.grad(&grads).unwrap(), [2, k, n]),
+        ] {
+            assert_eq!(tensor.dims(), shape, "{what}");
+            assert!(list(tensor).iter().all(|x| *x == 0.0), "{what}");
+        }
+    }
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn a_gpu_makes_zeros_of_nothing_plain_and_fused() {
+    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+
+    if !crate::vulkan_is_there() {
+        return;
+    }
+    for (precision, dtype) in [(Precision::True32, DType::F32), (Precision::True16, DType::F16)] {
+        let compute = of(precision, MatmulPrecision::Highest);
+        nothing_makes_zeros::<VulkanPlain>(compute, dtype);
+        nothing_makes_zeros::<VulkanFused>(compute, dtype);
+    }
+}
+
+#[test]
+fn so_does_the_cpu() {
+    nothing_makes_zeros::<Flex>(of(Precision::True32, MatmulPrecision::Highest), DType::F32);
+    nothing_makes_zeros::<Flex>(of(Precision::TrueBf16, MatmulPrecision::Highest), DType::BF16);
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn a_gpu_multiplies_single_rows_and_operands_that_repeat_as_the_loops_do() {
+    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+
+    if !crate::vulkan_is_there() {
+        return;
+    }
+    // Each shape is tuned anew, forward and backward: few of them, which share their sizes.
+    let strict = of(Precision::True32, MatmulPrecision::Highest);
+    for (number, (lhs_batch, rhs_batch)) in [(1, 2), (2, 1)].into_iter().enumerate() {
+        let problem = Problem {
+            batch: 2,
+            lhs_batch,
+            rhs_batch,
+            m: 1,
+            k: 7,
+            n: 5,
+            turned: (false, true),
+            seed: number as u64,
+            largest: 8,
+        };
+        agrees::<VulkanPlain>(&problem, strict, DType::F32).unwrap();
+        agrees::<VulkanFused>(&problem, strict, DType::F32).unwrap();
+    }
+}
+
+/// A sum that the format does not hold, to which a bias is added that makes it one that the format holds.
+fn a_bias_is_added_before_the_rounding<B: PrecisionBackend>(precision: Precision, dtype: DType, last: f64) {
+    let device = Default::default();
+    let compute = of(precision, MatmulPrecision::Highest);
+    let tensor = |values: &[f64], shape: [usize; 2]| {
+        let data = TensorData::new(values.to_vec(), shape);
+        Tensor::<Autodiff<B>, 2>::from_data(data, (&device, dtype)).require_grad()
+    };
+    // Up to `last` the format holds every whole number, and beyond it every second one.
+    let input = tensor(&[last, 1.0, 1.0, 2.0, 4.0, 2.0], [3, 2]);
+    let weight = tensor(&[1.0, 1.0], [1, 2]);
+    let bias = Tensor::<Autodiff<B>, 1>::from_data([1.0], (&device, dtype)).require_grad();
+    let output = compute.linear(input.clone(), weight.clone(), bias.clone());
+    let values = |tensor: Tensor<B, 2>| -> Vec<f64> { tensor.into_data().iter::<f64>().collect() };
+    assert_eq!(
+        values(output.clone().inner()),
+        [last + 2.0, 4.0, 7.0],
+        "{dtype:?}"
+    );
+
+    let grads = output.backward();
+    assert_eq!(values(input.grad(&grads).unwrap()), [1.0; 6]);
+    assert_eq!(values(weight.grad(&grads).unwrap()), [last + 4.0, 4.0]);
+    let of_bias: Vec<f64> = bias.grad(&grads).unwrap().into_data().iter::<f64>().collect();
+    assert_eq!(of_bias, [3.0]);
+}
+
+#[test]
+fn a_linear_layer_rounds_once() {
+    let halves = [
+        (Precision::True16, DType::F16, 2048.0),
+        (Precision::TrueBf16, DType::BF16, 256.0),
+    ];
+    for (precision, dtype, last) in halves {
+        a_bias_is_added_before_the_rounding::<Flex>(precision, dtype, last);
+    }
+    #[cfg(feature = "vulkan")]
+    if crate::vulkan_is_there() {
+        use mantissa_precision::device::{VulkanFused, VulkanPlain};
+
+        a_bias_is_added_before_the_rounding::<VulkanPlain>(Precision::True16, DType::F16, 2048.0);
+        a_bias_is_added_before_the_rounding::<VulkanFused>(Precision::True16, DType::F16, 2048.0);
     }
 }

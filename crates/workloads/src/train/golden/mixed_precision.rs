@@ -158,12 +158,6 @@ fn an_error_in_a_step_of_mixed_precision_is_outside_the_bound() {
     let golden = runs();
     let run = &golden["runs"][2];
     let bound = ORDERS * run["spread"]["weights"].as_f64().unwrap();
-    for (fault, distance) in run["planted"].as_object().unwrap() {
-        assert!(
-            distance["weights"].as_f64().unwrap() > bound,
-            "{fault}, in PyTorch"
-        );
-    }
     let got = train(&golden, "16-mixed", |trainer| {
         change_parameters(trainer, |_, _, x| Format::F16.round(x).value);
     });
