@@ -99,3 +99,22 @@ fn the_page_was_made_with_these_constants() {
         "run `cargo run --release -p mantissa-analysis --example methodology`"
     );
 }
+
+#[test]
+fn the_page_still_says_what_the_code_finds() {
+    // Of each kind of table a column or a cell that is quickly drawn again, with the draws that the page had.
+    const DRAWS: usize = 20_000;
+    let page = include_str!("../../../docs/methodology.md");
+    let percent = |rate: Rate| format!("{:.1} %", 100.0 * rate.share());
+    for law in LAWS {
+        let [at_20, at_21] =
+            [20, 21].map(|n| percent(simulation::fixed(law, law.median(), n, DRAWS, median_interval)));
+        let row = format!("| {} | {at_20} | {at_21} |", law.name);
+        assert!(page.contains(&row), "not on the page: {row}");
+    }
+    let row = format!(
+        "| 5 against 5 | 0.0079 | {} |",
+        percent(simulation::false_calls(5, 1, DRAWS))
+    );
+    assert!(page.contains(&row), "not on the page: {row}");
+}

@@ -195,6 +195,47 @@ mod tests {
         );
     }
 
+    #[test]
+    fn ties_go_to_even_subnormals_keep_their_spacing_and_specials_are_kept() {
+        for &format in Format::ALL.iter().filter(|format| **format != Format::F64) {
+            let round = |x: f64| format.round(x).value;
+            for near in [
+                format.min_subnormal(),
+                format.min_normal(),
+                1.5,
+                0.75 * format.max_finite(),
+            ] {
+                let step = format.ulp(near);
+                // Neighbours of an even significand: both ties fall to it.
+                let even = 2.0 * step * (near / step / 2.0).ceil();
+                assert_eq!(
+                    [round(even - step / 2.0), round(even + step / 2.0)],
+                    [even, even],
+                    "{format} at {near:e}"
+                );
+                assert_eq!(round(even + step), even + step, "{format} at {near:e}");
+            }
+            assert_eq!(round(format.min_subnormal() / 2.0), 0.0, "{format}");
+            assert_eq!(
+                round(format.min_subnormal() * 0.75),
+                format.min_subnormal(),
+                "{format}"
+            );
+            // From half a step above the largest number on there is only infinity.
+            let (largest, step) = (format.max_finite(), format.ulp(format.max_finite()));
+            assert_eq!(round(largest + step / 2.0), f64::INFINITY, "{format}");
+            assert_eq!(round(largest + step / 4.0), largest, "{format}");
+            assert_eq!(
+                [round(f64::INFINITY), round(f64::NEG_INFINITY)],
+                [f64::INFINITY, f64::NEG_INFINITY]
+            );
+            assert!(
+                round(f64::NAN).is_nan() && round(-0.0).is_sign_negative(),
+                "{format}"
+            );
+        }
+    }
+
     proptest! {
         #[test]
         fn rounding_agrees_with_the_half_crate_and_the_hardware(bits in any::<u32>()) {
@@ -203,6 +244,21 @@ mod tests {
             let wide = f64::from(x);
             prop_assert_eq!(Format::F16.round(wide).value, f64::from(half::f16::from_f32(x)));
             prop_assert_eq!(Format::Bf16.round(wide).value, f64::from(half::bf16::from_f32(x)));
+        }
+
+        #[test]
+        fn rounding_twice_changes_nothing_more_and_rounding_keeps_the_order(x in any::<f64>(), y in any::<u64>(), near in any::<bool>()) {
+            // Two numbers of any size, or two that a format may not tell apart.
+            let apart = if near { x.to_bits() ^ (y >> 20) } else { y };
+            let y = f64::from_bits(apart);
+            prop_assume!(!x.is_nan() && !y.is_nan());
+            let (low, high) = if x <= y { (x, y) } else { (y, x) };
+            for &format in Format::ALL {
+                let round = |x: f64| format.round(x).value;
+                prop_assert_eq!(round(round(x)).to_bits(), round(x).to_bits(), "{} of {:e}", format, x);
+                prop_assert!(round(low) <= round(high), "{}: {:e} and {:e}", format, low, high);
+                prop_assert_eq!(round(-x).to_bits(), (-round(x)).to_bits(), "{} of {:e}", format, x);
+            }
         }
 
         #[test]
