@@ -1,22 +1,35 @@
-//! What control costs on the CPU: the controlled product and convolution in each matmul precision beside burn's own.
-//!
-//! Targets on two cores: `highest` within 5 % of burn's own, `high` and `medium` within 1.3 times of it.
+//! Speed of the controlled products and convolutions on the CPU, in each precision and with each accumulator, beside burn's
+//! own. How they compare with it is the business of the example `cost_of_control`, which takes them in turn.
 
 use std::hint::black_box;
 
-use burn::tensor::{Distribution, Tensor, module::conv2d, ops::ConvOptions};
+use burn::tensor::{DType, Distribution, Tensor, module::conv2d, ops::ConvOptions};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
 use mantissa_precision::{Compute, device::Flex};
 
+/// Square products, and those that a transformer is made of: a projection, the scores of attention, one token against a
+/// large weight, and a tall, thin one. `[batch, m, k, n]`.
+const SHAPES: [(&str, [usize; 4]); 6] = [
+    ("256", [1, 256, 256, 256]),
+    ("1024", [1, 1024, 1024, 1024]),
+    ("projection", [1, 1024, 768, 768]),
+    ("attention scores", [48, 128, 64, 128]),
+    ("one token", [1, 1, 4096, 4096]),
+    ("tall and thin", [1, 16_384, 64, 64]),
+];
+
 fn products(criterion: &mut Criterion) {
-    let device = Default::default();
-    for n in [256usize, 1024] {
-        let mut group = criterion.benchmark_group(format!("matmul {n}"));
-        group.throughput(Throughput::Elements(2 * (n as u64).pow(3)));
+    for (name, [batch, m, k, n]) in SHAPES {
+        let mut group = criterion.benchmark_group(format!("matmul {name}"));
+        group.throughput(Throughput::Elements(2 * (batch * m * k * n) as u64));
         group.sample_size(20);
-        let draw = || Tensor::<Flex, 2>::random([n, n], Distribution::Normal(0.0, 1.0), &device);
-        let (lhs, rhs) = (draw(), draw());
+        let draw = |shape, dtype| {
+            let normal = Distribution::Normal(0.0, 1.0);
+            Tensor::<Flex, 3>::random(shape, normal, &Default::default()).cast(dtype)
+        };
+        let operands = |dtype: DType| (draw([batch, m, k], dtype), draw([batch, k, n], dtype));
+        let (lhs, rhs) = operands(DType::F32);
         group.bench_function("burn", |bencher| {
             #[expect(
                 clippy::disallowed_methods,
@@ -29,6 +42,22 @@ fn products(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::from_parameter(matmul), |bencher| {
                 bencher.iter(|| black_box(compute.matmul(lhs.clone(), rhs.clone())));
             });
+        }
+        for (precision, dtype) in [
+            (Precision::True16, DType::F16),
+            (Precision::TrueBf16, DType::BF16),
+        ] {
+            let (lhs, rhs) = operands(dtype);
+            for &sums in Accumulator::ALL {
+                // The running sum is rounded after each product here: a thousand times the work.
+                if sums == Accumulator::F16 && name != "256" {
+                    continue;
+                }
+                let compute = Compute::new(precision, MatmulPrecision::Highest, sums);
+                group.bench_function(format!("{precision}, {sums} sums"), |bencher| {
+                    bencher.iter(|| black_box(compute.matmul(lhs.clone(), rhs.clone())));
+                });
+            }
         }
         group.finish();
     }
@@ -44,6 +73,10 @@ fn convolutions(criterion: &mut Criterion) {
     group.sample_size(20);
     group.bench_function("burn", |bencher| {
         let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "what the controlled convolution is compared with"
+        )]
         bencher.iter(|| black_box(conv2d(images.clone(), filters.clone(), None, options.clone())));
     });
     for &matmul in MatmulPrecision::ALL {

@@ -26,6 +26,10 @@ fn main() {
         compare(&format!("matmul {n}³"), rounds, own, ours);
     }
     let (images, filters) = (draw([64, 32, 16, 16]), draw([32, 32, 3, 3]));
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "what the controlled convolution is compared with"
+    )]
     let own = || {
         let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
         drop(black_box(conv2d(images.clone(), filters.clone(), None, options)));
