@@ -1,7 +1,7 @@
 //! `just gpu-accept` where there is no GPU to accept: what is missing is named, and what it writes is whole.
 #![cfg(target_os = "linux")]
 
-use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use serde_json::Value;
 
@@ -24,7 +24,15 @@ fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
     let code = command.output().unwrap().status.code();
     let json = fs::read_to_string(out.join("accept.json")).unwrap();
     let told = fs::read_to_string(out.join("logs/devices.txt")).unwrap();
+    assert_eq!(packed(&place.path("out.tar.gz"), "out/accept.json"), json);
     (code, serde_json::from_str(&json).unwrap(), told)
+}
+
+/// A file in an archive.
+fn packed(archive: &Path, name: &str) -> String {
+    let mut tar = Command::new("tar");
+    let output = tar.arg("-xOzf").arg(archive).arg(name).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// One check is made, fails and names what is missing.

@@ -7,19 +7,22 @@ use serde_json::{Value, json};
 
 use crate::printer::Printer;
 
+const NVML_HINT: &str = "the memory and power of an NVIDIA GPU come from this library of its driver, which `nvidia-smi` uses \
+                         too; a container gets it with the driver capability `utility`";
+
 pub(crate) fn devices(as_json: bool, printer: &Printer) -> Result<()> {
     let (backends, devices, missing) = (backends(), state(), unavailable());
     if as_json {
         let value = json!({
             "backends": backends.iter().map(backend_json).collect::<Vec<_>>(),
-            "nvml": { "unavailable": missing, "devices": devices.iter().map(device_json).collect::<Vec<_>>() },
+            "nvml": { "unavailable": missing, "hint": missing.map(|_| NVML_HINT), "devices": devices.iter().map(device_json).collect::<Vec<_>>() },
         });
         printer.data(&serde_json::to_string_pretty(&value)?);
         return Ok(());
     }
     let mut lines: Vec<String> = backends.iter().map(backend_text).collect();
     lines.push(match missing {
-        Some(reason) => format!("NVML    not available: {reason}"),
+        Some(reason) => format!("NVML    not available: {reason}\n        hint: {NVML_HINT}"),
         None => format!("NVML    {} devices", devices.len()),
     });
     lines.extend(devices.iter().map(device_text));
