@@ -298,6 +298,7 @@ mod tests {
         task.observe_every = 1;
         change(&mut task);
         let mut trainer = trainer(&cell, &task, &data);
+        Flex::seed(trainer.device, cell.seed);
         train(&mut trainer, &data);
         let ranges = trainer.log.samples.ranges.iter();
         let mut total = RangeCounts::default();

@@ -112,3 +112,81 @@ pub(super) fn learnt(trainer: Trainer<'_, Flex>) -> (Vec<Series>, Vec<Vec<f64>>,
     let values = values.map(|(_, value)| value.clone().into_data().iter::<f64>().collect());
     (series, values.collect(), trainer.log.events)
 }
+
+/// What a training tells beside its numbers.
+mod events {
+    use mantissa_precision::{LossScaler, LossScaling};
+
+    use super::*;
+
+    #[test]
+    fn every_change_of_the_loss_scale_is_an_event_of_its_step_and_every_skipped_step_counts() {
+        let (data, _cache) = data(22, 0, 3);
+        let (cell, task) = cell(&[(Axis::Precision, "16-mixed"), (Axis::Accumulate, "2")], false);
+        let mut trainer = trainer(&cell, &task, &data);
+        // So large that the first steps overflow, and then soon doubled.
+        trainer.scaler = Some(LossScaler::new(LossScaling {
+            initial: 2f64.powi(24),
+            growth_interval: 2,
+            ..LossScaling::default()
+        }));
+        train(&mut trainer, &data);
+        let skipped = trainer.log.totals.skipped_steps;
+        let (series, _, events) = learnt(trainer);
+        let scales = series.iter().find(|series| series.name == "loss_scale").unwrap();
+        let scales: Vec<f64> = scales.values().collect();
+        assert_eq!(scales.len(), 6, "two epochs of 22 reviews in groups of eight");
+        let mut scale = 2f64.powi(24);
+        let (mut halved, mut doubled) = (0, 0);
+        for (step, now) in (1u64..).zip(&scales) {
+            let told: Vec<_> = events
+                .iter()
+                .filter(|event| event.kind == "loss-scale" && event.step == Some(step))
+                .map(|event| (event.value, event.detail.as_str()))
+                .collect();
+            let wanted = match now / scale {
+                1.0 => vec![],
+                0.5 => vec![(
+                    Some(*now),
+                    "a scaled gradient overflowed: step skipped, scale halved",
+                )],
+                2.0 => vec![(Some(*now), "scale doubled")],
+                other => panic!("step {step}: the scale times {other}"),
+            };
+            assert_eq!(told, wanted, "step {step}");
+            halved += u64::from(*now < scale);
+            doubled += u64::from(*now > scale);
+            scale = *now;
+        }
+        assert!(
+            halved > 0 && skipped == halved,
+            "{halved} halved, {skipped} skipped, {doubled} doubled"
+        );
+    }
+
+    #[test]
+    fn an_epsilon_that_is_zero_in_the_format_of_the_optimizer_is_warned_of() {
+        let (data, _cache) = data(8, 0, 3);
+        let warnings = |axes: &[(Axis, &str)]| {
+            let (cell, task) = cell(axes, false);
+            let events = trainer(&cell, &task, &data).log.events;
+            let warnings = events.into_iter().filter(|event| event.kind == "warning");
+            warnings.map(|event| event.detail).collect::<Vec<_>>()
+        };
+        let half = (Axis::Precision, "16-true");
+        assert_eq!(
+            warnings(&[half]),
+            ["`adam_eps=1e-8` is 0 in f16: an update may be zero over zero"]
+        );
+        assert_eq!(warnings(&[half, (Axis::Optimizer, "lamb")]).len(), 1);
+        // bf16 has the range of f32, SGD has no epsilon, and mixed settings keep the optimizer's state in f32.
+        for axes in [
+            &[half, (Axis::AdamEps, "1e-4")][..],
+            &[half, (Axis::Optimizer, "sgd")],
+            &[(Axis::Precision, "bf16-true")],
+            &[(Axis::Precision, "16-mixed")],
+        ] {
+            assert_eq!(warnings(axes), [""; 0], "{axes:?}");
+        }
+    }
+}

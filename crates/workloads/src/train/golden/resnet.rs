@@ -4,9 +4,9 @@ use mantissa_precision::GradientSum;
 
 use super::*;
 use crate::{
-    data::ImageBatch,
+    data::{Dataset, ImageBatch},
     models::{Network, ResNet},
-    train::{Phase, Stage},
+    train::{Phase, Stage, evaluate, sensitivity::sensitivity, testing::Counting},
 };
 
 /// Micro-batches of a step.
@@ -185,20 +185,157 @@ fn accumulated_steps_and_running_statistics_are_pytorchs_under_either_momentum()
     }
 }
 
+/// Values of all parameters.
+fn parameters(trainer: &Trainer<Flex, ResNet>) -> Vec<Vec<f64>> {
+    let values = trainer.parameters.iter();
+    values
+        .map(|(_, value)| value.clone().into_data().iter::<f64>().collect())
+        .collect()
+}
+
+/// Running means and variances of all batch norms.
+fn running(trainer: &Trainer<Flex, ResNet>) -> Vec<Vec<f64>> {
+    let norms = trainer.running.iter();
+    norms
+        .flat_map(|(_, moments)| [&moments.mean, &moments.variance])
+        .map(|moment| moment.clone().into_data().iter::<f64>().collect())
+        .collect()
+}
+
 #[test]
 fn the_momentum_changes_what_is_tested_and_no_bit_of_what_is_learnt() {
     let golden = golden();
     for precision in ["32-true", "bf16-mixed", "16-mixed", "16-true"] {
         let of = |rule| {
-            steps(
-                &golden,
-                &[(Axis::Precision, precision), (Axis::BatchNormMomentum, rule)],
-            )
+            let axes = [
+                (Axis::Precision, precision),
+                (Axis::Accumulate, "2"),
+                (Axis::BatchNormMomentum, rule),
+            ];
+            with_resnet::<Flex, _>(&golden, &axes, |trainer| {
+                let pieces = PIECES.map(|rows| images(&golden, rows));
+                let losses = [(); 3].map(|()| trainer.step(&pieces).unwrap().loss);
+                (losses, parameters(trainer), running(trainer))
+            })
         };
-        let ([kept, tested, ..], [scaled, tested_scaled, ..]) = (of("keep"), of("scaled"));
-        assert_eq!(kept, scaled, "{precision}");
-        assert_ne!(tested, tested_scaled, "{precision}");
+        let ((losses, learnt, followed), (losses_scaled, learnt_scaled, followed_scaled)) =
+            (of("keep"), of("scaled"));
+        assert_eq!(losses, losses_scaled, "{precision}");
+        assert!(learnt == learnt_scaled, "{precision}: weights differ");
+        assert_ne!(followed, followed_scaled, "{precision}");
     }
+}
+
+#[test]
+fn a_trailing_group_follows_with_the_momentum_of_the_micro_batches_it_has() {
+    let golden = golden();
+    let of = |rule, accumulate| {
+        let axes = [(Axis::Accumulate, accumulate), (Axis::BatchNormMomentum, rule)];
+        with_resnet::<Flex, _>(&golden, &axes, |trainer| {
+            trainer.step(&[images(&golden, PIECES[0])]).unwrap();
+            running(trainer)
+        })
+    };
+    // One micro-batch, in a group that would have had four, or that has no more to it.
+    assert_eq!(of("scaled", "4"), of("keep", "1"));
+}
+
+/// Images of which a last micro-batch is short.
+fn some_images() -> Dataset<crate::data::Images> {
+    crate::data::synthetic_images(&Split {
+        join: false,
+        train: Some(20),
+        validation: 6,
+        test: Some(10),
+        seed: 3,
+    })
+}
+
+/// What `run` makes of a small trainer with weights of its own.
+fn with_small<T>(
+    axes: &[(Axis, &str)],
+    change: impl FnOnce(&mut TrainTask),
+    run: impl FnOnce(&mut Trainer<Flex, ResNet>, &Dataset<crate::data::Images>) -> T,
+) -> T {
+    let golden = golden();
+    let axes = [&[(Axis::Batch, "8")], axes].concat();
+    with_resnet::<Flex, _>(&golden, &axes, |trainer| {
+        let data = some_images();
+        let mut task = trainer.task.clone();
+        change(&mut task);
+        let of_model = ResNetSize { depth: 8, width: 4 };
+        let model = ResNet::new(of_model, data.train.edge(), data.classes);
+        let inputs = Inputs::default();
+        let mut trainer =
+            Trainer::<Flex, _>::new(trainer.cell, &task, model, &inputs, trainer.device).unwrap();
+        run(&mut trainer, &data)
+    })
+}
+
+/// Weights and running statistics after a training.
+fn trained(trainer: &mut Trainer<Flex, ResNet>, data: &Dataset<crate::data::Images>) -> [Vec<Vec<f64>>; 2] {
+    trainer.run(data, &mut Counting).unwrap();
+    [parameters(trainer), running(trainer)]
+}
+
+#[test]
+fn what_comes_before_a_training_leaves_weights_and_running_statistics_alone() {
+    for precision in ["32-true", "16-mixed", "bf16-true"] {
+        let axes = [(Axis::Precision, precision), (Axis::Accumulate, "2")];
+        let plain = with_small(&axes, |_| (), trained);
+        let warmed = with_small(
+            &axes,
+            |_| (),
+            |trainer, data| {
+                trainer.warm_up(data).unwrap();
+                let parts = crate::train::memory::parts(trainer, data, &mut Counting).unwrap();
+                assert!(parts.is_some());
+                trainer.start_over(&Inputs::default()).unwrap();
+                trained(trainer, data)
+            },
+        );
+        assert!(plain == warmed, "{precision}");
+    }
+}
+
+#[test]
+fn a_resnet_is_observed_without_a_change_and_every_layer_of_it_is_named() {
+    let axes = [(Axis::Precision, "16-mixed")];
+    let plain = with_small(&axes, |_| (), trained);
+    let (observed, layers, ranges) = with_small(
+        &axes,
+        |task| task.observe_every = 2,
+        |trainer, data| {
+            let trained = trained(trainer, data);
+            let ranges = std::mem::take(&mut trainer.log.samples.ranges);
+            (trained, trainer.model.layers(), ranges)
+        },
+    );
+    assert!(plain == observed, "an observed step changed something");
+    for layer in layers {
+        let of_layer = |range: &TensorRange| range.class == TensorClass::Activation && range.layer == layer;
+        assert!(
+            ranges.iter().any(of_layer),
+            "`{layer}` has no activations: {ranges:?}"
+        );
+    }
+}
+
+#[test]
+fn the_sensitivity_of_a_resnet_is_found_layer_by_layer_and_leaves_it_as_it_was() {
+    with_small(
+        &[],
+        |_| (),
+        |trainer, data| {
+            let before = trained(trainer, data);
+            let test = evaluate(trainer, &data.test, &mut Counting, Phase::Evaluate).unwrap();
+            let (trials, verdict) = sensitivity(trainer, &data.test, &test.correct, &mut Counting).unwrap();
+            assert!([parameters(trainer), running(trainer)] == before);
+            let alone: Vec<_> = trials.iter().filter_map(|trial| trial.layer.clone()).collect();
+            assert!(alone.is_empty() || alone == trainer.model.layers(), "{alone:?}");
+            assert!(verdict.detail.contains("bits of exponent"), "{}", verdict.detail);
+        },
+    );
 }
 
 #[test]
@@ -272,13 +409,8 @@ fn a_resnet_learns_synthetic_images_and_its_running_statistics_serve_the_test() 
         let inputs = Inputs::default();
         let mut trainer =
             Trainer::<Flex, _>::new(trainer.cell, &task, model, &inputs, trainer.device).unwrap();
-        trainer.run(&data, &mut crate::train::testing::Counting).unwrap();
-        let test = crate::train::evaluate(
-            &trainer,
-            &data.test,
-            &mut crate::train::testing::Counting,
-            Phase::Evaluate,
-        );
+        trainer.run(&data, &mut Counting).unwrap();
+        let test = evaluate(&trainer, &data.test, &mut Counting, Phase::Evaluate);
         // Chance is one in ten.
         let accuracy = test.unwrap().share.rate();
         assert!(accuracy > 0.3, "{accuracy}");
