@@ -42,7 +42,7 @@ pub fn toolkit() -> &'static Path {
 
 /// `mantissa run` of one small product on the stand-in.
 fn product(place: &Place, axes: &[&str]) -> Command {
-    let mut all = vec!["size=256"];
+    let mut all = vec!["size=256", "accumulator=f32"];
     all.extend(axes);
     cells(place, "suites/kernels/matmul.toml", &all)
 }
@@ -175,7 +175,7 @@ fn assert_class(suite: &str, axes: &[&str], wanted: (&str, &str)) {
 fn matrix_products_have_the_types_of_their_class_and_no_others() {
     let suite = "suites/kernels/matmul.toml";
     for (axes, operands, sums) in CLASSES {
-        let axes = [axes, &["fusion=off", "size=256"][..]].concat();
+        let axes = [axes, &["accumulator=f32", "fusion=off", "size=256"][..]].concat();
         assert_class(suite, &axes, (operands, sums));
     }
     for precision in ["precision=16-mixed", "precision=16-true"] {
@@ -190,7 +190,7 @@ fn matrix_products_have_the_types_of_their_class_and_no_others() {
     }
     // Under fusion the same kernels serve.
     for (axes, operands, sums) in CLASSES {
-        let axes = [axes, &["fusion=on", "size=256"][..]].concat();
+        let axes = [axes, &["accumulator=f32", "fusion=on", "size=256"][..]].concat();
         assert_class(suite, &axes, (operands, sums));
     }
 }
@@ -298,6 +298,76 @@ fn every_failure_below_is_a_status_with_a_reason_on_one_line_and_advice() {
             !reason.contains('\n') && reason.chars().count() < 2_500,
             "{variable}: {reason}"
         );
+    }
+}
+
+/// Bytes of the small training of `fixtures/parts.toml`: its weights in f32, as the device's allocator rounds them up.
+const WEIGHTS: f64 = 1_946_624.0;
+
+/// The record of that training on the stand-in.
+fn training(axes: &[&str], mebibytes: &str) -> Value {
+    let place = Place::new();
+    let mut command = cells(&place, "fixtures/parts.toml", axes);
+    command
+        .args(["--repeats", "1"])
+        .env("STANDIN_MIB", mebibytes)
+        .output()
+        .unwrap();
+    only_record(&place)
+}
+
+fn metric(record: &Value, name: &str) -> f64 {
+    let metric = &record["metrics"][name];
+    metric["value"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{name}: {metric}"))
+}
+
+#[test]
+fn what_holds_the_memory_of_a_training_is_told_by_the_allocator_of_the_device() {
+    let plain = training(&["fusion=off"], "4096");
+    let fused = training(&["fusion=on"], "4096");
+    let checkpointed = training(&["fusion=off", "checkpointing=on"], "4096");
+    for record in [&plain, &fused, &checkpointed] {
+        let of = |name| metric(record, name);
+        let method = &record["metrics"]["weights_bytes"]["method"];
+        assert_eq!(method, "device allocator, in use");
+        assert_eq!(
+            [
+                of("weights_bytes"),
+                of("gradients_bytes"),
+                of("optimizer_bytes"),
+                of("weight_copies_bytes")
+            ],
+            [WEIGHTS, WEIGHTS, 2.0 * WEIGHTS, 0.0],
+        );
+        assert!(of("allocator_in_use_peak_bytes") >= of("activations_bytes") + WEIGHTS);
+    }
+    // Two blocks: what enters them is a small part of what they hold.
+    let [all, some] = [&plain, &checkpointed].map(|record| metric(record, "activations_bytes"));
+    assert!(some < all / 5.0 && some > 0.0, "{some} of {all}");
+    // Weights in f32 with copies of those that multiply, and everything in bf16.
+    let mixed = training(&["fusion=off", "precision=bf16-mixed"], "4096");
+    let copies = metric(&mixed, "weight_copies_bytes");
+    assert!(copies > 0.3 * WEIGHTS && copies < 0.5 * WEIGHTS, "{copies}");
+    let half = training(&["fusion=off", "precision=bf16-true"], "4096");
+    let share = metric(&half, "weights_bytes") / WEIGHTS;
+    assert!((0.5..0.51).contains(&share), "{share}");
+}
+
+#[test]
+fn a_training_that_runs_out_of_device_memory_in_a_step_says_how_far_it_came() {
+    // Room for the weights alone, and for a step but not for the next part of it.
+    for (mebibytes, peak) in [("8", WEIGHTS..=WEIGHTS), ("24", 4.0 * WEIGHTS..=24e6)] {
+        let record = training(&["fusion=off"], mebibytes);
+        assert_eq!(record["status"], "oom", "{record}");
+        let reason = record["reason"].as_str().unwrap();
+        assert!(
+            reason.contains("; hint: ") && reason.contains("`checkpointing=on`"),
+            "{reason}"
+        );
+        let seen = metric(&record, "allocator_in_use_peak_bytes");
+        assert!(peak.contains(&seen), "{mebibytes} MiB: {seen}");
     }
 }
 

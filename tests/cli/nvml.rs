@@ -71,6 +71,27 @@ fn a_device_that_falls_off_the_bus_leaves_no_number_that_it_did_not_tell() {
 }
 
 #[test]
+fn a_device_that_falls_off_the_bus_under_a_cell_fails_it_with_both_reasons() {
+    let place = Place::new();
+    let output = run(&place, &ONE, &format!("{READS}fail any 20 15"))
+        // While it is measured: tuning takes some 400 launches, and the whole cell not a thousand.
+        .env("STANDIN_AFTER", "600")
+        .env("STANDIN_LAUNCH", "719")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let record = only_record(&place, &output);
+    assert_eq!(record["status"], "failed");
+    let reason = record["reason"].as_str().unwrap();
+    assert!(reason.contains("; hint: see with `mantissa devices`"), "{reason}");
+    let lost = events(&record, "device-lost").concat();
+    assert!(lost.contains("fell off the bus"), "{record}");
+    for name in ["flops_per_second", "energy_counter_joules", "device_peak_bytes"] {
+        assert!(record["metrics"][name]["value"].is_null(), "{name}: {record:#}");
+    }
+}
+
+#[test]
 fn a_call_that_starts_failing_costs_its_own_number_alone() {
     let record = record("fail memory 3 999");
     let told = events(&record, "telemetry");

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     io::Read,
+    ops::Range,
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
@@ -60,24 +61,34 @@ fn spawn(place: &Place, arguments: &[&str]) -> Child {
 #[test]
 #[ignore = "takes ten minutes: just soak"]
 fn every_cell_of_a_sweep_under_fire_is_recorded_exactly_once() {
-    let told = std::env::var("MANTISSA_SOAK_SECONDS").ok();
-    let seconds = told.map_or(SECONDS, |text| text.parse().expect("a number of seconds"));
-    let cells =
-        std::env::var("MANTISSA_SOAK_CELLS").map_or(CELLS, |text| text.parse().expect("a number of cells"));
+    let told = |name: &str| Some(std::env::var(name).ok()?.parse().expect("a number"));
+    let seconds = told("MANTISSA_SOAK_SECONDS").unwrap_or(SECONDS);
+    let cells = told("MANTISSA_SOAK_CELLS").map_or(CELLS, |cells| cells as usize);
+    sweep_under_fire(cells, Duration::from_secs(seconds), 20..2_000);
+}
+
+#[test]
+fn so_is_every_cell_of_a_short_one() {
+    let kills = sweep_under_fire(40, Duration::from_secs(12), 20..600);
+    assert!(kills >= 5, "{kills} kills: nothing was tested");
+}
+
+/// Fires until the time is over, at moments so many milliseconds apart, lets what is left be done in peace, and checks.
+/// How many workers were killed.
+fn sweep_under_fire(cells: usize, fire: Duration, apart: Range<u64>) -> u32 {
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(2000);
     let place = Place::new();
     let seeds: Vec<String> = (1..=cells / 2).map(|seed| seed.to_string()).collect();
     fs::write(place.path("soak.toml"), SUITE.replace("SEEDS", &seeds.join(", "))).unwrap();
 
     let start = Instant::now();
-    let fire = Duration::from_secs(seconds);
     let (mut kills, mut resumes) = (0, 0);
     let mut run = spawn(
         &place,
         &["run", "soak.toml", "--backend=flex", "--out=run", "--quiet"],
     );
     while start.elapsed() < fire {
-        std::thread::sleep(Duration::from_millis(random.random_range(20..2_000)));
+        std::thread::sleep(Duration::from_millis(random.random_range(apart.clone())));
         let due = fire.mul_f64(f64::from(resumes + 1) / f64::from(RESUMES + 1));
         if resumes < RESUMES && start.elapsed() > due {
             sent("KILL", run.id());
@@ -108,6 +119,7 @@ fn every_cell_of_a_sweep_under_fire_is_recorded_exactly_once() {
         "{cells} cells, {records} records, {kills} workers killed, {resumes} resumed runs, {:.0} s",
         start.elapsed().as_secs_f64()
     );
+    kills
 }
 
 /// Every line is a record, every cell has one `ok`, its last attempt, with samples that can be read.

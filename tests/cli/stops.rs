@@ -117,6 +117,7 @@ fn by_cell(records: &[Value]) -> BTreeMap<(String, u64), Vec<&Value>> {
 #[test]
 fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(20);
+    let (mut living, mut left) = (0, 0);
     for round in 0..6 {
         let place = Place::new();
         let mut run = spawn(
@@ -132,7 +133,8 @@ fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
         std::thread::sleep(Duration::from_millis(random.random_range(50..1500)));
         // Workers now and then, the run itself otherwise.
         let whom = child_of(run.id()).filter(|_| round % 3 == 0).unwrap_or(run.id());
-        sent("KILL", whom);
+        let hit = run.try_wait().unwrap().is_none() && sent("KILL", whom);
+        living += u32::from(hit);
         run.wait().unwrap();
         if !place.path("run/plan.json").exists() {
             // Killed before there was a run: it can be begun again.
@@ -149,6 +151,7 @@ fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
             .iter()
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |end| end + 1);
+        left += u32::from(before.iter().filter(|byte| **byte == b'\n').count() < 6);
         let output = resumed(&place);
         assert_eq!(
             output.status.code(),
@@ -172,6 +175,11 @@ fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
             assert!(place.path("run").join(samples).join("samples.json.gz").exists());
         }
     }
+    // Or nothing was tested.
+    assert!(
+        living >= 2 && left >= 1,
+        "{living} kills met a living run, {left} runs had cells left"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@
  *
  *   STANDIN_INIT    what cuInit returns           STANDIN_MODULE  what loading a compiled kernel returns
  *   STANDIN_LAUNCH  what a launch returns         STANDIN_MIB     memory of the card (default 4096)
+ *   STANDIN_AFTER   how many launches succeed before STANDIN_LAUNCH holds (default 0)
  *   STANDIN_RECORD  what recording an event for the context returns
  *   STANDIN_ELAPSED_NS  nanoseconds between any two events (default 1000)
  */
@@ -160,13 +161,18 @@ result cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address,
     return 0;
 }
 
+static result launched(void) {
+    static long long count;
+    return __sync_fetch_and_add(&count, 1) < setting("STANDIN_AFTER", 0) ? 0 : (result)setting("STANDIN_LAUNCH", 0);
+}
+
 result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                       unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **arguments, void **extra) {
-    return (result)setting("STANDIN_LAUNCH", 0);
+    return launched();
 }
 
 result cuLaunchKernelEx(const void *configuration, void *function, void **arguments, void **extra) {
-    return (result)setting("STANDIN_LAUNCH", 0);
+    return launched();
 }
 
 result cuGetErrorName(int error, const char **name) {
