@@ -10,8 +10,25 @@ fn the_cpu_executes_every_setting_as_asked() {
     let table = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{table}");
     // Matrix products and convolutions.
-    assert_eq!(table.matches("as requested").count(), 24, "{table}");
+    assert_eq!(table.matches("as requested").count(), 40, "{table}");
     assert!(table.contains("tf32 → f32"), "{table}");
+}
+
+#[test]
+fn a_probe_that_verified_nothing_is_no_success() {
+    // f32 operands have no f16 sums: every row is skipped.
+    let axes = [
+        "-a",
+        "precision=32-true",
+        "-a",
+        "matmul=highest",
+        "-a",
+        "accumulator=f16",
+    ];
+    let output = Place::new().run(&[&["probe", "--backend", "flex"], &axes[..]].concat());
+    let table = stdout(&output);
+    assert_eq!(output.status.code(), Some(3), "{table}");
+    assert_eq!(table.matches("skipped").count(), 2, "{table}");
 }
 
 #[test]

@@ -46,6 +46,15 @@ impl Clock {
         }
     }
 
+    /// The wall clock, which is read around what is more than one stretch of work.
+    pub fn of_the_wall() -> Self {
+        Self {
+            #[cfg(feature = "cuda")]
+            events: None,
+            why_none: None,
+        }
+    }
+
     /// Why a device has no clock of its own, if it has none. The CPU needs none.
     pub fn why_none(&self) -> Option<&str> {
         self.why_none.as_deref()

@@ -1,7 +1,7 @@
 //! The suite's question answered in words, from the rows alone.
 
 use mantissa_analysis::{CONFIDENCE, Doubt, Estimate, Verdict};
-use mantissa_core::{Axis, KernelKind, MetricName, Status, TaskKind};
+use mantissa_core::{Axis, Kernel, MetricName, Status, TaskKind};
 
 use crate::{Group, Row, baseline::SPEED_MATTERS, parts, shape, units};
 
@@ -339,7 +339,8 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
             100.0 * share
         ));
     }
-    if shape::free_edge(kernel).is_some() && kernel.kind() == KernelKind::Matmul {
+    let grows = matches!(kernel, Kernel::Matmul(shape) if shape.k.is_none());
+    if shape::free_edge(kernel).is_some() && grows {
         sentences.extend(growth(group));
     }
     sentences

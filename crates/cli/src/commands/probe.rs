@@ -77,7 +77,8 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         Some(Status::Skipped) => true,
         _ => row.verdict() == Some(ExecutedVerdict::AsRequested),
     };
-    Ok(if rows.iter().all(as_asked) {
+    let verified = |row: &&Row<'_>| row.verdict() == Some(ExecutedVerdict::AsRequested);
+    Ok(if rows.iter().all(as_asked) && rows.iter().any(verified) {
         Exit::Done
     } else {
         Exit::Unexpected

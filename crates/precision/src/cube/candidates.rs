@@ -36,6 +36,8 @@ use cubek::{
 };
 use mantissa_core::Accumulator;
 
+use crate::launched::{Launch, note};
+
 use super::{
     matmul::round_as_matrix_units_do,
     note_launch,
@@ -218,7 +220,16 @@ fn on_rounded_operands<R: CubeRuntime>(
     (lhs, rhs, out, trial): Operands<R>,
     sums: Accumulator,
 ) -> Result<(), String> {
-    let wide = |tensor| cast(round_as_matrix_units_do(tensor), DType::F32);
+    let wide = |tensor: CubeTensor<R>| {
+        if tensor.dtype != DType::F32 {
+            note(Launch {
+                kernel: "cast".into(),
+                arithmetic: "16 bits widened to f32".into(),
+                emulated: true,
+            });
+        }
+        cast(round_as_matrix_units_do(tensor), DType::F32)
+    };
     let (lhs, rhs) = match sums {
         Accumulator::F32 => (wide(lhs), wide(rhs)),
         Accumulator::F16 => (lhs, rhs),

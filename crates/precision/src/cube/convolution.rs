@@ -6,7 +6,8 @@ use burn_cubecl::{
     CubeBackend, CubeRuntime, CubeTuneId,
     kernel::cast,
     ops::{
-        numeric::empty_device_dtype, permute_nchw_to_nhwc, permute_nchw_to_nhwc_shape, permute_nhwc_to_nchw,
+        numeric::{empty_device_dtype, zeros_client},
+        permute_nchw_to_nhwc, permute_nchw_to_nhwc_shape, permute_nhwc_to_nchw,
     },
     tensor::CubeTensor,
 };
@@ -58,6 +59,11 @@ pub(super) fn convolution<R: CubeRuntime>(
     convolution: Convolution,
     mode: MatmulMode,
 ) -> CubeTensor<R> {
+    if lhs.meta.num_elements() == 0 || rhs.meta.num_elements() == 0 {
+        // A sum without terms is 0, and no kernel can be launched over nothing.
+        let shape = convolution.shape(lhs.meta.shape(), rhs.meta.shape());
+        return zeros_client(lhs.client, lhs.device, shape, lhs.dtype);
+    }
     static TUNER: LocalTuner<ConvolutionKey, CubeTuneId> = local_tuner!("convolution");
     // The kernels sum in f32, and those of the images' gradient know no stride.
     let strided_gradient = matches!(convolution.pass, Pass::Images(_)) && convolution.stride != 1;

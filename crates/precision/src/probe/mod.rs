@@ -63,8 +63,8 @@ pub enum Operation {
 /// Multiplies on a device and compares what was executed with what was `requested`.
 ///
 /// Operands go in as parameters do (f32 under a mixed setting), so that the cast to 16 bits is part of what is observed.
-/// All `operations`, forward and backward, are observed apart; the narrowest counts. Where there are none, nothing is
-/// verified.
+/// All `operations`, forward and backward, are observed apart: each must be what was asked for, and what is told is the
+/// narrowest. Where there are none, nothing is verified.
 ///
 /// # Errors
 /// What the device reports.
@@ -98,24 +98,30 @@ pub fn probe<B: PrecisionBackend>(
         .map(|(_, seen)| seen.clone())
         .reduce(|a, b| a.worst(&b));
     let worst = worst.ok_or("there is nothing to probe")?;
-    let accumulator = worst.accumulator();
-    let same = worst.operand_bits == requested.operand_bits
-        && worst.exponent_bits == requested.exponent_bits
-        && accumulator == requested.accumulator;
     let executed = Executed {
         operand_bits: Some(worst.operand_bits),
         exponent_bits: Some(worst.exponent_bits),
-        accumulator: Some(accumulator),
+        accumulator: Some(worst.accumulator()),
         rounding: Some(rounding(&seen)),
         kernel: launched::names(&launches),
         emulated: launches.iter().any(|launch| launch.emulated),
-        verdict: if same {
-            ExecutedVerdict::AsRequested
-        } else {
-            ExecutedVerdict::Differs
-        },
+        verdict: verdict(&seen, requested),
     };
     Ok(Probed { executed, launches })
+}
+
+/// One pass that is wider than the others is as little what was asked for as one that is narrower.
+fn verdict(seen: &[(&str, Observation)], requested: &Requested) -> ExecutedVerdict {
+    let same = |(_, seen): &(&str, Observation)| {
+        seen.operand_bits == requested.operand_bits
+            && seen.exponent_bits == requested.exponent_bits
+            && seen.accumulator() == requested.accumulator
+    };
+    if seen.iter().all(same) {
+        ExecutedVerdict::AsRequested
+    } else {
+        ExecutedVerdict::Differs
+    }
 }
 
 /// How things were rounded: once if that was the same everywhere, else for each of them.
@@ -159,4 +165,38 @@ fn attend<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<O
 fn download<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> Result<Vec<f64>, String> {
     let data = tensor.try_into_data().map_err(|error| format!("{error:?}"))?;
     Ok(data.iter::<f64>().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::{Accumulator, MatmulPrecision, Precision};
+
+    use super::*;
+    use crate::device::Flex;
+
+    #[test]
+    fn a_backward_pass_wider_or_narrower_than_its_forward_pass_is_not_what_was_asked_for() {
+        let of = |precision, matmul, sums| {
+            let compute = Compute::new(precision, matmul, sums);
+            let seen = products::matmul::<Flex>(compute, &Default::default()).unwrap();
+            (seen, compute.requested())
+        };
+        let single = |matmul| of(Precision::True32, matmul, Accumulator::F32);
+        let halves = |sums| of(Precision::Mixed16, MatmulPrecision::Highest, sums);
+        for (asked, other) in [
+            (single(MatmulPrecision::High), single(MatmulPrecision::Highest)),
+            (single(MatmulPrecision::High), single(MatmulPrecision::Medium)),
+            (halves(Accumulator::F16), halves(Accumulator::F32)),
+            (halves(Accumulator::F32), halves(Accumulator::F16)),
+        ] {
+            let (seen, requested) = asked;
+            assert!(seen.len() >= 3, "forward and both gradients");
+            assert_eq!(verdict(&seen, &requested), ExecutedVerdict::AsRequested);
+            for pass in 0..seen.len() {
+                let mut mixed = seen.clone();
+                mixed[pass] = other.0[pass].clone();
+                assert_eq!(verdict(&mixed, &requested), ExecutedVerdict::Differs, "{mixed:?}");
+            }
+        }
+    }
 }

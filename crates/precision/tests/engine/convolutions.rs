@@ -159,6 +159,27 @@ fn a_batch_too_large_to_unfold_at_once_is_taken_in_parts() {
 
 #[cfg(feature = "vulkan")]
 #[test]
+fn a_gpu_makes_zeros_of_no_images_plain_and_fused() {
+    fn of_nothing<B: PrecisionBackend>() {
+        let device = Default::default();
+        let ones = |shape: [usize; 4]| Tensor::<Autodiff<B>, 4>::ones(shape, &device).require_grad();
+        let (images, filters) = (ones([0, 3, 6, 6]), ones([4, 3, 3, 3]));
+        let strict = of(Precision::True32, MatmulPrecision::Highest);
+        let output = strict.convolution(images.clone(), filters.clone(), 1, 1);
+        assert_eq!(output.dims(), [0, 4, 6, 6]);
+        let grads = output.backward();
+        assert_eq!(images.grad(&grads).unwrap().dims(), [0, 3, 6, 6]);
+        let of_filters = filters.grad(&grads).unwrap().into_data();
+        assert_eq!(of_filters.iter::<f32>().collect::<Vec<_>>(), [0.0; 108]);
+    }
+    if crate::vulkan_is_there() {
+        of_nothing::<mantissa_precision::device::VulkanPlain>();
+        of_nothing::<mantissa_precision::device::VulkanFused>();
+    }
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
 fn a_gpu_convolves_as_the_loops_do_plain_and_fused() {
     use mantissa_precision::device::{VulkanFused, VulkanPlain};
 

@@ -51,9 +51,10 @@ fn edge(bin: usize) -> f64 {
     0.5 * (bin as f64).exp2()
 }
 
-/// The bin of a distance.
+/// The bin of a distance. The last one is for those that no ratio of two f64 numbers can tell.
 fn bin(ulps: f64) -> usize {
-    (ulps / 0.5).log2().ceil().max(0.0) as usize
+    const LAST: f64 = 2_100.0;
+    (ulps / 0.5).log2().ceil().clamp(0.0, LAST) as usize
 }
 
 /// What an operation is done in: formats of the stored inputs, of what the multiplier sees, and of the output.
