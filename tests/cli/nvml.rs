@@ -7,8 +7,8 @@ use std::process::Output;
 use serde_json::Value;
 
 use crate::{
-    standin::{UUID, arguments, events, on_devices, run},
-    support::{Place, stderr},
+    standin::{UUID, arguments, events, on_devices, on_script, run},
+    support::{Place, statuses, stderr},
 };
 
 /// What an obedient device answers: 1000 bytes were taken before, and energy rises with every call.
@@ -23,6 +23,8 @@ const READS: &str = "
     throttle 0
     utilisation 87
     ecc 0
+    ecc-mode 0
+    persistence 1
     process self 4000
 ";
 
@@ -55,10 +57,72 @@ fn absence<'a>(record: &'a Value, metric: &str) -> &'a str {
 
 #[test]
 fn an_obedient_device_is_in_the_record() {
-    let record = record("");
+    let place = Place::new();
+    let output = run(&place, &ONE, READS).output().unwrap();
+    let record = only_record(&place, &output);
     assert_eq!(value(&record, "device_peak_bytes"), Some(5000.0));
     assert_eq!(value(&record, "process_peak_bytes"), Some(4000.0));
     assert!(events(&record, "telemetry").is_empty() && events(&record, "device-lost").is_empty());
+    let gpu = &record["fingerprint"]["gpu"];
+    assert_eq!(
+        (&gpu["ecc"], &gpu["persistence"]),
+        (&false.into(), &true.into()),
+        "{gpu}"
+    );
+    // The rate that was had, and the trace itself.
+    let told = events(&record, "sampling").concat();
+    assert!(
+        told.contains("100 Hz asked") && told.contains("% covered") && told.contains("late"),
+        "{told}"
+    );
+    let samples: Value = serde_json::from_str(&place.samples(&record)).unwrap();
+    let series = samples["series"].as_array().unwrap();
+    for name in [
+        "power_watts",
+        "device_bytes",
+        "sm_clock_hz",
+        "temperature_celsius",
+        "host_bytes",
+    ] {
+        let found = series.iter().find(|series| series["name"] == name);
+        let found = found.unwrap_or_else(|| panic!("no trace of `{name}`: {series:?}"));
+        assert!(!found["x"].as_array().unwrap().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn steps_of_a_training_say_by_which_clock_and_whether_it_was_held_back() {
+    let place = Place::new();
+    let arguments = [
+        "run",
+        "fixtures/parts.toml",
+        "--backend=cuda",
+        "--repeats=1",
+        "--out=run",
+        "--cool-down=0",
+        "-a",
+        "fusion=off",
+    ];
+    // 64: thermal slowdown of the hardware, all the time.
+    let hot = READS.replace("throttle 0", "throttle 64");
+    let output = on_script(&place, &arguments, &hot).output().unwrap();
+    let record = only_record(&place, &output);
+    let clock = events(&record, "clock").concat();
+    assert!(
+        clock.starts_with("wall clock between two synchronisations: an empty launch takes"),
+        "{clock}"
+    );
+    let samples: Value = serde_json::from_str(&place.samples(&record)).unwrap();
+    let series = |name: &str| {
+        let mut all = samples["series"].as_array().unwrap().iter();
+        let found = all.find(|series| series["name"] == name);
+        let found = found.unwrap_or_else(|| panic!("no `{name}`: {samples}"));
+        let values = found["y"].as_array().unwrap().iter();
+        values.map(|y| y.as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    let marks = series("throttled");
+    assert_eq!(marks.len(), series("step_seconds").len());
+    assert!(marks.iter().all(|mark| *mark == 1.0), "{marks:?}");
 }
 
 #[test]
@@ -89,6 +153,34 @@ fn a_device_that_falls_off_the_bus_under_a_cell_fails_it_with_both_reasons() {
     for name in ["flops_per_second", "energy_counter_joules", "device_peak_bytes"] {
         assert!(record["metrics"][name]["value"].is_null(), "{name}: {record:#}");
     }
+}
+
+#[test]
+fn the_cells_after_a_device_that_is_gone_fail_and_are_tried_again_when_it_is_back() {
+    let place = Place::new();
+    let gone = place.path("gone");
+    let output = run(&place, &["--cool-down", "0"], READS)
+        .env("STANDIN_AFTER", "600")
+        .env("STANDIN_LAUNCH", "719")
+        .env("STANDIN_GONE", &gone)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let records = place.records("run");
+    assert_eq!(statuses(&records), ["matmul failed", "matmul failed"]);
+    let reason = records[1]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("driver does not start") && reason.contains("; hint: "),
+        "{reason}"
+    );
+
+    std::fs::remove_file(gone).unwrap();
+    let resumed = on_script(&place, &["run", "--resume", "run"], READS)
+        .output()
+        .unwrap();
+    assert!(!stderr(&resumed).contains("error:"), "{}", stderr(&resumed));
+    let records = place.records("run");
+    assert_eq!(statuses(&records[2..]), ["matmul ok", "matmul ok"]);
 }
 
 #[test]

@@ -99,3 +99,33 @@ fn a_run_of_ten_thousand_records_is_taken_up_again_in_little_memory() {
     let resumed = until_the_first_cell(place.command(&["run", "--resume", "run"]));
     assert!(resumed < LIMIT, "{resumed}");
 }
+
+#[test]
+fn a_million_samples_are_taken_and_written_in_little_memory() {
+    let place = Place::new();
+    let text = fs::read_to_string(place.path(&fixture("kernels"))).unwrap();
+    let (head, _) = text.split_once("min_samples").unwrap();
+    let limits = "min_samples = 1_000_000\nmax_samples = 1_000_000\nmax_seconds = 600\n";
+    let suite = head.replace("size = [16, 32]", "size = [1]") + limits;
+    fs::write(place.path("million.toml"), suite).unwrap();
+    let arguments = [
+        "run",
+        "million.toml",
+        "--backend=flex",
+        "--repeats=1",
+        "--out=run",
+    ];
+    let mut run = spawn(place.command(&arguments));
+    // Of the run, which reports too, and of its worker, which writes the samples.
+    let (mut most, mut worker) = (0, 0);
+    while run.try_wait().unwrap().is_none() {
+        most = most.max(peak(run.id()).unwrap_or(0));
+        worker = worker.max(child_of(run.id()).and_then(peak).unwrap_or(0));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let record = &place.records("run")[0];
+    assert_eq!(record["metrics"]["flops_per_second"]["n"], 1_000_000);
+    println!("{} MB, {} MB", worker / 1_000_000, most / 1_000_000);
+    assert!(worker > 0 && most > 0);
+    assert!(worker < LIMIT && most < LIMIT, "{worker} {most}");
+}

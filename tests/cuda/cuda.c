@@ -5,6 +5,7 @@
  *
  *   STANDIN_INIT    what cuInit returns           STANDIN_MODULE  what loading a compiled kernel returns
  *   STANDIN_LAUNCH  what a launch returns         STANDIN_MIB     memory of the card (default 4096)
+ *   STANDIN_GONE    a file that the first failing launch makes, and with which no process finds the driver any more
  *   STANDIN_AFTER   how many launches succeed before STANDIN_LAUNCH holds (default 0)
  *   STANDIN_RECORD  what recording an event for the context returns
  *   STANDIN_ELAPSED_NS  nanoseconds between any two events (default 1000)
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef int result;
 typedef unsigned long long device_pointer;
@@ -26,7 +28,11 @@ static long long setting(const char *name, long long otherwise) {
 
 /* ---- the driver and its one device ---- */
 
-result cuInit(unsigned flags) { return (result)setting("STANDIN_INIT", 0); }
+result cuInit(unsigned flags) {
+    const char *gone = getenv("STANDIN_GONE");
+    return gone && !access(gone, F_OK) ? 999 : (result)setting("STANDIN_INIT", 0);
+}
+
 result cuDriverGetVersion(int *version) { *version = 13000; return 0; }
 result cuDeviceGetCount(int *count) { *count = 1; return 0; }
 result cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
@@ -163,7 +169,10 @@ result cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address,
 
 static result launched(void) {
     static long long count;
-    return __sync_fetch_and_add(&count, 1) < setting("STANDIN_AFTER", 0) ? 0 : (result)setting("STANDIN_LAUNCH", 0);
+    if (__sync_fetch_and_add(&count, 1) < setting("STANDIN_AFTER", 0)) return 0;
+    const char *gone = getenv("STANDIN_GONE");
+    if (gone) fclose(fopen(gone, "w"));
+    return (result)setting("STANDIN_LAUNCH", 0);
 }
 
 result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,

@@ -43,6 +43,18 @@ pub struct Gpu {
     pub driver: Option<String>,
     /// CUDA version of the driver.
     pub cuda: Option<String>,
+    /// Highest clock of its processors, hertz.
+    #[serde(default)]
+    pub sm_clock_max_hz: Option<f64>,
+    /// Power limit in force, watts.
+    #[serde(default)]
+    pub power_limit_watts: Option<f64>,
+    /// Whether its memory corrects errors.
+    #[serde(default)]
+    pub ecc: Option<bool>,
+    /// Whether the driver stays loaded when nobody uses it.
+    #[serde(default)]
+    pub persistence: Option<bool>,
 }
 
 /// Where a cell's data came from.

@@ -79,14 +79,23 @@ impl Times {
 }
 
 /// Deviations below this share of the median are no spread: among times that are all but equal, one that lies half a
-/// per cent off is not far off.
+/// per cent off is not far off. Nor are those below a tick of the clock, as the smallest step between two times shows it.
 const SPREAD_FROM: f64 = 0.001;
 
 /// Which times are far from the others.
 pub(crate) fn outliers(values: &[f64]) -> Option<Vec<bool>> {
     let median = Sample::new(values.iter().copied())?.median();
-    let labels = label_outliers(values, SPREAD_FROM * median.abs())?;
+    let labels = label_outliers(values, tick(values).max(SPREAD_FROM * median.abs()))?;
     Some(labels.into_iter().map(|label| label != Label::Typical).collect())
+}
+
+/// The smallest step between two different values; 0 where all are one. Of a clock without ticks that can be seen it is next to
+/// nothing.
+fn tick(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let steps = sorted.windows(2).map(|pair| pair[1] - pair[0]);
+    steps.filter(|step| *step > 0.0).reduce(f64::min).unwrap_or(0.0)
 }
 
 /// Which test examples were predicted right, a bit each.
@@ -134,6 +143,18 @@ mod tests {
             series.push(index as f64 + 1.0, *value);
         }
         series
+    }
+
+    #[test]
+    fn a_tick_of_the_clock_is_no_distance() {
+        // Ticks of half a microsecond: most times are one number, one is a tick off, and one lies far off.
+        let mut times = vec![10e-6; 30];
+        times[7] = 10.5e-6;
+        times[9] = 20e-6;
+        let far = outliers(&times).unwrap();
+        assert_eq!((far[7], far[9]), (false, true));
+        assert_eq!(far.iter().filter(|far| **far).count(), 1);
+        assert_eq!(outliers(&[10e-6; 30]).unwrap(), [false; 30]);
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn advice(status: Status, reason: &str) -> Option<&'static str> {
             "the driver did not take a generated kernel: a CUDA toolkit newer than the driver is the usual reason, and \
              `mantissa devices` names what was found",
         ),
-        Status::Failed if says("launch(") || says("cuda_error") => Some(
+        Status::Failed if ["launch(", "cuda_error", "driver"].into_iter().any(says) => Some(
             "see with `mantissa devices` whether the device still answers, and in the system's log what its driver \
              says; `--resume` goes on with what is left",
         ),

@@ -45,7 +45,7 @@ pub(crate) fn company(
             continue;
         }
         return match busy {
-            Busy::Wait if waited < patience => Company::Tolerated(there), // the run stops anyway
+            Busy::Wait | Busy::Fail if waited < patience => Company::Tolerated(there), // the run stops anyway
             Busy::Wait | Busy::Fail if !there.is_empty() => Company::Refused(there),
             _ => Company::Tolerated(there),
         };
@@ -123,7 +123,9 @@ mod tests {
 
     #[test]
     fn a_run_that_is_to_stop_waits_for_nobody() {
-        let company = company(Busy::Wait, &BTreeSet::new(), || pids(&[7]), |_| false);
-        assert_eq!(company, Company::Tolerated(pids(&[7])));
+        for busy in [Busy::Wait, Busy::Fail] {
+            let company = company(busy, &BTreeSet::new(), || pids(&[7]), |_| false);
+            assert_eq!(company, Company::Tolerated(pids(&[7])));
+        }
     }
 }

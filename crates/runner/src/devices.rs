@@ -89,6 +89,10 @@ fn unknown_gpu(name: String) -> Gpu {
         compute_capability: None,
         driver: None,
         cuda: None,
+        sm_clock_max_hz: None,
+        power_limit_watts: None,
+        ecc: None,
+        persistence: None,
     }
 }
 

@@ -83,6 +83,7 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
         test,
         skipped_steps,
         memory,
+        ..
     } = &outcome.measured
     else {
         return;
@@ -221,7 +222,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
         return;
     };
     let (launches, whose) = untroubled(outcome);
-    let mut rate = |name, done: f64, launches: Vec<f64>, whose: &str| {
+    let mut rate = |name, done: f64, launches: Vec<f64>, whose: &str, clock: &str| {
         let rate = match median(launches) {
             None => Metric::absent(name, "no launches"),
             Some(seconds) => {
@@ -242,7 +243,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
         metrics.insert(name, rate);
     };
     if let Some(flops) = flops {
-        rate(MetricName::FlopsPerSecond, *flops, launches.clone(), whose);
+        rate(MetricName::FlopsPerSecond, *flops, launches.clone(), whose, clock);
     }
     if let Some(traffic) = traffic {
         rate(
@@ -250,8 +251,15 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
             traffic.values as f64,
             launches.clone(),
             whose,
+            clock,
         );
-        rate(MetricName::BytesPerSecond, traffic.moved as f64, launches, whose);
+        rate(
+            MetricName::BytesPerSecond,
+            traffic.moved as f64,
+            launches,
+            whose,
+            clock,
+        );
         let copies = series(outcome, "copy_seconds");
         let of_copy = " of a copy in the same process";
         rate(
@@ -259,6 +267,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
             traffic.copied as f64,
             copies,
             of_copy,
+            traffic.clock,
         );
     }
     let mut insert = |name, pick: fn(&NumericError) -> f64| {
@@ -453,6 +462,7 @@ mod tests {
             test: share(80),
             skipped_steps: 0,
             memory: None,
+            windows: vec![],
         };
         outcome(
             measured,
@@ -531,6 +541,7 @@ mod tests {
                 values: 2,
                 moved: 12,
                 copied: 16,
+                clock: "a clock",
             }),
             clock: "a clock",
             windows: vec![],

@@ -243,13 +243,14 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
     })
 }
 
-/// Which launches fell into a time when the clock was held back, 1 or 0 each; absent if none did.
+/// Which launches or optimizer steps fell into a time when the clock was held back, 1 or 0 each; absent if none did.
 fn throttled(measured: &Measured, watched: &Watched) -> Option<Series> {
-    let Measured::Kernel { windows, .. } = measured else {
-        return None;
+    let (windows, of) = match measured {
+        Measured::Kernel { windows, .. } => (windows, "launch"),
+        Measured::Train { windows, .. } => (windows, "optimizer step"),
     };
     let seconds = |moment: Instant| moment.saturating_duration_since(watched.started).as_secs_f64();
-    let mut series = Series::new("throttled", "", "launch");
+    let mut series = Series::new("throttled", "", of);
     for (number, window) in (1u32..).zip(windows) {
         let throttling = watched
             .trace

@@ -21,7 +21,8 @@ pub fn run(cell: &Cell, inputs: &Inputs, observer: &mut dyn Observer) -> Result<
     if backend != Backend::Flex {
         device::keep_kernels(&kernel_folder(backend, &inputs.cache));
     }
-    available(backend).map_err(WorkloadError::Unavailable)?;
+    // It was there when the run was planned: a cell that is skipped would never be tried again.
+    available(backend).map_err(WorkloadError::Device)?;
     match (cell.setting.backend(), cell.setting.fusion()) {
         (Backend::Flex, _) => run_on::<device::Flex>(cell, inputs, observer),
         #[cfg(feature = "cuda")]

@@ -8,7 +8,7 @@ mod inputs;
 mod matmul;
 mod rows;
 mod sampling;
-mod timing;
+pub(crate) mod timing;
 
 use std::time::Instant;
 
@@ -183,14 +183,16 @@ fn measure<B: PrecisionBackend, const D: usize>(
         Ok((launch, held_back))
     })?;
 
+    // What comes next is no longer the kernel's.
+    report(observer, Phase::Evaluate, 0, 1);
     // Its place goes to what the copy needs.
     drop(turns);
+    let held_back = |since| observer.held_back(since);
     let copy = match operation.traffic() {
-        Some(traffic) => Some(rows::copy(traffic, inputs, task, &timing)?),
+        Some(traffic) => Some(rows::copy(traffic, inputs, task, &timing, held_back)?),
         None => None,
     };
 
-    report(observer, Phase::Evaluate, 0, 1);
     let error = operation.compare(&result, Formats::of(setting, task.kernel.kind()));
     let diverged = (!error.finite).then(|| "the result holds values that are not finite".to_owned());
     let read = timing.read(&sampled.launches);
@@ -217,6 +219,7 @@ fn measure<B: PrecisionBackend, const D: usize>(
                 values: result.len() as u64,
                 moved,
                 copied: copy.bytes,
+                clock: copy.clock,
             }),
             clock: read.clock,
             windows: sampled.launches.into_iter().map(|launch| launch.window).collect(),

@@ -143,6 +143,8 @@ pub enum Measured {
         skipped_steps: u64,
         /// What holds the memory; absent where no allocator can be asked.
         memory: Option<MemoryParts>,
+        /// From before each step began until it was done.
+        windows: Vec<Range<Instant>>,
     },
     /// Series: `launch_seconds` by launch; `launch_wall_seconds` too where the device has a clock of its own.
     Kernel {
@@ -185,6 +187,8 @@ pub struct Traffic {
     pub moved: u64,
     /// Bytes of the copy that it is compared with.
     pub copied: u64,
+    /// What `copy_seconds` were read from.
+    pub clock: &'static str,
 }
 
 /// How wrong a kernel's result is. Errors are Frobenius norms relative to that of the reference.

@@ -17,7 +17,7 @@ mod sensitivity;
 mod testing;
 mod warm_up;
 
-use std::{cell::RefCell, time::Instant};
+use std::{cell::RefCell, ops::Range, time::Instant};
 
 use burn::{
     backend::Autodiff,
@@ -34,6 +34,7 @@ use mantissa_precision::{
 use crate::{
     Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
     data::{Dataset, Labelled, Part, load_reviews, synthetic_images},
+    kernel::timing::wall_clock,
     models::{Batch, DistilBert, Network, Norms, ResNet, Stage},
     outcome::allocator,
     weights,
@@ -106,6 +107,7 @@ fn train_on<B: PrecisionBackend, M: Network>(
 
     let started = Instant::now();
     progress::<B>(observer, device, Phase::WarmUp, 0, 1);
+    trainer.log.events.push(wall_clock::<B>(device)?);
     trainer.warm_up(data)?;
     let warmup_seconds = started.elapsed().as_secs_f64();
 
@@ -148,6 +150,7 @@ fn train_on<B: PrecisionBackend, M: Network>(
             test: test.share,
             skipped_steps: totals.skipped_steps,
             memory,
+            windows: totals.windows,
         },
     })
 }
@@ -188,6 +191,8 @@ struct Totals {
     examples: u64,
     skipped_steps: u64,
     stepping_seconds: f64,
+    /// Of the steps, from their beginning until they are done.
+    windows: Vec<Range<Instant>>,
     observing_seconds: f64,
     train_seconds: f64,
     train: Share,
@@ -364,6 +369,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
                 let observing = self.observe(&micro_batches)?;
                 let result = self.step(&micro_batches)?;
                 let seconds = begun.elapsed().as_secs_f64() - observing;
+                self.log.totals.windows.push(begun..Instant::now());
                 self.note(&result, seconds, learning_rate);
                 progress::<B>(
                     observer,

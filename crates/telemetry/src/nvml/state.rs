@@ -26,14 +26,10 @@ pub struct Device {
     pub used_bytes: Option<u64>,
     /// Power draw, watts.
     pub power_watts: Option<f64>,
-    /// Enforced power limit, watts.
-    pub power_limit_watts: Option<f64>,
     /// Power limit that the device has from the factory, watts.
     pub power_limit_default_watts: Option<f64>,
     /// Clock of the streaming multiprocessors, hertz.
     pub sm_clock_hz: Option<f64>,
-    /// Highest clock of the streaming multiprocessors, hertz.
-    pub sm_clock_max_hz: Option<f64>,
     /// Clock of the device memory, hertz.
     pub memory_clock_hz: Option<f64>,
     /// Core temperature, degrees Celsius.
@@ -44,12 +40,8 @@ pub struct Device {
     pub throttle: Vec<&'static str>,
     /// Processes that compute on it.
     pub processes: Option<usize>,
-    /// Whether memory errors are corrected.
-    pub ecc: Option<bool>,
     /// Memory errors that could not be corrected since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
-    /// Whether the driver stays loaded when nobody uses the device.
-    pub persistence: Option<bool>,
     /// Whether the device is cut into MIG slices.
     pub mig: Option<bool>,
 }
@@ -124,17 +116,11 @@ impl Library {
                 .and_then(|device| device.memory_info().ok())
                 .map(|memory| memory.used),
             power_watts: asked.and_then(|device| device.power_usage().ok()).map(watts),
-            power_limit_watts: asked
-                .and_then(|device| device.enforced_power_limit().ok())
-                .map(watts),
             power_limit_default_watts: asked
                 .and_then(|device| device.power_management_limit_default().ok())
                 .map(watts),
             sm_clock_hz: asked
                 .and_then(|device| device.clock_info(Clock::SM).ok())
-                .map(hertz),
-            sm_clock_max_hz: asked
-                .and_then(|device| device.max_clock_info(Clock::SM).ok())
                 .map(hertz),
             memory_clock_hz: asked
                 .and_then(|device| device.clock_info(Clock::Memory).ok())
@@ -145,15 +131,11 @@ impl Library {
             clock_bits,
             throttle: clock_bits.map(throttle_reasons).unwrap_or_default(),
             processes: processes.map(|processes| processes.len()),
-            ecc: asked
-                .and_then(|device| device.is_ecc_enabled().ok())
-                .map(|ecc| ecc.currently_enabled),
             ecc_uncorrected: asked.and_then(|device| {
                 device
                     .total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)
                     .ok()
             }),
-            persistence: asked.and_then(|device| device.is_in_persistent_mode().ok()),
             mig: asked
                 .and_then(|device| device.mig_mode().ok())
                 .map(|mode| mode.current != 0),
@@ -183,6 +165,16 @@ impl Library {
                     cuda_driver_version_minor(v)
                 )
             }),
+            sm_clock_max_hz: asked
+                .and_then(|device| device.max_clock_info(Clock::SM).ok())
+                .map(hertz),
+            power_limit_watts: asked
+                .and_then(|device| device.enforced_power_limit().ok())
+                .map(watts),
+            ecc: asked
+                .and_then(|device| device.is_ecc_enabled().ok())
+                .map(|ecc| ecc.currently_enabled),
+            persistence: asked.and_then(|device| device.is_in_persistent_mode().ok()),
         }
     }
 }

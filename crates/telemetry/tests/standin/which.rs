@@ -82,20 +82,23 @@ fn the_state_of_a_device_names_its_settings() {
     assert_eq!(state.gpu.memory_bytes, Some(80_000_000_000));
     assert_eq!(state.pci_bus_id.as_deref(), Some("00000000:17:00.0"));
     assert_eq!(
-        (state.power_watts, state.power_limit_watts),
+        (state.power_watts, state.gpu.power_limit_watts),
         (Some(90.0), Some(700.0))
     );
     assert_eq!(
-        (state.sm_clock_hz, state.sm_clock_max_hz),
+        (state.sm_clock_hz, state.gpu.sm_clock_max_hz),
         (Some(345e6), Some(1980e6))
     );
     assert_eq!(state.memory_clock_hz, Some(2619e6));
-    assert_eq!((state.ecc, state.ecc_uncorrected), (Some(true), Some(2)));
-    assert_eq!((state.persistence, state.mig), (Some(true), Some(false)));
+    assert_eq!((state.gpu.ecc, state.ecc_uncorrected), (Some(true), Some(2)));
+    assert_eq!((state.gpu.persistence, state.mig), (Some(true), Some(false)));
     assert!(state.throttle.is_empty(), "idle, and clocks of a setting");
     let Some(bare) = Machine::new(ONE) else { return };
     let state = bare.library().state().remove(0);
-    assert_eq!((state.ecc, state.persistence, state.mig), (None, None, None));
+    assert_eq!(
+        (state.gpu.ecc, state.gpu.persistence, state.mig),
+        (None, None, None)
+    );
 }
 
 #[test]

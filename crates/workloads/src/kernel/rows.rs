@@ -1,7 +1,7 @@
 //! Kernels without products, on rows of values. What bounds them is the memory: each knows how many bytes it cannot help
 //! moving.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, time::Instant};
 
 use burn::tensor::{Shape, Tensor, TensorData};
 use mantissa_core::{Format, Gelu, KernelKind, KernelTask, OptimizerKind, Series};
@@ -272,6 +272,8 @@ pub(super) struct CopyTimes {
     pub(super) bytes: u64,
     /// `copy_seconds` by launch.
     pub(super) series: Series,
+    /// What they were read from.
+    pub(super) clock: &'static str,
 }
 
 /// Times a copy of as many bytes as a kernel moves, half of them read and half written, just as the kernel was: what the memory
@@ -281,6 +283,7 @@ pub(super) fn copy<B: PrecisionBackend>(
     inputs: &Inputs<'_, B>,
     task: &KernelTask,
     timing: &Timing,
+    held_back: impl Fn(Instant) -> bool,
 ) -> Result<CopyTimes, WorkloadError> {
     let device = inputs.device;
     let width = u64::from(inputs.stored.storage_bytes());
@@ -303,14 +306,20 @@ pub(super) fn copy<B: PrecisionBackend>(
         Ok::<_, WorkloadError>(launch)
     };
     warm_up(task, || Ok(next()?.seconds()))?;
-    let launches = sample(task, |_| Ok((next()?, false)))?.launches;
-    let mut series = Series::new("copy_seconds", "s", "launch");
-    for (number, launch) in (1u32..).zip(&launches) {
-        series.push(number.into(), launch.seconds());
-    }
+    let launch = |_| {
+        let launch = next()?;
+        let held_back = held_back(launch.window.start);
+        Ok((launch, held_back))
+    };
+    let read = timing.read(&sample(task, launch)?.launches);
+    let times = read.series.into_iter().next();
     Ok(CopyTimes {
         bytes: 2 * count * width,
-        series,
+        series: Series {
+            name: "copy_seconds".into(),
+            ..times.expect("the times by the clock that was read")
+        },
+        clock: read.clock,
     })
 }
 

@@ -36,6 +36,15 @@ fn best(timed: &Timed) -> f64 {
     timed.device.unwrap_or(timed.wall)
 }
 
+/// How good the wall clock is that reads the steps of a training, on a device that is idle.
+pub(crate) fn wall_clock<B: PrecisionBackend>(device: &B::Device) -> Result<Event, WorkloadError> {
+    let timing = Timing::by::<B>(Clock::of_the_wall(), device)?;
+    Ok(timing.event(WALL, |timed| timed.wall, None))
+}
+
+/// Name of the clock that every device has.
+pub(crate) const WALL: &str = "wall clock between two synchronisations";
+
 /// What the clock says of all launches.
 pub(super) struct Read {
     /// Its name.
@@ -52,7 +61,10 @@ impl Timing {
         backend: Backend,
         device: &B::Device,
     ) -> Result<Self, WorkloadError> {
-        let clock = Clock::of(backend);
+        Self::by::<B>(Clock::of(backend), device)
+    }
+
+    fn by<B: PrecisionBackend>(clock: Clock, device: &B::Device) -> Result<Self, WorkloadError> {
         let nothing = || clock.time::<B, _>(device, || ()).map(|((), timed)| timed);
         let empty = std::iter::repeat_with(nothing).take(EMPTY_LAUNCHES);
         let empty = empty.collect::<Result<_, _>>().map_err(WorkloadError::Device)?;
@@ -89,7 +101,7 @@ impl Timing {
         let (clock, seconds): (_, fn(&Timed) -> f64) = if by_device {
             ("CUDA events", best)
         } else {
-            ("wall clock between two synchronisations", |timed| timed.wall)
+            (WALL, |timed| timed.wall)
         };
         let wall = by_device.then(|| series("launch_wall_seconds", |timed| timed.wall));
         Read {
