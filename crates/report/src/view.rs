@@ -106,12 +106,8 @@ impl<'a> Report<'a> {
 
     /// How many rows of a group its tables show, so that a page stays one that a browser can show.
     pub(crate) fn rows_shown(&self) -> usize {
-        /// Rows of all tables together.
-        const MOST: usize = 2_000;
-        /// Rows of a table even beside very many others.
-        const LEAST: usize = 5;
-        let groups: usize = self.suites.iter().map(|suite| suite.groups.len()).sum();
-        (MOST / groups.max(1)).max(LEAST)
+        let groups = self.suites.iter().flat_map(|suite| &suite.groups);
+        shown_of(&groups.map(|group| group.rows.len()).collect::<Vec<_>>())
     }
 
     /// Every row with its group.
@@ -119,6 +115,18 @@ impl<'a> Report<'a> {
         let groups = self.suites.iter().flat_map(|suite| &suite.groups);
         groups.flat_map(|group| group.rows.iter().map(move |row| (group, row)))
     }
+}
+
+/// Rows that each of these tables shows at most: all of them, unless they are too many together.
+fn shown_of(tables: &[usize]) -> usize {
+    /// Rows of all tables together.
+    const MOST: usize = 2_000;
+    /// Rows of a table even beside very many others.
+    const LEAST: usize = 5;
+    if tables.iter().sum::<usize>() <= MOST {
+        return MOST;
+    }
+    (MOST / tables.len()).max(LEAST)
 }
 
 impl<'a> Suite<'a> {
@@ -279,4 +287,19 @@ pub(crate) const MEMORY: [MetricName; 3] = [
 fn varies(rows: &[Row<'_>], axis: Axis) -> bool {
     rows.windows(2)
         .any(|pair| pair[0].axis(axis) != pair[1].axis(axis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_table_beside_many_short_ones_is_shown_whole() {
+        let tables: Vec<usize> = std::iter::once(96).chain([8; 30]).collect();
+        assert!(shown_of(&tables) >= 96);
+        // Together too many: each its share, and never fewer than a handful.
+        assert_eq!(shown_of(&[10_000, 10, 10, 10]), 500);
+        assert_eq!(shown_of(&[100; 1_000]), 5);
+        assert!(shown_of(&[]) > 0);
+    }
 }
