@@ -79,6 +79,11 @@ fn only_record(place: &Place) -> Value {
 
 /// Sources of the kernels that a run compiled.
 fn sources(suite: &str, axes: &[&str]) -> Vec<String> {
+    compiled(suite, axes).0
+}
+
+/// The same, and its records.
+fn compiled(suite: &str, axes: &[&str]) -> (Vec<String>, Vec<Value>) {
     let place = Place::new();
     let sources: PathBuf = place.path("sources");
     fs::create_dir(&sources).unwrap();
@@ -91,7 +96,7 @@ fn sources(suite: &str, axes: &[&str]) -> Vec<String> {
         .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
         .collect();
     assert!(!texts.is_empty(), "{axes:?}: {}", stderr(&output));
-    texts
+    (texts, place.records("run"))
 }
 
 /// What the matrix units take and give: operands, and sums; of fragments and of instructions.
@@ -143,10 +148,17 @@ fn in_cuda(name: &str) -> &str {
 
 /// The settings with a class of kernels of their own, with the operands and sums of their matrix units, forward and
 /// backward: the probe of each cell multiplies both ways.
-const CLASSES: [(&[&str], &str, &str); 6] = [
+const CLASSES: [(&[&str], &str, &str); 8] = [
     (&["precision=32-true", "matmul=high"], "precision::tf32", "float"),
     (&["precision=32-true", "matmul=medium"], "__nv_bfloat16", "float"),
     (&["precision=16-mixed", "matmul=highest"], "__half", "float"),
+    // What is asked of f32 products does not concern 16-bit operands.
+    (&["precision=16-mixed", "matmul=high"], "__half", "float"),
+    (
+        &["precision=bf16-mixed", "matmul=medium"],
+        "__nv_bfloat16",
+        "float",
+    ),
     (&["precision=16-true", "matmul=highest"], "__half", "float"),
     (
         &["precision=bf16-mixed", "matmul=highest"],
@@ -160,8 +172,17 @@ const CLASSES: [(&[&str], &str, &str); 6] = [
     ),
 ];
 
+/// Every operation that sums products, with the axes that single it out: a matrix product; a convolution, and attention
+/// written out; the linear layers of a training, which add their bias to sums that are not rounded yet, and its attention.
+const OPERATIONS: [(&str, &[&str]); 3] = [
+    ("suites/kernels/matmul.toml", &["size=256"]),
+    ("fixtures/operations.toml", &["attention=math"]),
+    ("fixtures/parts.toml", &[]),
+];
+
+/// The types of a class and no others, on the matrix units themselves.
 fn assert_class(suite: &str, axes: &[&str], wanted: (&str, &str)) {
-    let sources = sources(suite, axes);
+    let (sources, records) = compiled(suite, axes);
     let (operands, sums) = fragments(&sources);
     let only = |element: &str| BTreeSet::from([element.to_owned()]);
     assert_eq!(
@@ -171,55 +192,54 @@ fn assert_class(suite: &str, axes: &[&str], wanted: (&str, &str)) {
     );
     let tf32 = sources.iter().any(|text| text.contains("tf32"));
     assert_eq!(tf32, wanted.0.contains("tf32"), "{suite} {axes:?}");
+    for record in records {
+        assert_eq!(
+            record["executed"]["emulated"], false,
+            "{suite} {axes:?}: {record}"
+        );
+    }
+}
+
+/// Each class of an operation, forward and backward; under fusion, where the same kernels serve, one in so many.
+fn assert_classes((suite, more): (&str, &[&str]), one_in: usize) {
+    let fused = CLASSES.iter().step_by(one_in).map(|class| (class, "fusion=on"));
+    for ((class, operands, sums), fusion) in CLASSES.iter().map(|class| (class, "fusion=off")).chain(fused) {
+        let axes = [class, &["accumulator=f32", fusion][..], more].concat();
+        assert_class(suite, &axes, (operands, sums));
+    }
 }
 
 #[test]
 fn matrix_products_have_the_types_of_their_class_and_no_others() {
-    let suite = "suites/kernels/matmul.toml";
-    for (axes, operands, sums) in CLASSES {
-        let axes = [axes, &["accumulator=f32", "fusion=off", "size=256"][..]].concat();
-        assert_class(suite, &axes, (operands, sums));
-    }
-    for precision in ["precision=16-mixed", "precision=16-true"] {
-        let axes = [
-            precision,
-            "matmul=highest",
-            "accumulator=f16",
-            "fusion=off",
-            "size=256",
-        ];
-        assert_class(suite, &axes, ("__half", "__half"));
-    }
-    // Under fusion the same kernels serve.
-    for (axes, operands, sums) in CLASSES {
-        let axes = [axes, &["accumulator=f32", "fusion=on", "size=256"][..]].concat();
-        assert_class(suite, &axes, (operands, sums));
-    }
+    assert_classes(OPERATIONS[0], 1);
 }
 
 #[test]
-fn convolutions_have_the_types_of_their_class_and_no_others() {
-    for (axes, operands, sums) in CLASSES {
-        // Attention written out is made of matrix products, which have the same class.
-        let axes = [axes, &["fusion=off", "attention=math"][..]].concat();
-        assert_class("fixtures/operations.toml", &axes, (operands, sums));
-    }
+fn convolutions_and_attention_have_the_types_of_their_class_and_no_others() {
+    assert_classes(OPERATIONS[1], 3);
 }
 
 #[test]
 fn the_layers_of_a_training_have_the_types_of_their_class_and_no_others() {
-    // Linear layers add their bias to sums that are not rounded yet, forward and backward with the products of attention.
-    for (axes, operands, sums) in CLASSES {
-        let axes = [axes, &["fusion=off"][..]].concat();
-        assert_class("fixtures/parts.toml", &axes, (operands, sums));
+    assert_classes(OPERATIONS[2], 3);
+}
+
+#[test]
+fn f16_sums_are_those_of_the_matrix_units_in_every_operation() {
+    for (suite, more) in OPERATIONS {
+        for precision in ["precision=16-mixed", "precision=16-true"] {
+            let axes = [precision, "matmul=highest", "accumulator=f16", "fusion=off"];
+            assert_class(suite, &[&axes, more].concat(), ("__half", "__half"));
+        }
     }
 }
 
 #[test]
-fn strict_products_and_convolutions_touch_no_matrix_unit() {
-    for suite in ["suites/kernels/matmul.toml", "fixtures/operations.toml"] {
+fn what_is_strict_touches_no_matrix_unit_in_any_operation() {
+    for (suite, more) in OPERATIONS {
         for fusion in ["fusion=on", "fusion=off"] {
-            let sources = sources(suite, &["precision=32-true", "matmul=highest", fusion, "size=64"]);
+            let axes = ["precision=32-true", "matmul=highest", "accumulator=f32", fusion];
+            let sources = sources(suite, &[&axes, more].concat());
             let any = |word: &str| sources.iter().any(|text| text.contains(word));
             assert!(
                 !any("tf32") && !any("wmma") && !any("mma.sync") && !any("bfloat16") && !any("__half"),
@@ -231,15 +251,19 @@ fn strict_products_and_convolutions_touch_no_matrix_unit() {
 
 #[test]
 fn fused_attention_multiplies_f16_whatever_its_inputs() {
-    let of = |precision| attention_alone(&[precision, "matmul=highest", "attention=fused", "fusion=off"]);
+    let of = |precision, fusion| attention_alone(&[precision, "matmul=highest", "attention=fused", fusion]);
     // burn's kernel on matrix units takes f16 queries alone; another one rounds to f16 before it multiplies.
-    for precision in ["precision=32-true", "precision=bf16-mixed"] {
-        let sources = of(precision);
+    for (precision, fusion) in [
+        ("precision=32-true", "fusion=off"),
+        ("precision=32-true", "fusion=on"),
+        ("precision=bf16-mixed", "fusion=off"),
+    ] {
+        let sources = of(precision, fusion);
         let all = |word: &str| sources.iter().all(|text| text.contains(word));
         let any = |word: &str| sources.iter().any(|text| text.contains(word));
         assert!(all("__half l_arr") && !any("fragment<"), "{precision}");
     }
-    let (operands, sums) = fragments(&of("precision=16-mixed"));
+    let (operands, sums) = fragments(&of("precision=16-mixed", "fusion=off"));
     assert_eq!(operands, BTreeSet::from(["__half".to_owned()]));
     // Results are rounded in fragments of their own before they are stored.
     assert!(sums.contains("float"), "{sums:?}");

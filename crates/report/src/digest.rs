@@ -89,13 +89,17 @@ pub(crate) fn outliers(values: &[f64]) -> Option<Vec<bool>> {
     Some(labels.into_iter().map(|label| label != Label::Typical).collect())
 }
 
-/// The smallest step between two different values; 0 where all are one. Of a clock without ticks that can be seen it is next to
-/// nothing.
+/// The smallest step between two different values. Of a clock without ticks that can be seen it is next to nothing; a single
+/// step would be the distance of the odd ones, whose size is the question, and tells of no tick.
 fn tick(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let steps = sorted.windows(2).map(|pair| pair[1] - pair[0]);
-    steps.filter(|step| *step > 0.0).reduce(f64::min).unwrap_or(0.0)
+    let steps: Vec<f64> = steps.filter(|step| *step > 0.0).collect();
+    match steps.len() {
+        0 | 1 => 0.0,
+        _ => steps.into_iter().fold(f64::INFINITY, f64::min),
+    }
 }
 
 /// Which test examples were predicted right, a bit each.
@@ -155,6 +159,9 @@ mod tests {
         assert_eq!((far[7], far[9]), (false, true));
         assert_eq!(far.iter().filter(|far| **far).count(), 1);
         assert_eq!(outliers(&[10e-6; 30]).unwrap(), [false; 30]);
+        // One alone is no tick of its own.
+        times[7] = 10e-6;
+        assert!(outliers(&times).unwrap()[9]);
     }
 
     #[test]

@@ -221,7 +221,7 @@ fn on_rounded_operands<R: CubeRuntime>(
     sums: Accumulator,
 ) -> Result<(), String> {
     let wide = |tensor: CubeTensor<R>| {
-        if tensor.dtype != DType::F32 {
+        if tensor.dtype != DType::F32 && !trial {
             note(Launch {
                 kernel: "cast".into(),
                 arithmetic: "16 bits widened to f32".into(),

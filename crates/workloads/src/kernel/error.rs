@@ -53,7 +53,7 @@ fn edge(bin: usize) -> f64 {
 
 /// The bin of a distance. The last one is for those that no ratio of two f64 numbers can tell.
 fn bin(ulps: f64) -> usize {
-    const LAST: f64 = 2_100.0;
+    const LAST: f64 = 1_023.0; // the edge of the next one is no f64
     (ulps / 0.5).log2().ceil().clamp(0.0, LAST) as usize
 }
 
@@ -241,6 +241,16 @@ mod tests {
             operand,
             output: Format::F32,
         }
+    }
+
+    #[test]
+    fn a_distance_that_no_number_tells_has_a_bin_with_an_edge() {
+        assert!(edge(bin(f64::INFINITY)).is_finite());
+        assert!(edge(bin(1e300)) >= 1e300 / 2.0);
+        assert_eq!(
+            [bin(0.0), bin(0.5), bin(0.6), bin(1.0), bin(3.0)],
+            [0, 0, 1, 1, 3]
+        );
     }
 
     #[test]
