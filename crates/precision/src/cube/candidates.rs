@@ -36,13 +36,12 @@ use cubek::{
 };
 use mantissa_core::Accumulator;
 
-use crate::launched::{Launch, note};
-
 use super::{
     matmul::round_as_matrix_units_do,
     note_launch,
     routine::{Controlled, Controls, expanded},
 };
+use crate::launched::{Launch, note};
 
 /// Both operands, the output, and whether this is a trial of the tuner, whose output nobody reads.
 type Operands<R> = (CubeTensor<R>, CubeTensor<R>, CubeTensor<R>, bool);

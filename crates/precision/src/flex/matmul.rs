@@ -1,7 +1,7 @@
 //! Matrix products on the CPU: operands rounded to what a tensor core would see, then multiplied and summed in f32.
 //!
-//! Half operands are widened exactly, summed in f32 and rounded once, or not at all where something is still to be added: burn's own f16 product stores partial sums of
-//! long rows in f16.
+//! Half operands are widened exactly, summed in f32 and rounded once, or not at all where something is still to be added:
+//! burn's own f16 product stores partial sums of long rows in f16.
 
 use std::borrow::Cow;
 
