@@ -1,4 +1,4 @@
-//! Statistics against SciPy's: `peers/golden/statistics.py` made the file.
+//! Statistics against SciPy's: `peers/estimates.py` made the file.
 
 use mantissa_analysis::{
     Sample, bca_interval, equivalence, hodges_lehmann_ratio, holm, mann_whitney, mcnemar, median,

@@ -1,4 +1,4 @@
-//! Rounding and products against PyTorch and exact arithmetic: `peers/golden/formats.py` and `matmul.py` made the
+//! Rounding and products against PyTorch and exact arithmetic: `peers/pytorch/golden/formats.py` and `matmul.py` made the
 //! numbers.
 
 use burn::tensor::{DType, Tensor, TensorData};
@@ -115,7 +115,7 @@ fn highest_is_true_f32_on_the_software_rasteriser() {
     assert!(distance::<VulkanFused>(highest, DType::F32, "exact") < 5e-7);
 }
 
-/// FNV-1a, as `peers/golden/formats.py` has it.
+/// FNV-1a, as `peers/pytorch/golden/formats.py` has it.
 fn fingerprint(bytes: impl Iterator<Item = u8>) -> String {
     let digest = bytes.fold(0xcbf2_9ce4_8422_2325u64, |digest, byte| {
         (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

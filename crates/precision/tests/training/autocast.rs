@@ -1,4 +1,4 @@
-//! The table of autocast against PyTorch's own: `peers/golden/autocast.py` asked it.
+//! The table of autocast against PyTorch's own: `peers/pytorch/golden/autocast.py` asked it.
 
 use std::{collections::BTreeSet, fmt::Write};
 

@@ -1,4 +1,4 @@
-//! Batch norm against PyTorch's: `peers/golden/batch_norm.py` asked it.
+//! Batch norm against PyTorch's: `peers/pytorch/golden/batch_norm.py` asked it.
 
 use burn::{
     backend::Autodiff,

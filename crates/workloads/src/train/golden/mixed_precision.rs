@@ -1,5 +1,5 @@
 //! Twenty steps of mixed precision against PyTorch, loss scale included, and what a group of micro-batches must not change:
-//! `peers/golden/mixed_precision.py` made the numbers, and its head says what they mean.
+//! `peers/pytorch/golden/mixed_precision.py` made the numbers, and its head says what they mean.
 
 use std::collections::BTreeMap;
 

@@ -211,7 +211,7 @@ def main():
         print(name, json.dumps({key: row[key] for key in ["spread", "format", "planted"]}, indent=1))
 
     golden = {
-        "generated": "by peers/golden/mixed_precision.py; do not edit",
+        "generated": "by peers/pytorch/golden/mixed_precision.py; do not edit",
         "versions": {"torch": torch.__version__.split("+")[0]},
         "learning_rate": LEARNING_RATE, "momentum": MOMENTUM, "clip_norm": CLIP_NORM,
         "initial_scale": INITIAL_SCALE, "growth_interval": GROWTH_INTERVAL, "inf_step": INF_STEP, "reordered": REORDERED, "runs": runs,

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
-OUT = Path(__file__).resolve().parents[2] / "crates/precision/tests/training/numbers/batch_norm.json"
+OUT = Path(__file__).resolve().parents[3] / "crates/precision/tests/training/numbers/batch_norm.json"
 SHAPE = [3, 2, 2, 3]
 EPSILON, MOMENTUM = 1e-5, 0.1
 FORMATS = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -76,7 +76,7 @@ def main():
     lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in given.items())
     version = torch.__version__.split("+")[0]
     OUT.write_text(
-        f'{{\n  "generated": "by peers/golden/batch_norm.py; do not edit",\n  "versions": {{"torch": "{version}"}},\n{lines}\n}}\n'
+        f'{{\n  "generated": "by peers/pytorch/golden/batch_norm.py; do not edit",\n  "versions": {{"torch": "{version}"}},\n{lines}\n}}\n'
     )
 
 

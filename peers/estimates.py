@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 from scipy import stats
 
-OUT = Path(__file__).resolve().parents[2] / "crates/analysis/tests/golden"
+OUT = Path(__file__).resolve().parents[1] / "crates/analysis/tests/golden"
 
 
 def samples():
@@ -143,7 +143,7 @@ def main():
     lines = ",\n".join(f"  {json.dumps(name)}: {section(value)}" for name, value in results.items())
     body = ",\n".join(f"    {json.dumps(name)}: {json.dumps(values)}" for name, values in s.items())
     (OUT / "statistics.json").write_text(
-        '{\n  "generated": "by peers/golden/statistics.py; do not edit",\n'
+        '{\n  "generated": "by peers/estimates.py; do not edit",\n'
         f'  "versions": {{"scipy": "{scipy.__version__}", "numpy": "{np.__version__}"}},\n'
         f'  "samples": {{\n{body}\n  }},\n{lines}\n}}\n'
     )

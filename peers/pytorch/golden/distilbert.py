@@ -49,7 +49,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
-OUT = Path(__file__).resolve().parents[2] / "crates/workloads/tests/golden"
+OUT = Path(__file__).resolve().parents[3] / "crates/workloads/tests/golden"
 SEED = 20240527
 CONFIG = {
     "vocab_size": 40, "max_position_embeddings": 16, "sinusoidal_pos_embds": False, "n_layers": 2, "n_heads": 4,
@@ -208,7 +208,7 @@ def main():
     autocast = train("adam", torch.float32, weights, data, autocast=True)
 
     golden = {
-        "generated": "by peers/golden/distilbert.py; do not edit",
+        "generated": "by peers/pytorch/golden/distilbert.py; do not edit",
         "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__,
                      "timm": timm.__version__},
         "seed": SEED,

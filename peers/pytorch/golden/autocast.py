@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-OUT = Path(__file__).resolve().parents[2] / "crates/precision/tests/training/numbers/autocast.json"
+OUT = Path(__file__).resolve().parents[3] / "crates/precision/tests/training/numbers/autocast.json"
 HEADER = Path(torch.__file__).parent / "include/ATen/autocast_mode.h"
 MACROS = {
     "lower": ["LOWER_PRECISION_FP"],
@@ -105,7 +105,7 @@ def main():
     lists = ",\n".join(f"    {json.dumps(name)}: {json.dumps(ops)}" for name, ops in lists.items())
     version = torch.__version__.split("+")[0]
     OUT.write_text(
-        f'{{\n  "generated": "by peers/golden/autocast.py; do not edit",\n  "versions": {{"torch": "{version}"}},\n'
+        f'{{\n  "generated": "by peers/pytorch/golden/autocast.py; do not edit",\n  "versions": {{"torch": "{version}"}},\n'
         f'  "lists": {{\n{lists}\n  }},\n  "unlisted": {json.dumps(UNLISTED)},\n  "observed": [\n{lines}\n  ]\n}}\n'
     )
 

@@ -21,7 +21,7 @@ import torch
 
 from formats import FORMATS, round_exactly
 
-OUT = Path(__file__).resolve().parents[2] / "crates/precision/tests/engine/numbers"
+OUT = Path(__file__).resolve().parents[3] / "crates/precision/tests/engine/numbers"
 SEED = 7
 ROWS, INNER, COLUMNS = 24, 40, 8
 
@@ -57,7 +57,7 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     version = torch.__version__.split("+")[0]
     (OUT / "matmul.json").write_text(
-        '{\n  "generated": "by peers/golden/matmul.py; do not edit",\n'
+        '{\n  "generated": "by peers/pytorch/golden/matmul.py; do not edit",\n'
         f'  "versions": {{"torch": "{version}"}},\n  "seed": {SEED},\n{body}\n}}\n'
     )
 

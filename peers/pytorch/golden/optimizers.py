@@ -3,22 +3,30 @@
 
 Writes crates/precision/tests/training/numbers/optimizers.json: values to start from and gradients (all of them f32 numbers,
 so that every format starts from the same ones), the learning rate of each step, and for each optimizer the parameters
-after each step, computed in f64 and in f32.
+after each step, computed in f64, f32, f16 and bf16.
+
+On the CPU, PyTorch rounds the factor of `a.add_(b, alpha=factor)` to the tensors' format; on CUDA it does not, and what
+trains in halves trains on CUDA. So that one operation is computed here as CUDA does: in f32, rounded once. And norms stay in
+f32, with the ratios made of them, where timm rounds both to the halves (a norm of over 65504 would be infinite in f16).
+
+Not a number is null: the element whose first gradient is 0 in f16, where Adam's epsilon is 0 and it divides 0 by that.
 
 What is tricky is in it: a matrix of zeros, whose norm LARS and LAMB divide by; an element whose first gradient is 0, for
 which Adam divides 0 by epsilon; a parameter without a gradient in one step, which Adam then does not count and timm's LAMB
 does; gradients of 1e-4 beside ones of 10; a learning rate that changes. Vectors are in a group without weight decay for
-LARS and LAMB, as in golden/distilbert.py.
+LARS and LAMB, as in distilbert.py.
 """
 
 import json
+import math
 from pathlib import Path
 
 import timm
 import torch
 from timm.optim import Lamb, Lars
+from torch.utils._python_dispatch import TorchDispatchMode
 
-OUT = Path(__file__).resolve().parents[2] / "crates/precision/tests/training/numbers/optimizers.json"
+OUT = Path(__file__).resolve().parents[3] / "crates/precision/tests/training/numbers/optimizers.json"
 SEED = 20240601
 SHAPES = {"matrix": [2, 3], "vector": [3], "zeros": [2, 2], "late": [2]}
 STEPS = 10
@@ -32,6 +40,21 @@ OPTIMIZERS = {
     "lars": (Lars, {"momentum": 0.9, "eps": 1e-8, "weight_decay": 0.02}),
     "lamb": (Lamb, {"eps": 1e-8, "weight_decay": 0.02, "max_grad_norm": None}),
 }
+
+
+class FactorsInF32(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        aten, kwargs = torch.ops.aten, kwargs or {}
+        if args and isinstance(args[0], torch.Tensor) and args[0].dtype in (torch.float16, torch.bfloat16):
+            into = args[0]
+            if function is aten.add_.Tensor and "alpha" in kwargs:
+                factor = torch.tensor(kwargs["alpha"], dtype=torch.float32)
+                return into.copy_(into.float() + args[1].float() * factor)
+            if function is aten.mul_.Tensor and getattr(args[1], "dtype", None) == torch.float32:
+                return into.copy_(into.float() * args[1])
+            if function in (aten.linalg_vector_norm.default, aten.norm.Scalar):
+                return function(into.float(), *args[1:], **kwargs)
+        return function(*args, **kwargs)
 
 
 def start():
@@ -64,8 +87,10 @@ def run(name, dtype, values, gradients):
             group["lr"] = rate
         for key, parameter in parameters.items():
             parameter.grad = None if row[key] is None else row[key].to(dtype, copy=True)
-        optimizer.step()
-        after.append([x for parameter in parameters.values() for x in parameter.flatten().tolist()])
+        with FactorsInF32():
+            optimizer.step()
+        values = [x for parameter in parameters.values() for x in parameter.flatten().tolist()]
+        after.append([None if math.isnan(x) else x for x in values])
     return after
 
 
@@ -74,7 +99,7 @@ def main():
     values, gradients = start()
     flat = lambda tensor: None if tensor is None else tensor.flatten().tolist()
     lines = [
-        '  "generated": "by peers/golden/optimizers.py; do not edit"',
+        '  "generated": "by peers/pytorch/golden/optimizers.py; do not edit"',
         f'  "versions": {json.dumps({"torch": torch.__version__.split("+")[0], "timm": timm.__version__})}',
         f'  "shapes": {json.dumps(SHAPES)}',
         f'  "values": {json.dumps({name: flat(value) for name, value in values.items()})}',
@@ -83,7 +108,7 @@ def main():
         + ",\n".join("    " + json.dumps({name: flat(g) for name, g in row.items()}) for row in gradients)
         + "\n  ]",
     ]
-    for dtype in [torch.float64, torch.float32]:
+    for dtype in [torch.float64, torch.float32, torch.float16, torch.bfloat16]:
         runs = []
         for name, (_, options) in OPTIMIZERS.items():
             rows = ",\n".join("      " + json.dumps(row) for row in run(name, dtype, values, gradients))

@@ -18,7 +18,7 @@ import struct
 from fractions import Fraction
 from pathlib import Path
 
-OUT = Path(__file__).resolve().parents[2] / "crates/precision/tests/engine/numbers"
+OUT = Path(__file__).resolve().parents[3] / "crates/precision/tests/engine/numbers"
 
 # Stored fraction bits, exponent of the smallest normal number, exponent of the largest.
 FORMATS = {"bf16": (7, -126, 127), "f16": (10, -14, 15), "tf32": (10, -126, 127)}
@@ -186,7 +186,7 @@ def main():
     many = {"bf16": fingerprints(torch, torch.bfloat16), "f16": fingerprints(torch, torch.float16)}
     lines = ",\n".join("    " + json.dumps(row) for row in rows)
     (OUT / "rounding.json").write_text(
-        '{\n  "generated": "by peers/golden/formats.py; do not edit",\n'
+        '{\n  "generated": "by peers/pytorch/golden/formats.py; do not edit",\n'
         f'  "versions": {{"torch": "{version}"}},\n  "fingerprints": {json.dumps(many)},\n  "rounding": [\n{lines}\n  ]\n}}\n'
     )
     print(f"{len(rows)} patterns")

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import nn
 
-OUT = Path(__file__).resolve().parents[2] / "crates/workloads/tests/golden"
+OUT = Path(__file__).resolve().parents[3] / "crates/workloads/tests/golden"
 SEED = 20241122
 DEPTH, WIDTH, EDGE, CLASSES, IMAGES, STEPS = 14, 4, 9, 10, 6, 4
 RATE, MOMENTUM = 0.05, 0.9
@@ -134,7 +134,7 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     save_file(weights, OUT / "resnet-tiny.safetensors")
     given = {
-        "generated": "by peers/golden/resnet.py; do not edit",
+        "generated": "by peers/pytorch/golden/resnet.py; do not edit",
         "versions": {"torch": torch.__version__.split("+")[0]},
         "config": {"depth": DEPTH, "width": WIDTH, "edge": EDGE, "classes": CLASSES},
         "rates": {"learning_rate": RATE, "momentum": MOMENTUM},
