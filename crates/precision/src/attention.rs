@@ -11,7 +11,7 @@ use burn::tensor::{
     ops::{BoolTensor, FloatTensor},
 };
 
-use crate::{MatmulMode, PrecisionBackend};
+use crate::{MatmulMode, PrecisionBackend, backend::times};
 
 /// Gradients of attention: of queries, keys and values.
 pub(crate) type AttentionGradients<T> = [T; 3];
@@ -34,7 +34,7 @@ pub(crate) fn backward<B: PrecisionBackend>(
     let weights = weights::<B>(query.clone(), key.clone(), padding, mode);
     let grad_value = matmul(B::float_transpose(weights.clone()), grad.clone());
     let grad_weights = matmul(grad, B::float_transpose(value));
-    let grad_scores = B::float_mul_scalar(B::softmax_last_backward(weights, grad_weights), scale.into());
+    let grad_scores = times::<B>(B::softmax_last_backward(weights, grad_weights), scale);
     [
         matmul(grad_scores.clone(), key),
         matmul(B::float_transpose(grad_scores), query),
@@ -52,7 +52,7 @@ fn weights<B: PrecisionBackend>(
     let scale = scale::<B>(&query);
     let scores = B::controlled_matmul(query, B::float_transpose(key), mode);
     let lowest = lowest(scores.dtype());
-    let scores = B::float_mul_scalar(scores, scale.into());
+    let scores = times::<B>(scores, scale);
     B::softmax_last(B::float_mask_fill(scores, padding, lowest.into()))
 }
 

@@ -67,27 +67,23 @@ pub struct Adam<T> {
     pub second: T,
 }
 
-/// The factors of a step of Adam.
+/// The factors of a step of Adam. They are no numbers of the parameters' format: 0.999 is 1 in bf16.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamRates<T = f64> {
     /// What is left of a parameter after weight decay.
     pub keep: T,
-    /// What is left of the first mean.
-    pub decay1: T,
-    /// Share of a gradient in it.
+    /// Share of a gradient in the first mean.
     pub share1: T,
     /// What is left of the second mean.
     pub decay2: T,
     /// Share of a squared gradient in it.
     pub share2: T,
-    /// What the first mean is divided by, because it began at 0.
-    pub correction1: T,
-    /// What the root of the second is divided by for the same reason.
+    /// What the root of the second mean is divided by, because it began at 0.
     pub correction2: T,
     /// Added to that root.
     pub epsilon: T,
-    /// Learning rate.
-    pub learning_rate: T,
+    /// Learning rate over what the first mean is divided by for the same reason.
+    pub step: T,
 }
 
 impl<T> AdamRates<T> {
@@ -95,14 +91,12 @@ impl<T> AdamRates<T> {
     pub(crate) fn map<U>(self, f: impl Fn(T) -> U) -> AdamRates<U> {
         AdamRates {
             keep: f(self.keep),
-            decay1: f(self.decay1),
             share1: f(self.share1),
             decay2: f(self.decay2),
             share2: f(self.share2),
-            correction1: f(self.correction1),
             correction2: f(self.correction2),
             epsilon: f(self.epsilon),
-            learning_rate: f(self.learning_rate),
+            step: f(self.step),
         }
     }
 }
@@ -343,30 +337,43 @@ pub trait PrecisionBackend: Backend {
         (grad_input, narrow::<Self>(grad_scale, scale_dtype))
     }
 
-    /// A step of Adam in the dtype of the parameters, to which the gradients are rounded.
+    /// A step of Adam. Parameters and means are rounded to the dtype of the parameters, and so are the gradients, where
+    /// PyTorch's tensors are; the factors are not.
     fn adam(
         state: Adam<FloatTensor<Self>>,
         gradient: FloatTensor<Self>,
         rates: AdamRates,
     ) -> Adam<FloatTensor<Self>> {
         let Adam { value, first, second } = state;
-        let gradient = narrow::<Self>(gradient, value.dtype());
-        let running = |mean, sample, decay: f64, share: f64| {
-            Self::float_add(
-                Self::float_mul_scalar(mean, decay.into()),
-                Self::float_mul_scalar(sample, share.into()),
-            )
-        };
-        let square = Self::float_mul(gradient.clone(), gradient.clone());
-        let first = running(first, gradient, rates.decay1, rates.share1);
-        let second = running(second, square, rates.decay2, rates.share2);
-        let root = Self::float_div_scalar(Self::float_sqrt(second.clone()), rates.correction2.into());
-        let denominator = Self::float_add_scalar(root, rates.epsilon.into());
-        let update = Self::float_div(first.clone(), denominator);
-        let update = Self::float_div_scalar(update, rates.correction1.into());
-        let update = Self::float_mul_scalar(update, rates.learning_rate.into());
-        let value = Self::float_sub(Self::float_mul_scalar(value, rates.keep.into()), update);
-        Adam { value, first, second }
+        let dtype = value.dtype();
+        let stored = |tensor| narrow::<Self>(tensor, dtype);
+        let rounded = |tensor| widen::<Self>(stored(tensor)).0;
+        let [value, first, second] = [value, first, second].map(|part| widen::<Self>(part).0);
+        let gradient = rounded(gradient);
+
+        let apart = Self::float_sub(gradient.clone(), first.clone());
+        let first = Self::float_add(first, Self::float_mul_scalar(apart, rates.share1.into()));
+        let first = rounded(first);
+        let square = Self::float_mul(
+            Self::float_mul_scalar(gradient.clone(), rates.share2.into()),
+            gradient,
+        );
+        let faded = rounded(Self::float_mul_scalar(second, rates.decay2.into()));
+        let second = rounded(Self::float_add(faded, square));
+
+        let root = rounded(Self::float_sqrt(second.clone()));
+        let root = rounded(Self::float_div_scalar(root, rates.correction2.into()));
+        let denominator = rounded(Self::float_add_scalar(root, rates.epsilon.into()));
+        let update = Self::float_div(
+            Self::float_mul_scalar(first.clone(), rates.step.into()),
+            denominator,
+        );
+        let value = rounded(Self::float_mul_scalar(value, rates.keep.into()));
+        Adam {
+            value: stored(Self::float_sub(value, update)),
+            first: stored(first),
+            second: stored(second),
+        }
     }
 }
 
@@ -427,6 +434,12 @@ fn narrow<B: PrecisionBackend>(tensor: FloatTensor<B>, dtype: DType) -> FloatTen
     } else {
         B::round_to(tensor, dtype.into())
     }
+}
+
+/// Every element times a factor, rounded once.
+pub(crate) fn times<B: PrecisionBackend>(tensor: FloatTensor<B>, factor: f64) -> FloatTensor<B> {
+    let (wide, dtype) = widen::<B>(tensor);
+    narrow::<B>(B::float_mul_scalar(wide, factor.into()), dtype)
 }
 
 /// `[n]` as `[1, …, 1, n]`.

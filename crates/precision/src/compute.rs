@@ -31,6 +31,20 @@ pub(crate) fn round<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>, d
     tensor_of(B::round_to(primitive(tensor), FloatDType::from(dtype)))
 }
 
+/// Halves as f32, others as they are. A factor that is not a number of the format has to meet them so: in bf16 0.999 is 1.
+pub(crate) fn wide<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
+    match tensor.dtype() {
+        DType::F16 | DType::BF16 => round(tensor, DType::F32),
+        _ => tensor,
+    }
+}
+
+/// Every element times a factor, rounded once.
+pub(crate) fn times<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>, factor: f64) -> Tensor<B, D> {
+    let dtype = tensor.dtype();
+    round(wide(tensor).mul_scalar(factor), dtype)
+}
+
 fn primitive<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> FloatTensor<B> {
     tensor.into_primitive().tensor()
 }
@@ -228,10 +242,8 @@ impl Compute {
             let padding = padding.into_primitive();
             return tensor_of(B::fused_attention(query, key, value, padding, self.mode));
         }
-        let scores = self
-            .matmul(query, key.swap_dims(2, 3))
-            .mul_scalar(1.0 / (width as f64).sqrt());
-        let scores = self.emulated(scores);
+        let scores = self.matmul(query, key.swap_dims(2, 3));
+        let scores = self.emulated(times(scores, 1.0 / (width as f64).sqrt()));
         let lowest = attention::lowest(scores.dtype());
         let weights = self.softmax(scores.mask_fill(padding, lowest));
         self.matmul(self.dropout(weights, dropout), value)
@@ -316,8 +328,7 @@ impl Compute {
         let keep = 1.0 - share;
         let options = (&input.device(), DType::F32);
         let mask = Tensor::<B, D>::random(input.shape(), Distribution::Bernoulli(keep), options);
-        let dtype = input.dtype();
-        input * round(mask, dtype).mul_scalar(1.0 / keep)
+        times(input, 1.0 / keep).mask_fill(mask.equal_elem(0.0), 0.0)
     }
 
     /// Sum of two tensors.
@@ -334,11 +345,7 @@ impl Compute {
     ) -> Tensor<B, 1> {
         let [logits] = self.cast(Operation::CrossEntropySum, [logits]);
         let format = logits.dtype();
-        let wide = match format {
-            DType::F16 | DType::BF16 => round(logits, DType::F32),
-            _ => logits,
-        };
-        let log_probabilities = round(activation::log_softmax(wide, 1), format);
+        let log_probabilities = round(activation::log_softmax(wide(logits), 1), format);
         log_probabilities.gather(1, targets.unsqueeze_dim(1)).sum().neg()
     }
 }

@@ -1,12 +1,12 @@
-//! Optimizers over flat parameters, with the update rules of PyTorch (SGD, Adam, AdamW) and timm (LARS, LAMB); state and
-//! update in the precision of the parameters, norms in f32 at least.
+//! Optimizers over flat parameters, with the update rules of PyTorch (SGD, Adam, AdamW) and timm (LARS, LAMB). State and
+//! update are rounded to the format of the parameters where theirs are; rates and norms are f32 at least.
 
-use burn::tensor::{DType, Tensor, TensorPrimitive};
+use burn::tensor::{Tensor, TensorPrimitive};
 use mantissa_core::{Format, OptimizerKind};
 
 use crate::{
     Adam, AdamRates, GradientSum, ParameterSet, PrecisionBackend,
-    compute::{dtype, round},
+    compute::{dtype, round, times, wide},
 };
 
 /// Share of a parameter's norm that a step of LARS may move it (arXiv 1708.03888, table 2).
@@ -178,22 +178,22 @@ impl<B: PrecisionBackend> Optimizer<B> {
         let slack = of_gradient.clone() + of_value.clone().mul_scalar(decay);
         let ratio = of_value.clone().mul_scalar(LARS_TRUST) / slack.add_scalar(LARS_EPSILON);
         let ratio = one_where_zero(ratio, [of_value, of_gradient]);
-        let gradient = scaled(gradient + value.clone().mul_scalar(decay), ratio);
+        let gradient = scaled(plus(gradient, value.clone(), decay), ratio);
         self.sgd(index, value, gradient)
     }
 
     fn sgd(&mut self, index: usize, value: Tensor<B, 1>, gradient: Tensor<B, 1>) -> Tensor<B, 1> {
         let settings = &self.settings;
         if settings.momentum == 0.0 {
-            return value - gradient.mul_scalar(settings.learning_rate);
+            return plus(value, gradient, -settings.learning_rate);
         }
         let state = &mut self.state[index];
         let velocity = match state.first.take() {
-            Some(velocity) => velocity.mul_scalar(settings.momentum) + gradient,
+            Some(velocity) => plus(gradient, times(velocity, settings.momentum), 1.0),
             None => gradient,
         };
         state.first = Some(velocity.clone());
-        value - velocity.mul_scalar(settings.learning_rate)
+        plus(value, velocity, -settings.learning_rate)
     }
 
     fn adam(&mut self, index: usize, value: Tensor<B, 1>, gradient: Tensor<B, 1>) -> Tensor<B, 1> {
@@ -206,14 +206,12 @@ impl<B: PrecisionBackend> Optimizer<B> {
         let steps = self.state[index].steps;
         let rates = AdamRates {
             keep: 1.0 - decay,
-            decay1: settings.beta1,
             share1: 1.0 - settings.beta1,
             decay2: settings.beta2,
             share2: 1.0 - settings.beta2,
-            correction1: 1.0 - settings.beta1.powi(steps),
             correction2: (1.0 - settings.beta2.powi(steps)).sqrt(),
             epsilon: settings.epsilon,
-            learning_rate: settings.learning_rate,
+            step: settings.learning_rate / (1.0 - settings.beta1.powi(steps)),
         };
         let state = &mut self.state[index];
         let mean = |mean: &mut Option<Tensor<B, 1>>| {
@@ -244,13 +242,13 @@ impl<B: PrecisionBackend> Optimizer<B> {
         let learning_rate = self.settings.learning_rate;
         let update = self.adapted(index, gradient, self.steps);
         if !matrix {
-            return value - update.mul_scalar(learning_rate);
+            return plus(value, update, -learning_rate);
         }
-        let update = update + value.clone().mul_scalar(self.settings.weight_decay);
+        let update = plus(update, value.clone(), self.settings.weight_decay);
         let (of_value, of_update) = (norm(&value), norm(&update));
         let ratio = of_value.clone() / of_update.clone();
         let ratio = one_where_zero(ratio, [of_value, of_update]);
-        value - scaled(update, ratio.mul_scalar(learning_rate))
+        plus(value, scaled(update, ratio), -learning_rate)
     }
 
     /// Adam's update for a learning rate of 1: both means without their bias after `steps` steps, the first over the root of
@@ -258,23 +256,30 @@ impl<B: PrecisionBackend> Optimizer<B> {
     fn adapted(&mut self, index: usize, gradient: Tensor<B, 1>, steps: i32) -> Tensor<B, 1> {
         let settings = &self.settings;
         let state = &mut self.state[index];
-        let first = running_mean(state.first.take(), gradient.clone(), settings.beta1);
-        let second = running_mean(state.second.take(), gradient.clone() * gradient, settings.beta2);
+        let before = |mean: &mut Option<Tensor<B, 1>>| mean.take().unwrap_or_else(|| gradient.zeros_like());
+        let (first, second) = (before(&mut state.first), before(&mut state.second));
+        let dtype = gradient.dtype();
+        let rounded = |tensor| round(tensor, dtype);
+        let gradient = wide(gradient.clone());
+
+        let first = wide(first);
+        let first = rounded(first.clone() + (gradient.clone() - first).mul_scalar(1.0 - settings.beta1));
+        let square = gradient.clone().mul_scalar(1.0 - settings.beta2) * gradient;
+        let second = rounded(wide(times(second, settings.beta2)) + square);
         (state.first, state.second) = (Some(first.clone()), Some(second.clone()));
 
         let correction = (1.0 - settings.beta2.powi(steps)).sqrt();
-        let denominator = second.sqrt().div_scalar(correction).add_scalar(settings.epsilon);
-        (first / denominator).div_scalar(1.0 - settings.beta1.powi(steps))
+        let root = wide(rounded(wide(second).sqrt())).div_scalar(correction);
+        let denominator = rounded(wide(rounded(root)).add_scalar(settings.epsilon));
+        let first = times(first, 1.0 / (1.0 - settings.beta1.powi(steps)));
+        rounded(wide(first) / wide(denominator))
     }
 }
 
 /// The Euclidean norm, `[1]`, in f32 at least: squares of halves overflow or vanish.
 fn norm<B: PrecisionBackend>(vector: &Tensor<B, 1>) -> Tensor<B, 1> {
-    let wide = match vector.dtype() {
-        DType::F16 | DType::BF16 => round(vector.clone(), DType::F32),
-        _ => vector.clone(),
-    };
-    (wide.clone() * wide).sum().sqrt()
+    let vector = wide(vector.clone());
+    (vector.clone() * vector).sum().sqrt()
 }
 
 /// A ratio of norms, or 1 where one of them is zero.
@@ -284,21 +289,14 @@ fn one_where_zero<B: PrecisionBackend>(ratio: Tensor<B, 1>, norms: [Tensor<B, 1>
         .fold(ratio, |ratio, norm| ratio.mask_fill(norm.equal_elem(0.0), 1.0))
 }
 
-/// Every element times a factor `[1]` of f32 at least, in the precision of the vector.
+/// Every element times a factor `[1]` of f32 at least, rounded once.
 fn scaled<B: PrecisionBackend>(vector: Tensor<B, 1>, factor: Tensor<B, 1>) -> Tensor<B, 1> {
-    let factor = round(factor, vector.dtype());
-    vector * factor
+    let dtype = vector.dtype();
+    round(wide(vector) * factor, dtype)
 }
 
-/// `decay · mean + (1 − decay) · sample`, from zero.
-fn running_mean<B: PrecisionBackend>(
-    mean: Option<Tensor<B, 1>>,
-    sample: Tensor<B, 1>,
-    decay: f64,
-) -> Tensor<B, 1> {
-    let share = sample.mul_scalar(1.0 - decay);
-    match mean {
-        Some(mean) => mean.mul_scalar(decay) + share,
-        None => share,
-    }
+/// `a + factor · b`, rounded once.
+fn plus<B: PrecisionBackend>(a: Tensor<B, 1>, b: Tensor<B, 1>, factor: f64) -> Tensor<B, 1> {
+    let dtype = a.dtype();
+    round(wide(a) + wide(b).mul_scalar(factor), dtype)
 }

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::backend::{Adam, AdamRates};
 
-/// Every operation rounds to the format of the parameters, as the same operations one by one do. Gradients come in that
-/// format, or in f32.
+/// What the same operations one by one store is rounded to the format of the parameters. Gradients come in that format, or
+/// in f32.
 pub(super) fn adam(state: Adam<FlexTensor>, gradient: FlexTensor, rates: AdamRates) -> Adam<FlexTensor> {
     by_format!(state.value.dtype(), adam_in(state, gradient, rates))
 }
@@ -41,8 +41,7 @@ fn step<T: Stored, G: Stored<Wide = T::Wide>>(
             true => tensor,
             false => tensor.to_contiguous(),
         });
-    let constant = |x: f64| T::round(T::Wide::of(x));
-    let rates = rates.map(constant);
+    let rates = rates.map(T::Wide::of);
     value
         .storage_mut::<T>()
         .par_chunks_mut(CHUNK)
@@ -83,11 +82,11 @@ impl<T: Stored, G: Stored<Wide = T::Wide>> NullaryFnOnce for Chunk<'_, T, G> {
             G::widen(gradients, g);
             for (((w, m), v), g) in w.iter_mut().zip(m.iter_mut()).zip(v.iter_mut()).zip(g.iter()) {
                 let g = T::round(*g);
-                *m = T::round(T::round(*m * rates.decay1) + T::round(g * rates.share1));
-                *v = T::round(T::round(*v * rates.decay2) + T::round(T::round(g * g) * rates.share2));
+                *m = T::round(*m + (g - *m) * rates.share1);
+                *v = T::round(T::round(*v * rates.decay2) + g * rates.share2 * g);
                 let root = T::round(T::round(v.sqrt()) / rates.correction2);
-                let update = T::round(T::round(*m / T::round(root + rates.epsilon)) / rates.correction1);
-                *w = T::round(T::round(*w * rates.keep) - T::round(update * rates.learning_rate));
+                let update = *m * rates.step / T::round(root + rates.epsilon);
+                *w = T::round(T::round(*w * rates.keep) - update);
             }
             T::narrow(w, values);
             T::narrow(m, firsts);

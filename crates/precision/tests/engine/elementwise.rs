@@ -303,14 +303,12 @@ fn step<B: PrecisionBackend>(parts: &[Vec<f64>; 4], format: Format, gradients: F
     });
     let rates = AdamRates {
         keep: 1.0 - 1e-5,
-        decay1: 0.9,
         share1: 1.0 - 0.9,
         decay2: 0.999,
         share2: 1.0 - 0.999,
-        correction1: 1.0 - 0.9f64.powi(3),
         correction2: (1.0 - 0.999f64.powi(3)).sqrt(),
         epsilon: 1e-8,
-        learning_rate: 1e-3,
+        step: 1e-3 / (1.0 - 0.9f64.powi(3)),
     };
     let after = B::adam(Adam { value, first, second }, gradient, rates);
     [after.value, after.first, after.second]

@@ -1,11 +1,13 @@
-//! Every optimizer against PyTorch and timm, step by step: `peers/golden/optimizers.py` made the numbers.
+//! Every optimizer against PyTorch and timm, step by step: `peers/pytorch/golden/optimizers.py` made the numbers.
 
 use burn::{
     backend::Autodiff,
     tensor::{DType, Tensor, TensorData},
 };
 use mantissa_core::{Format, OptimizerKind};
-use mantissa_precision::{GradientSum, Optimizer, OptimizerSettings, ParameterSet, Tracked, device::Flex};
+use mantissa_precision::{
+    GradientSum, Optimizer, OptimizerSettings, ParameterSet, PrecisionBackend, Tracked, device::Flex,
+};
 use serde_json::Value;
 
 /// In the order of the golden file, in which the parameters are listed after each step.
@@ -42,7 +44,11 @@ fn settings(run: &Value) -> OptimizerSettings {
 }
 
 /// The golden gradients of a step: a loss of `Σ parameter · gradient` has them.
-fn gradients(row: &Value, leaves: &Tracked<Autodiff<Flex>>, dtype: DType) -> GradientSum<Flex> {
+fn gradients<B: PrecisionBackend>(
+    row: &Value,
+    leaves: &Tracked<Autodiff<B>>,
+    dtype: DType,
+) -> GradientSum<B> {
     let device = Default::default();
     let mut sum = GradientSum::new(NAMES.len());
     for name in NAMES.iter().filter(|name| !row[**name].is_null()) {
@@ -55,7 +61,7 @@ fn gradients(row: &Value, leaves: &Tracked<Autodiff<Flex>>, dtype: DType) -> Gra
 }
 
 /// The parameters after each step.
-fn run(golden: &Value, settings: OptimizerSettings, format: Format) -> Vec<Vec<f64>> {
+fn run<B: PrecisionBackend>(golden: &Value, settings: OptimizerSettings, format: Format) -> Vec<Vec<f64>> {
     let part = |name: &&str| {
         let values = floats(&golden["values"][name])
             .iter()
@@ -67,7 +73,7 @@ fn run(golden: &Value, settings: OptimizerSettings, format: Format) -> Vec<Vec<f
             .collect();
         (name.to_string(), shape, values)
     };
-    let mut parameters = ParameterSet::<Flex>::new(NAMES.iter().map(part), format, &Default::default());
+    let mut parameters = ParameterSet::<B>::new(NAMES.iter().map(part), format, &Default::default());
     let mut optimizer = Optimizer::new(settings, parameters.len());
     let rates = floats(&golden["learning_rates"]);
     let rows = golden["gradients"].as_array().unwrap();
@@ -106,9 +112,66 @@ fn parameters_are_pytorchs_after_every_step_of_every_optimizer() {
     for (format, runs, tolerance) in TOLERANCES {
         for want in golden[runs].as_array().unwrap() {
             let after = want["after"].as_array().unwrap();
-            let apart = distance(&run(&golden, settings(want), format), after);
+            let apart = distance(&run::<Flex>(&golden, settings(want), format), after);
             assert!(apart <= tolerance, "{} in {format}: {apart:e}", want["optimizer"]);
         }
+    }
+}
+
+const HALVES: [(Format, &str); 2] = [(Format::F16, "float16"), (Format::Bf16, "bfloat16")];
+
+/// How many elements over all steps are not PyTorch's number, bit for bit; where it has none, there must be none.
+fn others(got: &[Vec<f64>], want: &Value) -> usize {
+    let wanted = want["after"].as_array().unwrap().iter();
+    let wanted: Vec<f64> = wanted
+        .flat_map(|row| row.as_array().unwrap())
+        .map(|x| x.as_f64().unwrap_or(f64::NAN))
+        .collect();
+    assert_eq!(got.iter().map(Vec::len).sum::<usize>(), wanted.len());
+    let same = |(got, want): &(&f64, f64)| *got == want || got.is_nan() && want.is_nan();
+    got.iter()
+        .flatten()
+        .zip(wanted)
+        .filter(|pair| !same(pair))
+        .count()
+}
+
+/// Factors are no halves: as bf16 Adam's 0.999 would be 1, and the mean of squares would never fade.
+#[test]
+fn halves_are_pytorchs_bit_for_bit_after_every_step_of_every_optimizer() {
+    let golden = golden();
+    for (format, runs) in HALVES {
+        for want in golden[runs].as_array().unwrap() {
+            let after = run::<Flex>(&golden, settings(want), format);
+            assert_eq!(others(&after, want), 0, "{} in {format}", want["optimizer"]);
+            let mut rounded = settings(want);
+            rounded.momentum = format.round(rounded.momentum).value;
+            (rounded.beta1, rounded.beta2) = (
+                format.round(rounded.beta1).value,
+                format.round(rounded.beta2).value,
+            );
+            if rounded != settings(want) && rounded.momentum + rounded.epsilon > 0.0 {
+                let after = run::<Flex>(&golden, rounded, format);
+                assert!(others(&after, want) > 0, "{} in {format}", want["optimizer"]);
+            }
+        }
+    }
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn halves_are_pytorchs_on_the_software_rasteriser_too() {
+    use mantissa_precision::device::{VulkanFused, VulkanPlain, supports};
+
+    if !crate::vulkan_is_there() || !supports::<VulkanPlain>(Format::F16, &Default::default()) {
+        return;
+    }
+    let golden = golden();
+    for want in golden["float16"].as_array().unwrap() {
+        let plain = run::<VulkanPlain>(&golden, settings(want), Format::F16);
+        let fused = run::<VulkanFused>(&golden, settings(want), Format::F16);
+        let others = [others(&plain, want), others(&fused, want)];
+        assert_eq!(others, [0, 0], "{}", want["optimizer"]);
     }
 }
 
@@ -134,7 +197,7 @@ fn a_wrong_constant_of_an_optimizer_is_far_outside_the_tolerance() {
             let mut settings = settings(want);
             fault(&mut settings);
             let apart = distance(
-                &run(&golden, settings.clone(), format),
+                &run::<Flex>(&golden, settings.clone(), format),
                 want["after"].as_array().unwrap(),
             );
             assert!(apart > 2.0 * tolerance, "{settings:?} in {format}: {apart:e}");
