@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Setting, Task};
-use mantissa_precision::{Compute, Operation, PrecisionBackend, device, probe};
+use mantissa_precision::{Compute, Operation, PrecisionBackend, Probed, device, probe};
 
 use crate::{Inputs, Observer, Outcome, WorkloadError, kernel, train};
 
@@ -64,14 +64,24 @@ fn run_on<B: PrecisionBackend>(
         }
     }
     let compute = Compute::of(&cell.setting);
-    let probed = probe::<B>(&operations(cell), compute, &compute.requested(), &device)
-        .map_err(WorkloadError::Device)?;
+    let probed = probed::<B>(cell, compute, &device).map_err(WorkloadError::Device)?;
     let mut outcome = match &cell.workload.task {
         Task::Train(task) => train::train::<B>(cell, task, inputs, &device, observer),
         Task::Kernel(task) => kernel::kernel::<B>(cell, task, &device, observer),
     }?;
     outcome.executed = probed.confirm();
     Ok(outcome)
+}
+
+/// What the products of a cell are, and those of the layers that it keeps in f32.
+fn probed<B: PrecisionBackend>(cell: &Cell, compute: Compute, device: &B::Device) -> Result<Probed, String> {
+    let operations = operations(cell);
+    let observe = |compute: Compute| probe::<B>(&operations, compute, &compute.requested(), device);
+    let probed = observe(compute)?;
+    if cell.setting.keep_f32().is_empty() {
+        return Ok(probed);
+    }
+    Ok(probed.beside("layers kept in f32", observe(compute.in_f32())?))
 }
 
 /// The operations of a cell that sum products.

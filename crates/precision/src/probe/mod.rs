@@ -30,6 +30,32 @@ pub struct Probed {
 }
 
 impl Probed {
+    /// The same with what else was observed, of layers that compute in another precision. Numbers are those of the first; the
+    /// verdict is on both.
+    pub fn beside(mut self, what: &str, other: Self) -> Self {
+        use ExecutedVerdict::{AsRequested, Differs, Unverified};
+        let executed = &mut self.executed;
+        executed.verdict = match (executed.verdict, other.executed.verdict) {
+            (AsRequested, verdict) | (verdict, AsRequested) => verdict,
+            (Differs, _) | (_, Differs) => Differs,
+            (Unverified, Unverified) => Unverified,
+        };
+        let words = other
+            .executed
+            .rounding
+            .map(|rounding| format!("{what}: {rounding}"));
+        executed.rounding = executed
+            .rounding
+            .take()
+            .into_iter()
+            .chain(words)
+            .reduce(|a, b| format!("{a}; {b}"));
+        executed.emulated |= other.executed.emulated;
+        self.launches.extend(other.launches);
+        executed.kernel = launched::names(&self.launches);
+        self
+    }
+
     /// What holds for all that was launched since. Other kernels may have served other shapes; if one of them had
     /// another arithmetic in its registers than those that were observed, nothing is claimed.
     pub fn confirm(self) -> Executed {
@@ -52,7 +78,7 @@ impl Probed {
 /// An operation that sums products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Matrix product, forward and backward.
+    /// Matrix product and linear layer, forward and backward.
     Matmul,
     /// Convolution: its output and both its gradients.
     Convolution,
@@ -63,8 +89,8 @@ pub enum Operation {
 /// Multiplies on a device and compares what was executed with what was `requested`.
 ///
 /// Operands go in as parameters do (f32 under a mixed setting), so that the cast to 16 bits is part of what is observed.
-/// All `operations`, forward and backward, are observed apart: each must be what was asked for, and what is told is the
-/// narrowest. Where there are none, nothing is verified.
+/// All `operations`, forward and backward, are observed apart: each must be what was asked for, and what is told is what
+/// differs, if anything does. Where there are none, nothing is verified.
 ///
 /// # Errors
 /// What the device reports.
@@ -93,34 +119,32 @@ pub fn probe<B: PrecisionBackend>(
         });
     }
     let launches = launched::take();
-    let worst = seen
-        .iter()
-        .map(|(_, seen)| seen.clone())
-        .reduce(|a, b| a.worst(&b));
-    let worst = worst.ok_or("there is nothing to probe")?;
+    let (told, verdict) = told(&seen, requested).ok_or("there is nothing to probe")?;
     let executed = Executed {
-        operand_bits: Some(worst.operand_bits),
-        exponent_bits: Some(worst.exponent_bits),
-        accumulator: Some(worst.accumulator()),
+        operand_bits: Some(told.operand_bits),
+        exponent_bits: Some(told.exponent_bits),
+        accumulator: Some(told.accumulator()),
         rounding: Some(rounding(&seen)),
         kernel: launched::names(&launches),
         emulated: launches.iter().any(|launch| launch.emulated),
-        verdict: verdict(&seen, requested),
+        verdict,
     };
     Ok(Probed { executed, launches })
 }
 
-/// One pass that is wider than the others is as little what was asked for as one that is narrower.
-fn verdict(seen: &[(&str, Observation)], requested: &Requested) -> ExecutedVerdict {
-    let same = |(_, seen): &(&str, Observation)| {
+/// What is told of all passes: of those that are not what was asked for the narrowest, else of all. One that is wider than
+/// the others is as little what was asked for as one that is narrower.
+fn told(seen: &[(&str, Observation)], requested: &Requested) -> Option<(Observation, ExecutedVerdict)> {
+    let same = |seen: &Observation| {
         seen.operand_bits == requested.operand_bits
             && seen.exponent_bits == requested.exponent_bits
             && seen.accumulator() == requested.accumulator
     };
-    if seen.iter().all(same) {
-        ExecutedVerdict::AsRequested
-    } else {
-        ExecutedVerdict::Differs
+    let narrowest = |all: Vec<&Observation>| all.into_iter().cloned().reduce(|a, b| a.worst(&b));
+    let all = || seen.iter().map(|(_, seen)| seen);
+    match narrowest(all().filter(|seen| !same(seen)).collect()) {
+        Some(other) => Some((other, ExecutedVerdict::Differs)),
+        None => Some((narrowest(all().collect())?, ExecutedVerdict::AsRequested)),
     }
 }
 
@@ -190,12 +214,15 @@ mod tests {
             (halves(Accumulator::F32), halves(Accumulator::F16)),
         ] {
             let (seen, requested) = asked;
-            assert!(seen.len() >= 2, "forward and backward");
-            assert_eq!(verdict(&seen, &requested), ExecutedVerdict::AsRequested);
+            let passes: Vec<&str> = seen.iter().map(|(pass, _)| *pass).collect();
+            assert_eq!(passes, ["forward", "backward", "linear", "weight's gradient"]);
+            assert_eq!(told(&seen, &requested).unwrap().1, ExecutedVerdict::AsRequested);
             for pass in 0..seen.len() {
                 let mut mixed = seen.clone();
                 mixed[pass] = other.0[pass].clone();
-                assert_eq!(verdict(&mixed, &requested), ExecutedVerdict::Differs, "{mixed:?}");
+                let (told, verdict) = told(&mixed, &requested).unwrap();
+                assert_eq!(verdict, ExecutedVerdict::Differs, "{mixed:?}");
+                assert_eq!(told, mixed[pass].1, "what is told is what differs");
             }
         }
     }

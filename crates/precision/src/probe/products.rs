@@ -14,7 +14,8 @@ use crate::{Compute, PrecisionBackend, compute::round, dtype};
 /// The passes of an operation with what was seen of each.
 type Passes = Vec<(&'static str, Observation)>;
 
-/// `x · wᵀ` and its gradient with respect to `x`.
+/// `x · wᵀ` and its gradient with respect to `x`, as attention multiplies; the same with a bias of zeros and the gradient with
+/// respect to `w`, as a linear layer does.
 pub(super) fn matmul<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |values: Vec<f64>| {
@@ -35,9 +36,31 @@ pub(super) fn matmul<B: PrecisionBackend>(compute: Compute, device: &B::Device) 
         let grads = (product * grad).sum().backward();
         download(x.grad(&grads).ok_or("no gradient came back")?)
     };
+    let bias = || {
+        let data = TensorData::new(vec![0.0; EDGE], [EDGE]);
+        Tensor::<B, 1>::from_data(data, (device, dtype(format)))
+    };
+    let mut linear = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
+        download(compute.linear(upload(lhs), upload(rhs_transposed), bias()))
+    };
+    // `gradᵀ · x`, where a row of `x` is an input.
+    let mut weight = |grad_transposed: Vec<f64>, rhs_transposed: Vec<f64>| {
+        let zeros = vec![0.0; rhs_transposed.len()];
+        let weight = Tensor::<Autodiff<B>, 2>::from_inner(upload(zeros)).require_grad();
+        let input = Tensor::from_inner(upload(turned(&rhs_transposed)));
+        let output = compute.linear(input, weight.clone(), Tensor::from_inner(bias()));
+        let grad = round(
+            Tensor::from_inner(upload(turned(&grad_transposed))),
+            output.dtype(),
+        );
+        let grads = (output * grad).sum().backward();
+        download(weight.grad(&grads).ok_or("no gradient came back")?)
+    };
     Ok(vec![
         ("forward", observe(format, &mut forward)?),
         ("backward", observe(format, &mut backward)?),
+        ("linear", observe(format, &mut linear)?),
+        ("weight's gradient", observe(format, &mut weight)?),
     ])
 }
 
