@@ -170,7 +170,6 @@ struct Trainer<'a, B: PrecisionBackend, M: Network = DistilBert> {
     optimizer: Optimizer<B>,
     scaler: Option<LossScaler>,
     compute: Compute,
-    masks: Masks,
     /// Micro-batches so far.
     micro_batches: u64,
     device: &'a B::Device,
@@ -207,15 +206,6 @@ struct Loss<B: PrecisionBackend> {
     right: Tensor<B, 1, Int>,
     /// Moments by which it was normalised.
     moments: Norms<B>,
-}
-
-/// Where the masks of dropout come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Masks {
-    /// One stream of numbers, seeded at the start.
-    OneStream,
-    /// A stream for each segment of each micro-batch, so that it can be drawn again.
-    OfSegments,
 }
 
 /// What one optimizer step gave.
@@ -323,11 +313,6 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
             settings,
             scaler: scaler(cell, task),
             compute: Compute::of(&cell.setting),
-            masks: if cell.setting.checkpointing() {
-                Masks::OfSegments
-            } else {
-                Masks::OneStream
-            },
             micro_batches: 0,
             running: running(&model, cell.setting.precision(), device),
             log: Log {
@@ -532,15 +517,13 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         }
     }
 
-    /// Where masks of dropout are drawn twice, each segment of each micro-batch has a seed of its own. What has been asked
-    /// for must have drawn its numbers before that.
+    /// Each segment of each micro-batch has a seed of its own for its masks of dropout, so that they can be drawn again, and
+    /// are the same ones with checkpointing and without. What has been asked for must have drawn its numbers before that.
     fn draw_masks_of(&self, segment: u32) {
-        if self.masks == Masks::OfSegments {
-            // An error shows again at the step's end, where it is read.
-            let _ = B::submit(self.device);
-            let number = (self.micro_batches << 16) + u64::from(segment);
-            B::seed(self.device, scattered(self.cell.seed, number));
-        }
+        // An error shows again at the step's end, where it is read.
+        let _ = B::submit(self.device);
+        let number = (self.micro_batches << 16) + u64::from(segment);
+        B::seed(self.device, scattered(self.cell.seed, number));
     }
 
     /// Writes a step down.

@@ -103,6 +103,11 @@ impl Network for DistilBert {
             .any(|other| name.contains(other))
     }
 
+    fn weightless(&self) -> Vec<String> {
+        let attention = |layer| format!("{}.attention", layer_name(layer));
+        (0..self.size.n_layers).map(attention).collect()
+    }
+
     fn kept(&self) -> &Kept {
         &self.kept
     }

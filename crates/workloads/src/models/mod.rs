@@ -77,13 +77,19 @@ pub(crate) trait Network: Clone {
         self.with_kept(Kept::AllBut(layer.to_owned()))
     }
 
-    /// The layers that multiply, by name.
+    /// The layers that multiply, by name: those with a matrix of weights, and those without.
     fn layers(&self) -> Vec<String> {
         let multiplied = |spec: ParameterSpec| {
             let layer = spec.name.strip_suffix(".weight")?;
             Self::is_multiplied(&spec.name).then(|| layer.to_owned())
         };
-        self.parameters().into_iter().filter_map(multiplied).collect()
+        let weighted = self.parameters().into_iter().filter_map(multiplied);
+        weighted.chain(self.weightless()).collect()
+    }
+
+    /// What multiplies hidden states with each other, by name.
+    fn weightless(&self) -> Vec<String> {
+        vec![]
     }
 
     /// Whether a forward pass reads the parameter of this name in the format of products: under a mixed setting, a

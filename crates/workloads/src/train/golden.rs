@@ -1,4 +1,4 @@
-//! The training step against PyTorch and transformers: `peers/golden/distilbert.py` made the numbers.
+//! The training step against PyTorch and transformers: `peers/pytorch/golden/distilbert.py` made the numbers.
 
 mod mixed_precision;
 mod resnet;
@@ -9,7 +9,7 @@ use mantissa_core::*;
 use mantissa_precision::{PrecisionBackend, device::Flex};
 use serde_json::Value;
 
-use super::{Masks, Trainer};
+use super::Trainer;
 use crate::{Inputs, data::TokenBatch, models::DistilBert};
 
 /// First row of a micro-batch, and the one behind its last.
@@ -63,7 +63,6 @@ struct Rates {
     momentum: f64,
     weight_decay: f64,
     clip_norm: Option<f64>,
-    /// Where it is above 0, each segment has masks of its own.
     dropout: f64,
 }
 
@@ -164,9 +163,6 @@ fn with_trainer<B: PrecisionBackend, T>(
     };
     let model = DistilBert::new(of_model.clone(), size("vocab_size"), 2);
     let mut trainer = Trainer::<B>::new(&cell, &task, model, &inputs, &device).unwrap();
-    if rates.dropout > 0.0 {
-        trainer.masks = Masks::OfSegments;
-    }
     run(&mut trainer)
 }
 
@@ -340,16 +336,7 @@ fn matmul_precision_reaches_every_product_of_the_model() {
 /// Whether a Vulkan device answers. Where one is required, its absence is a failure.
 #[cfg(feature = "vulkan")]
 fn vulkan_is_there() -> bool {
-    let Err(reason) = mantissa_precision::device::available(Backend::Vulkan) else {
-        return true;
-    };
-    let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
-    assert!(
-        !required.split(',').any(|name| name == "vulkan"),
-        "required and not there: {reason}"
-    );
-    println!("skipped: {reason}");
-    false
+    mantissa_testing::is_there("vulkan", mantissa_precision::device::available(Backend::Vulkan))
 }
 
 #[cfg(feature = "vulkan")]

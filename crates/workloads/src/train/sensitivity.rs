@@ -50,28 +50,27 @@ pub(super) fn sensitivity<B: PrecisionBackend, M: Network>(
         }
     }
 
-    let verdict = Sensitivity::of(exponent, fraction);
-    let too_small = match verdict {
-        Sensitivity::Range if exponent > 2 => Some(Layout::new(exponent - 1, enough)),
-        _ if fraction > 1 => Some(Layout::new(ENOUGH.0, (fraction - 1).min(MOST_FRACTION))),
-        _ if exponent > 2 => Some(Layout::new(exponent - 1, enough)),
-        _ => None,
-    };
-    let mut alone = vec![];
-    if let Some(layout) = too_small {
-        for layer in bench.trainer.model.layers() {
-            alone.push(bench.trial(layout, Some(layer))?);
-        }
-    }
-    let broken = alone.iter().filter(|trial| !keeps(trial));
-    let broken: Vec<&str> = broken.filter_map(|trial| trial.layer.as_deref()).collect();
     let smallest = smallest.map_or_else(|| "none".to_owned(), |layout| layout.to_string());
     let mut detail = format!(
         "{}: needs {exponent} bits of exponent and {fraction} of fraction; the smallest format that keeps the accuracy \
          is {smallest}",
-        verdict.name()
+        Sensitivity::of(exponent, fraction).name()
     );
-    if let Some(layout) = too_small {
+
+    // A layer at a time, with one bit less of either than the model needs: what it needs of range and of precision may be in
+    // different places.
+    let coarser = (fraction > 1).then(|| Layout::new(ENOUGH.0, (fraction - 1).min(MOST_FRACTION)));
+    let narrower = (exponent > 2).then(|| Layout::new(exponent - 1, enough));
+    let mut alone = vec![];
+    for layout in [coarser, narrower].into_iter().flatten() {
+        let mut broken = vec![];
+        for layer in bench.trainer.model.layers() {
+            let trial = bench.trial(layout, Some(layer.clone()))?;
+            if !keeps(&trial) {
+                broken.push(layer);
+            }
+            alone.push(trial);
+        }
         let layers = match broken.as_slice() {
             [] => "no layer alone loses accuracy".to_owned(),
             layers => format!("keep_f32 = \"{}\"", layers.join("+")),
@@ -126,9 +125,10 @@ impl<B: PrecisionBackend, M: Network> Bench<'_, '_, B, M> {
 #[cfg(test)]
 mod tests {
     use mantissa_core::Axis;
+    use mantissa_precision::{ParameterSet, device::Flex};
 
     use super::*;
-    use crate::data::Part;
+    use crate::data::{Part, Tokenized};
     use crate::train::testing::{Counting, cell, data, train, trainer};
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         let (cell, mut task) = cell(&[(Axis::Sequence, "16")], false);
         (task.epochs, task.learning_rate) = (6, 3e-3);
         let mut trained = trainer(&cell, &task, &data);
-        <mantissa_precision::device::Flex as burn::tensor::backend::Backend>::seed(trained.device, cell.seed);
+        <Flex as burn::tensor::backend::Backend>::seed(trained.device, cell.seed);
         train(&mut trained, &data);
         let correct = evaluate(&trained, &data.test, &mut Counting, Phase::Evaluate)
             .unwrap()
@@ -164,8 +164,11 @@ mod tests {
             "nothing overflows or vanishes"
         );
         assert!(trials.iter().all(|trial| trial.examples == 800));
-        let layers = trials.iter().filter(|trial| trial.layer.is_some()).count();
-        assert!(layers == 0 || layers == trained.model.layers().len(), "{layers}");
+        let alone: Vec<_> = trials.iter().filter(|trial| trial.layer.is_some()).collect();
+        for layouts in alone.chunk_by(|a, b| a.layout == b.layout) {
+            let layers: Vec<_> = layouts.iter().filter_map(|trial| trial.layer.clone()).collect();
+            assert_eq!(layers, trained.model.layers());
+        }
         assert!(
             verdict
                 .detail
@@ -175,12 +178,83 @@ mod tests {
         );
     }
 
+    /// What a change of a trained model's weights, which changes none of its predictions in f32, makes of the verdict.
+    fn planted(trained: &mut Trainer<'_, Flex>, test: &Tokenized, change: fn(&str, f32) -> f32) -> String {
+        let before = trained.parameters.clone();
+        let shapes = trained.model.parameters().into_iter().map(|spec| spec.shape);
+        let parts = before.iter().zip(shapes).map(|((name, value), shape)| {
+            let values = value.to_data().iter::<f32>().map(|x| change(name, x)).collect();
+            (name.to_owned(), shape, values)
+        });
+        trained.parameters = ParameterSet::new(parts, Format::F32, trained.device);
+        let correct = evaluate(trained, test, &mut Counting, Phase::Evaluate)
+            .unwrap()
+            .correct;
+        let (_, verdict) = sensitivity(trained, test, &correct, &mut Counting).unwrap();
+        trained.parameters = before;
+        verdict.detail
+    }
+
+    #[test]
+    fn a_planted_weakness_is_found_in_its_layers_and_called_by_its_kind() {
+        let (data, _cache) = data(64, 0, 800);
+        let (cell, mut task) = cell(&[(Axis::Sequence, "16")], false);
+        (task.epochs, task.learning_rate) = (6, 3e-3);
+        let mut trained = trainer(&cell, &task, &data);
+        <Flex as burn::tensor::backend::Backend>::seed(trained.device, cell.seed);
+        train(&mut trained, &data);
+        let mut of = |change| planted(&mut trained, &data.test, change);
+        let sound = of(|_, x| x);
+        assert!(sound.starts_with("insensitive: "), "{sound}");
+        assert!(!sound.contains("keep_f32"), "{sound}");
+
+        // What the layer before scales down, the last one scales up: only a wide range holds both.
+        let range = of(|name, x| match name {
+            "pre_classifier.weight" | "pre_classifier.bias" => x * 2f32.powi(-40),
+            "classifier.weight" => x * 2f32.powi(40),
+            _ => x,
+        });
+        assert!(
+            range.starts_with("range-sensitive: needs 7 bits of exponent"),
+            "{range}"
+        );
+        assert!(
+            range.ends_with("; under e6m10, keep_f32 = \"pre_classifier+classifier\""),
+            "{range}"
+        );
+        // The same on both sides of the products of a block's attention, which have no weights.
+        let attention = of(
+            |name, x| match name.strip_prefix("distilbert.transformer.layer.0.attention.") {
+                Some("q_lin.weight" | "q_lin.bias") => x * 2f32.powi(40),
+                Some("k_lin.weight" | "k_lin.bias") => x * 2f32.powi(-40),
+                _ => x,
+            },
+        );
+        assert!(
+            attention.starts_with("range-sensitive: needs 7 bits of exponent"),
+            "{attention}"
+        );
+        let broken =
+            "distilbert.transformer.layer.0.attention.q_lin+distilbert.transformer.layer.0.attention\"";
+        assert!(attention.ends_with(broken), "{attention}");
+        // Much that both classes have in common: only many digits tell them apart.
+        let digits = of(|name, x| match name {
+            "classifier.weight" => x + 512.0,
+            _ => x,
+        });
+        assert!(digits.starts_with("precision-sensitive: "), "{digits}");
+        assert!(
+            digits.contains("; under e8m9, keep_f32 = \"classifier\""),
+            "{digits}"
+        );
+    }
+
     #[test]
     fn a_layer_alone_computes_in_fewer_bits_and_the_others_do_not() {
         let (data, _cache) = data(16, 0, 40);
         let (cell, task) = cell(&[], false);
         let mut trainer = trainer(&cell, &task, &data);
-        let logits = |trainer: &Trainer<'_, mantissa_precision::device::Flex>| {
+        let logits = |trainer: &Trainer<'_, Flex>| {
             let batch = data.test.batch(&[0, 1, 2]);
             let (logits, _) = trainer.predict(&trainer.working().freeze(), &batch);
             logits.into_data().iter::<f64>().collect::<Vec<_>>()
