@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use mantissa_core::{Accumulator, Backend, MatmulPrecision, MetricName, Precision};
+use mantissa_core::{Accumulator, Backend, ExecutedVerdict, MatmulPrecision, MetricName, Precision};
 
 use crate::{Row, Suite, shape};
 
@@ -31,6 +31,9 @@ pub(crate) fn share(suites: &mut [Suite<'_>]) {
 
 fn measured(row: &Row<'_>) -> Option<(Arithmetic, f64)> {
     shape::kernel(&row.cell.workload)?;
+    // One that was another arithmetic than its setting says is no peak of it, and has no share in it.
+    row.verdict()
+        .filter(|verdict| *verdict == ExecutedVerdict::AsRequested)?;
     let setting = &row.cell.setting;
     let throughput = row.metric(MetricName::FlopsPerSecond)?.value;
     let arithmetic = (

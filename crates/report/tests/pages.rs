@@ -6,7 +6,7 @@ mod support;
 use std::{fs, path::PathBuf};
 
 use flate2::{Compression, write::GzEncoder};
-use mantissa_core::{Axis, Status};
+use mantissa_core::{Axis, ExecutedVerdict, MetricName, Record, Status};
 use mantissa_report::{Digest, Report, Run, csv, figures, html, load, markdown, render, terminal_tables};
 use support::{Add, article, cell, invented, loss, record, run, suite, train_metrics, workload};
 
@@ -311,11 +311,32 @@ fn a_kernel_on_a_gpu_is_shown_its_share_of_the_fastest_in_its_arithmetic() {
         .iter_mut()
         .for_each(|planned| on_gpu(&mut planned.cell));
     run.records.iter_mut().for_each(|record| on_gpu(&mut record.cell));
+    assert_eq!(of_peak(&run), 0, "nobody has seen what they are");
+    let verified = |record: &mut Record| record.executed.verdict = ExecutedVerdict::AsRequested;
+    run.records.iter_mut().for_each(verified);
     let html = page(&run);
     assert_eq!(of_peak(&run), 30);
     assert_eq!(
         html.matches("100 % of the measured peak").count(),
         6,
         "one for each arithmetic"
+    );
+
+    // The fastest of all was something else.
+    let throughput = |record: &Record| {
+        let metric = record.metrics.get(&MetricName::FlopsPerSecond);
+        metric.and_then(|metric| metric.value).unwrap_or(0.0)
+    };
+    let fastest = run
+        .records
+        .iter_mut()
+        .max_by(|a, b| throughput(a).total_cmp(&throughput(b)));
+    fastest.unwrap().executed.verdict = ExecutedVerdict::Differs;
+    let html = page(&run);
+    assert_eq!(of_peak(&run), 29);
+    assert_eq!(
+        html.matches("100 % of the measured peak").count(),
+        6,
+        "the next one is"
     );
 }

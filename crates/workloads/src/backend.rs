@@ -2,10 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Setting, Task};
+use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Model, Setting, Task};
 use mantissa_precision::{Compute, Operation, PrecisionBackend, Probed, device, probe};
 
-use crate::{Inputs, Observer, Outcome, WorkloadError, kernel, train};
+use crate::{
+    Inputs, Observer, Outcome, WorkloadError, kernel,
+    models::{DistilBert, Kept, Network, ResNet},
+    train,
+};
 
 pub use mantissa_precision::device::{Support, available, device_name, device_uuid, format_support};
 
@@ -75,13 +79,35 @@ fn run_on<B: PrecisionBackend>(
 
 /// What the products of a cell are, and those of the layers that it keeps in f32.
 fn probed<B: PrecisionBackend>(cell: &Cell, compute: Compute, device: &B::Device) -> Result<Probed, String> {
-    let operations = operations(cell);
-    let observe = |compute: Compute| probe::<B>(&operations, compute, &compute.requested(), device);
-    let probed = observe(compute)?;
-    if cell.setting.keep_f32().is_empty() {
+    let observe =
+        |operations: &[_], compute: Compute| probe::<B>(operations, compute, &compute.requested(), device);
+    let probed = observe(&operations(cell), compute)?;
+    let kept = kept_operations(cell);
+    if kept.is_empty() {
         return Ok(probed);
     }
-    Ok(probed.beside("layers kept in f32", observe(compute.in_f32())?))
+    Ok(probed.beside("layers kept in f32", observe(&kept, compute.in_f32())?))
+}
+
+/// What the layers do that a cell keeps in f32.
+fn kept_operations(cell: &Cell) -> Vec<Operation> {
+    let Task::Train(task) = &cell.workload.task else {
+        return vec![];
+    };
+    let kept = Kept::Matching(cell.setting.keep_f32().to_vec());
+    let attention = match cell.setting.attention() {
+        Attention::Fused => Operation::FusedAttention,
+        Attention::Math => Operation::Matmul,
+    };
+    // Layers have the same names whatever the data is.
+    match &task.model {
+        Model::Distilbert(size) => DistilBert::new(size.clone(), 1, 1)
+            .with_kept(kept)
+            .kept_operations(attention),
+        Model::Resnet(size) => ResNet::new(size.clone(), 1, 1)
+            .with_kept(kept)
+            .kept_operations(attention),
+    }
 }
 
 /// The operations of a cell that sum products.

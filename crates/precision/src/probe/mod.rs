@@ -30,29 +30,30 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// The same with what else was observed, of layers that compute in another precision. Numbers are those of the first; the
-    /// verdict is on both.
+    /// The same with what else was observed, of layers that compute in another precision. One verdict holds for both; if the
+    /// other alone is not what was asked for, the numbers are its.
     pub fn beside(mut self, what: &str, other: Self) -> Self {
         use ExecutedVerdict::{AsRequested, Differs, Unverified};
-        let executed = &mut self.executed;
-        executed.verdict = match (executed.verdict, other.executed.verdict) {
+        let (first, second) = (&self.executed, &other.executed);
+        let verdict = match (first.verdict, second.verdict) {
             (AsRequested, verdict) | (verdict, AsRequested) => verdict,
             (Differs, _) | (_, Differs) => Differs,
             (Unverified, Unverified) => Unverified,
         };
-        let words = other
-            .executed
-            .rounding
-            .map(|rounding| format!("{what}: {rounding}"));
-        executed.rounding = executed
-            .rounding
-            .take()
-            .into_iter()
-            .chain(words)
-            .reduce(|a, b| format!("{a}; {b}"));
-        executed.emulated |= other.executed.emulated;
+        let told = if (first.verdict, second.verdict) == (AsRequested, Differs) {
+            second
+        } else {
+            first
+        };
+        let words = |of: &Executed| of.rounding.clone().unwrap_or_default();
         self.launches.extend(other.launches);
-        executed.kernel = launched::names(&self.launches);
+        self.executed = Executed {
+            verdict,
+            rounding: Some(format!("{}; {what}: {}", words(first), words(second))),
+            emulated: first.emulated || second.emulated,
+            kernel: launched::names(&self.launches),
+            ..told.clone()
+        };
         self
     }
 
@@ -197,6 +198,32 @@ mod tests {
 
     use super::*;
     use crate::device::Flex;
+
+    #[test]
+    fn layers_in_another_precision_are_judged_with_the_rest_and_told_if_they_alone_differ() {
+        use ExecutedVerdict::{AsRequested, Differs, Unverified};
+        let probed = |operand_bits, verdict| Probed {
+            executed: Executed {
+                operand_bits: Some(operand_bits),
+                rounding: Some(format!("{operand_bits} bits")),
+                verdict,
+                ..Executed::unverified()
+            },
+            launches: BTreeSet::new(),
+        };
+        for (of_model, of_kept, verdict, told) in [
+            (AsRequested, AsRequested, AsRequested, 8),
+            (AsRequested, Differs, Differs, 11),
+            (Differs, AsRequested, Differs, 8),
+            (Differs, Differs, Differs, 8),
+            (AsRequested, Unverified, Unverified, 8),
+            (Unverified, Differs, Differs, 8),
+        ] {
+            let both = probed(8, of_model).beside("kept", probed(11, of_kept)).executed;
+            assert_eq!((both.verdict, both.operand_bits), (verdict, Some(told)));
+            assert_eq!(both.rounding.as_deref(), Some("8 bits; kept: 11 bits"));
+        }
+    }
 
     #[test]
     fn a_backward_pass_wider_or_narrower_than_its_forward_pass_is_not_what_was_asked_for() {
