@@ -90,15 +90,15 @@ fn a_stranger_who_goes_is_waited_for() {
 #[test]
 fn a_warm_gpu_rests_before_the_next_cell_and_the_record_says_how_long() {
     let place = Place::new();
-    // Read for `environment.json` and before the first cell, then as often as it is looked at.
-    run(&place, &["--cool-down", "3"], "temperature 40*2 70*2 44")
+    // Read for `environment.json` and before the first cell, then while the idle power is read, and when it is looked at.
+    run(&place, &["--cool-down", "0.5"], "temperature 40*2 70")
         .output()
         .unwrap();
     let records = place.records("run");
     assert!(events(&records[0], "cool-down").is_empty());
     assert_eq!(
         events(&records[1], "cool-down"),
-        ["44 °C after 40 °C before the first cell"]
+        ["70 °C after 40 °C before the first cell: not back within the limit"]
     );
 
     let place = Place::new();

@@ -90,6 +90,83 @@ fn an_obedient_device_is_in_the_record() {
     }
 }
 
+/// A product that is launched for some seconds.
+const LONG: &str = r#"
+title = "A product for a while"
+question = "What does it take?"
+axes = { size = [16] }
+[[workload]]
+name = "matmul"
+task = "kernel"
+kernel = "matmul"
+min_samples = 5_000
+max_samples = 5_000
+"#;
+
+#[test]
+fn energy_is_told_as_it_is_and_above_what_the_device_draws_when_nobody_computes() {
+    let place = Place::new();
+    std::fs::write(place.path("fixtures/long.toml"), LONG).unwrap();
+    let arguments = [
+        "run",
+        "fixtures/long.toml",
+        "--backend=cuda",
+        "--repeats=1",
+        "--out=run",
+    ];
+    let lines = format!("{READS}instant 300000\nidle 100000");
+    let output = on_script(
+        &place,
+        &[&arguments[..], &["-a", "precision=32-true"]].concat(),
+        &lines,
+    )
+    .output()
+    .unwrap();
+    let record = only_record(&place, &output);
+    let joules = |name: &str| value(&record, name).unwrap_or_else(|| panic!("no `{name}`: {record:#}"));
+    assert!((joules("idle_watts") - 100.0).abs() < 1e-9, "{record:#}");
+    // 300 W all the time, and the counter rises by 3 J a reading.
+    let (integral, counter) = (joules("energy_integral_joules"), joules("energy_counter_joules"));
+    let seconds = integral / 300.0;
+    assert!(seconds > 2.0, "{seconds} s");
+    assert!(counter > 0.5 * integral, "{counter} J");
+    let above = joules("energy_above_idle_joules");
+    assert!(
+        (above - (counter - 100.0 * seconds)).abs() < 0.01 * counter,
+        "{above} J of {counter} J in {seconds} s"
+    );
+    let method = record["metrics"]["energy_above_idle_joules"]["method"]
+        .as_str()
+        .unwrap();
+    assert_eq!(method, "counter of the device, less 100.0 W of the idle device");
+}
+
+#[test]
+fn power_that_somebody_else_draws_is_not_that_of_an_idle_device() {
+    // There from the first list on, and from the second one.
+    for from in ["1", "2"] {
+        let place = Place::new();
+        let lines = format!("{READS}process 4711 2000 {from}");
+        let output = run(&place, &["-a", "size=16"], &lines).output().unwrap();
+        let why = only_record(&place, &output);
+        assert_eq!(
+            absence(&why, "idle_watts"),
+            "somebody computed on the device before the first cell"
+        );
+    }
+}
+
+#[test]
+fn energy_of_a_moment_is_not_told() {
+    let record = record("");
+    for name in ["energy_counter_joules", "energy_integral_joules"] {
+        let why = absence(&record, name);
+        assert!(why.contains("too short"), "{name}: {why}");
+    }
+    let why = absence(&record, "energy_above_idle_joules");
+    assert!(why.contains("`--cool-down 0` waits for nothing"), "{why}");
+}
+
 #[test]
 fn steps_of_a_training_say_by_which_clock_and_whether_it_was_held_back() {
     let place = Place::new();
@@ -153,6 +230,29 @@ fn a_device_that_falls_off_the_bus_under_a_cell_fails_it_with_both_reasons() {
     for name in ["flops_per_second", "energy_counter_joules", "device_peak_bytes"] {
         assert!(record["metrics"][name]["value"].is_null(), "{name}: {record:#}");
     }
+}
+
+#[test]
+fn a_worker_that_is_ended_has_told_what_became_of_its_device() {
+    let place = Place::new();
+    let arguments = [
+        "run",
+        "fixtures/endless.toml",
+        "--backend=cuda",
+        "--profile=standard",
+        "--repeats=1",
+        "--out=run",
+        "--cool-down=0",
+        "-a",
+        "precision=32-true",
+    ];
+    let output = on_script(&place, &arguments, &format!("{READS}fail any 400 15"))
+        .output()
+        .unwrap();
+    let records = place.records("run");
+    assert_eq!(statuses(&records)[0], "endless timeout", "{}", stderr(&output));
+    let lost = events(&records[0], "device-lost").concat();
+    assert!(lost.contains("fell off the bus"), "{:#}", records[0]);
 }
 
 #[test]

@@ -110,20 +110,58 @@ fn a_broken_expectation_is_told_marked_and_exits_with_3() {
 
 #[test]
 fn every_repeat_is_a_record() {
+    // Sizes and repeats, in the order of the records.
+    for (order, expected) in [
+        ("rounds", [(16, 0), (32, 0), (32, 1), (16, 1)]),
+        ("sorted", [(16, 0), (16, 1), (32, 0), (32, 1)]),
+    ] {
+        let place = Place::new();
+        let order = format!("--order={order}");
+        place.run(&[
+            "run",
+            &fixture("kernels"),
+            "--backend=flex",
+            "--out=run",
+            "--repeats=2",
+            &order,
+        ]);
+        let records = place.records("run");
+        let cells = records.iter().map(|record| {
+            let size = record["cell"]["setting"]["size"].as_u64().unwrap();
+            (size, record["repeat"].as_u64().unwrap())
+        });
+        assert_eq!(cells.collect::<Vec<_>>(), expected, "{order}");
+    }
+}
+
+#[test]
+fn layers_that_are_kept_in_f32_are_observed_beside_the_others() {
     let place = Place::new();
-    place.run(&[
+    let output = place.run(&[
         "run",
-        &fixture("kernels"),
+        &fixture("tiny"),
         "--backend=flex",
         "--out=run",
-        "--repeats=2",
+        "-a",
+        "precision=bf16-mixed",
+        "-a",
+        "matmul=highest",
+        "-a",
+        "keep_f32=classifier",
     ]);
-    let repeats: Vec<_> = place
-        .records("run")
-        .iter()
-        .map(|record| record["repeat"].as_u64().unwrap())
-        .collect();
-    assert_eq!(repeats, [0, 0, 1, 1]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let executed = &place.records("run")[0]["executed"];
+    assert_eq!(
+        (&executed["verdict"], &executed["operand_bits"]),
+        (&"as-requested".into(), &8.into())
+    );
+    let rounding = executed["rounding"].as_str().unwrap();
+    assert!(rounding.contains("; layers kept in f32: "), "{rounding}");
+    let kernels = executed["kernel"].as_str().unwrap();
+    assert!(
+        kernels.contains("bf16") && kernels.contains("f32 × f32 → f32"),
+        "{kernels}"
+    );
 }
 
 #[test]

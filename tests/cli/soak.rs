@@ -102,6 +102,7 @@ fn sweep_under_fire(cells: usize, fire: Duration, apart: Range<u64>) -> u32 {
             run = spawn(&place, &["run", "--resume", "run", "--quiet"]);
         }
     }
+    assert_eq!(resumes, RESUMES);
     // Without fire, until nothing is left.
     run.wait().unwrap();
     let last = spawn(&place, &["run", "--resume", "run", "--quiet"])

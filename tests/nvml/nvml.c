@@ -13,6 +13,7 @@
  *
  *   total BYTES                     memory VALUES   bytes in use        power VALUES    mW, the averaged reading
  *   instant VALUES  mW, the field   energy VALUES   mJ                  clock VALUES    MHz, of the SMs
+ *   idle VALUES     mW, instead of `power` and `instant` in a process that is not told on which device to compute
  *   memory-clock VALUES  MHz        temperature VALUES  °C              throttle VALUES bits
  *   utilisation VALUES   %          ecc VALUES      uncorrected errors  limit mW        max-clock MHz
  *   persistence 0|1                 ecc-mode 0|1    mig 0|1
@@ -35,11 +36,11 @@ enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, UNK
 
 enum quantity {
     ANY, OPEN, TOTAL, MEMORY, POWER, INSTANT, ENERGY, CLOCK, MEMORY_CLOCK, TEMPERATURE, THROTTLE, UTILISATION, ECC,
-    LIMIT, MAX_CLOCK, PERSISTENCE, ECC_MODE, MIG, PROCESSES, QUANTITIES
+    LIMIT, MAX_CLOCK, PERSISTENCE, ECC_MODE, MIG, PROCESSES, IDLE, QUANTITIES
 };
 static const char *NAMES[QUANTITIES] = {
     "any", "open", "total", "memory", "power", "instant", "energy", "clock", "memory-clock", "temperature", "throttle",
-    "utilisation", "ecc", "limit", "max-clock", "persistence", "ecc-mode", "mig", "processes"
+    "utilisation", "ecc", "limit", "max-clock", "persistence", "ecc-mode", "mig", "processes", "idle"
 };
 
 enum { MOST = 32, FOREVER = -1 };
@@ -279,7 +280,13 @@ result nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory *memory) 
     return SUCCESS;
 }
 
-result nvmlDeviceGetPowerUsage(struct device *device, unsigned *milliwatts) { return number(device, POWER, milliwatts); }
+static int unless_idle(struct device *device, int which) {
+    return device->calls[IDLE].count && !getenv("CUDA_VISIBLE_DEVICES") ? IDLE : which;
+}
+
+result nvmlDeviceGetPowerUsage(struct device *device, unsigned *milliwatts) {
+    return number(device, unless_idle(device, POWER), milliwatts);
+}
 
 result nvmlDeviceGetTotalEnergyConsumption(struct device *device, unsigned long long *millijoules) {
     return wide(device, ENERGY, millijoules);
@@ -302,7 +309,7 @@ result nvmlDeviceGetFieldValues(struct device *device, int fields, struct field 
     enum { POWER_INSTANT = 186, UNSIGNED_INT = 1 };
     for (int index = 0; index < fields; index++) {
         values[index].type = UNSIGNED_INT;
-        values[index].code = values[index].id == POWER_INSTANT ? number(device, INSTANT, &values[index].value.whole)
+        values[index].code = values[index].id == POWER_INSTANT ? number(device, unless_idle(device, INSTANT), &values[index].value.whole)
                                                                : NOT_SUPPORTED;
     }
     return SUCCESS;

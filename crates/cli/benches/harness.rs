@@ -153,6 +153,7 @@ fn harness(criterion: &mut Criterion) {
                     },
                     samples: place("samples"),
                     gpu: None,
+                    idle_watts: Err("no GPU is sampled".into()),
                 };
                 worker(&serde_json::to_vec(&request).expect("plain data"));
             });

@@ -96,7 +96,8 @@ pub(crate) struct RunArguments {
     /// next cell [default: rounds]
     #[arg(long, value_name = "ORDER", hide_possible_values = true)]
     pub(crate) order: Option<OrderChoice>,
-    /// Longest wait for a GPU to cool down before a cell; 0 is none [default: 10]
+    /// Longest wait for a GPU to cool down before a cell; with 0 nothing is waited for, and the power of the idle GPU is
+    /// not read before the first cell either [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) cool_down: Option<f64>,
     /// When another process computes on the GPU before a cell: `warn` in the record, `wait` up to ten minutes for it to

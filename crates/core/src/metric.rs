@@ -14,6 +14,8 @@ named! {
         Bytes = "B",
         /// Joules.
         Joules = "J",
+        /// Watts.
+        Watts = "W",
         /// A share of one.
         Ratio = "1",
         /// Samples in a second.
@@ -112,6 +114,10 @@ metrics! {
     EnergyCounterJoules = "energy_counter_joules", Joules, Lower;
     /// Integral of sampled power.
     EnergyIntegralJoules = "energy_integral_joules", Joules, Lower;
+    /// What of the energy is above that of the idle device: by NVML's counter, or else the integral.
+    EnergyAboveIdleJoules = "energy_above_idle_joules", Joules, Lower;
+    /// Power of the device before the first cell, while nobody computed on it.
+    IdleWatts = "idle_watts", Watts, Lower;
     /// Floating-point operations (multiplication and addition are two) in a second.
     FlopsPerSecond = "flops_per_second", FlopsPerSecond, Higher;
     /// Values of the result in a second, of a kernel without products: what compares formats of different width.

@@ -40,6 +40,7 @@ impl Scale {
             Unit::Bytes => step(1e-6, "MB"),
             Unit::Joules if size >= 1e4 => step(1e-3, "kJ"),
             Unit::Joules => step(1.0, "J"),
+            Unit::Watts => step(1.0, "W"),
             Unit::FlopsPerSecond if size >= 1e12 => step(1e-12, "TFLOP/s"),
             Unit::FlopsPerSecond => step(1e-9, "GFLOP/s"),
             Unit::ValuesPerSecond => step(1e-6, "M values/s"),

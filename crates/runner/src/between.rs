@@ -6,16 +6,19 @@ use std::{
 };
 
 use mantissa_core::Event;
-use mantissa_telemetry::Library;
+use mantissa_telemetry::{GpuSource, Library, MIN_ENERGY_SECONDS, Sampler};
 
 use crate::{
     Policy, RunError, Stop,
     company::{Company, company},
-    rest::{Look, rest},
+    rest::{LOOK, Look, rest},
 };
 
 /// Kind of the event that the sampler notes of a stranger, too.
 const FOREIGN: &str = "foreign-process";
+
+/// How long the power of an idle GPU is read, seconds: what an energy takes, and its first readings.
+const IDLE_SECONDS: f64 = MIN_ENERGY_SECONDS + 0.5;
 
 /// The GPUs of a run between their cells.
 pub(crate) struct Between {
@@ -26,6 +29,8 @@ pub(crate) struct Between {
     before: BTreeMap<String, Look>,
     /// Strangers that were there before.
     known: BTreeSet<u32>,
+    /// What every GPU drew before its first cell, watts, or why that is not known.
+    idle: BTreeMap<String, Result<f64, String>>,
 }
 
 /// Something that a record should tell, and whom it concerns if that is a process.
@@ -43,7 +48,40 @@ impl Between {
             stop,
             before: BTreeMap::new(),
             known: BTreeSet::new(),
+            idle: BTreeMap::new(),
         }
+    }
+
+    /// What the GPU draws while nobody computes on it, watts: read once, before its first cell.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    pub(crate) fn idle_watts(
+        &mut self,
+        gpu: Option<&str>,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<f64, String> {
+        let gpu = gpu.ok_or("no GPU is sampled")?;
+        if self.policy.cool_down_seconds == 0.0 {
+            return Err(
+                "the power of the idle device was not read: `--cool-down 0` waits for nothing".into(),
+            );
+        }
+        if let Some(known) = self.idle.get(gpu) {
+            return known.clone();
+        }
+        let sampler = Sampler::start(vec![Box::new(GpuSource::open(gpu))]);
+        let enough = |sampler: &Sampler| sampler.seconds() >= IDLE_SECONDS;
+        while !enough(&sampler) && self.pause(LOOK, "the power of the idle GPU is read", tell) {}
+        let end = sampler.seconds();
+        let trace = sampler.stop();
+        let idle = if trace.anybody_listed() {
+            Err("somebody computed on the device before the first cell".to_owned())
+        } else {
+            trace.mean_power((IDLE_SECONDS - MIN_ENERGY_SECONDS).min(end)..end)
+        };
+        self.idle.insert(gpu.to_owned(), idle.clone());
+        idle
     }
 
     /// Waits for others to go and for the GPU to cool down, as the policy says; `tell` hears what is waited for.

@@ -20,6 +20,8 @@ pub struct Request {
     pub samples: PathBuf,
     /// The GPU to sample, by NVML's UUID.
     pub gpu: Option<String>,
+    /// What it draws while nobody computes on it, watts, or why that is not known.
+    pub idle_watts: Result<f64, String>,
 }
 
 /// A line of a worker's standard output. Lines that are none of these come from libraries.
@@ -28,6 +30,8 @@ pub struct Request {
 pub(crate) enum Message {
     /// A sign of life, several times a second.
     Progress(Advance),
+    /// What has happened so far, whenever that is more than before: should the worker not live to tell.
+    Happened(Vec<Event>),
     /// The last line: the cell ran to its end, or failed in a way that the worker lived to tell.
     Finished(Box<Finished>),
     /// The last line: the user's data or weights are wrong.

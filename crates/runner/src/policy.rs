@@ -15,7 +15,7 @@ pub const COOL_DOWN_SECONDS: f64 = 10.0;
 pub struct Policy {
     /// Which cell comes next.
     pub order: Order,
-    /// Longest rest of a GPU before a cell, seconds; 0 is none.
+    /// Longest rest of a GPU before a cell, seconds; with 0 nothing is waited for, not even for the power of the idle GPU.
     pub cool_down_seconds: f64,
     /// What somebody else on the GPU means.
     pub busy: Busy,

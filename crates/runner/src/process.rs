@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Backend, Status};
+use mantissa_core::{Backend, Event, Status};
 
 use crate::{
     RunError, Stop,
@@ -20,6 +20,9 @@ use crate::{
 
 /// Time that a worker has to be gone after its last word, before it is ended.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// Time that the system has to end it. A process that is stuck in a driver's call cannot be ended at all.
+const ENDING: Duration = Duration::from_secs(5);
 
 /// Time that the rest of its output may take once it is gone.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -128,10 +131,13 @@ impl Executor for Workers {
             }
             if start.elapsed() >= timeout {
                 worker.end();
+                let reason = format!("ended after {} s, its time limit", timeout.as_secs_f64());
+                let (memory, events) = (said.memory, said.events.clone());
                 said.last_word.get_or_insert(Ended::Died {
                     status: Status::Timeout,
-                    reason: format!("ended after {} s, its time limit", timeout.as_secs_f64()),
-                    memory: said.memory,
+                    reason,
+                    memory,
+                    events,
                 });
                 break;
             }
@@ -140,7 +146,7 @@ impl Executor for Workers {
                 break;
             }
         }
-        let exit = worker.wait(GRACE).map_err(RunError::Worker)?;
+        let exit = worker.wait(GRACE, ENDING).map_err(RunError::Worker)?;
         // Both streams end with the worker and its group; one that somebody else holds open is not waited for.
         let end = Instant::now();
         while let Ok(rest) = heard.recv_timeout(LAST_WORDS.saturating_sub(end.elapsed())) {
@@ -149,17 +155,18 @@ impl Executor for Workers {
         let killed_for_memory = deaths_before
             .zip(oom_kills())
             .is_some_and(|(before, now)| now > before);
-        let death = Death::of(exit);
+        let death = exit.map_or(Death::Never, Death::of);
         if said.last_word.is_none() && death == Death::Code(WorkerExit::NotWritten as i32) {
             return Err(RunError::Samples(said.output.last_lines()));
         }
-        let memory = said.memory;
+        let (memory, events) = (said.memory, said.events);
         let ended = said.last_word.unwrap_or_else(|| {
             let (status, reason) = judge(death, &said.output.text(), killed_for_memory);
             Ended::Died {
                 status,
                 reason,
                 memory,
+                events,
             }
         });
         Ok((ended, said.output.bytes.into()))
@@ -172,6 +179,8 @@ struct Said {
     last_word: Option<Ended>,
     output: Tail,
     memory: MemorySoFar,
+    /// What had happened by the last sign of life.
+    events: Vec<Event>,
 }
 
 impl Said {
@@ -190,6 +199,7 @@ impl Said {
                     total: advance.total,
                 });
             }
+            Heard::Message(Message::Happened(events)) => self.events = events,
             Heard::Message(Message::Finished(finished)) => {
                 self.last_word.get_or_insert(Ended::Finished(finished));
             }
@@ -232,15 +242,31 @@ impl Worker {
         !matches!(self.0.try_wait(), Ok(None))
     }
 
-    /// Waits for the end, and brings it about when the grace is over; what it started ends in any case.
-    fn wait(&mut self, grace: Duration) -> std::io::Result<ExitStatus> {
-        const LOOK: Duration = Duration::from_millis(2);
-        let start = Instant::now();
-        while !self.is_gone() && start.elapsed() < grace {
-            std::thread::sleep(LOOK);
-        }
+    /// Waits for the end, and brings it about when the grace is over; what it started ends in any case. Absent if it cannot be
+    /// ended: then it is left behind.
+    fn wait(&mut self, grace: Duration, ending: Duration) -> std::io::Result<Option<ExitStatus>> {
+        within(grace, || self.is_gone());
         self.end();
-        self.0.wait()
+        if within(ending, || self.is_gone()) {
+            self.0.wait().map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+/// Whether something comes true before patience ends.
+fn within(patience: Duration, mut is_true: impl FnMut() -> bool) -> bool {
+    const LOOK: Duration = Duration::from_millis(2);
+    let start = Instant::now();
+    loop {
+        if is_true() {
+            return true;
+        }
+        if start.elapsed() >= patience {
+            return false;
+        }
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -248,8 +274,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // Once it was waited for, waiting again gives the same answer and killing would hit a stranger.
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            self.end();
-            let _ = self.0.wait();
+            let _ = self.wait(Duration::ZERO, ENDING);
         }
     }
 }
@@ -315,6 +340,8 @@ impl Tail {
 enum Death {
     Code(i32),
     Signal(i32),
+    /// It cannot be ended.
+    Never,
 }
 
 impl Death {
@@ -349,6 +376,10 @@ fn judge(death: Death, text: &str, killed_for_memory: bool) -> (Status, String) 
         }
     };
     match death {
+        Death::Never => (
+            Status::Timeout,
+            said("it cannot be ended: a call of the driver does not come back".into()),
+        ),
         Death::Signal(SIGKILL) if killed_for_memory => (
             Status::Oom,
             "killed by the kernel: host memory ran out (SIGKILL)".into(),
@@ -402,6 +433,35 @@ fn oom_kills() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_that_cannot_be_ended_is_left_behind_and_out_of_time() {
+        let moment = Duration::from_millis(20);
+        assert!(!within(moment, || false), "it would be waited for without an end");
+        let mut looks = 0;
+        assert!(within(Duration::from_secs(60), || {
+            looks += 1;
+            looks == 3
+        }));
+        let (status, reason) = judge(Death::Never, "NVRM: stuck", false);
+        assert_eq!(status, Status::Timeout);
+        assert!(reason.starts_with("it cannot be ended") && reason.ends_with("NVRM: stuck"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_worker_that_ends_is_waited_for_and_one_that_does_not_is_ended() {
+        let worker = |script: &str| {
+            let mut command = Command::new("sh");
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            Worker(command.args(["-c", script]).spawn().unwrap())
+        };
+        let long = Duration::from_secs(60);
+        let exit = worker("exit 7").wait(long, long).unwrap();
+        assert_eq!(exit.map(Death::of), Some(Death::Code(7)));
+        let exit = worker("sleep 600").wait(Duration::from_millis(20), long).unwrap();
+        assert_eq!(exit.map(Death::of), Some(Death::Signal(9)));
+    }
 
     #[test]
     fn a_kill_is_out_of_memory_only_if_the_kernel_says_so() {

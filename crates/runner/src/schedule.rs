@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Backend, Cell, Executed, Fingerprint, Plan, Record, Requested, SCHEMA_VERSION, Status};
+use mantissa_core::{
+    Backend, Cell, Event, Executed, Fingerprint, Plan, Record, Requested, SCHEMA_VERSION, Status,
+};
 use mantissa_workloads::Phase;
 
 use crate::{
@@ -34,6 +36,8 @@ pub enum Ended {
         reason: String,
         /// What it was last known to have taken.
         memory: MemorySoFar,
+        /// What it had told of before.
+        events: Vec<Event>,
     },
     /// It was ended because the run is to stop at once: there is nothing to record.
     Stopped,
@@ -236,6 +240,7 @@ impl<'a> Schedule<'a> {
         let gpu = self.fingerprint(cell).gpu.and_then(|gpu| gpu.uuid);
         let waiting = &mut |what: &str| progress.tell(ProgressEvent::Waiting(what));
         let noted = self.between.ready(gpu.as_deref(), waiting)?;
+        let idle_watts = self.between.idle_watts(gpu.as_deref(), waiting);
         if self.stop.asked().is_some() {
             return Ok(None);
         }
@@ -248,6 +253,7 @@ impl<'a> Schedule<'a> {
             inputs: self.folder.settings.inputs.clone(),
             samples: files.clone(),
             gpu,
+            idle_watts,
         };
         let limit = self
             .plan
@@ -269,7 +275,11 @@ impl<'a> Schedule<'a> {
                 status,
                 reason,
                 memory,
-            } => (Finished::without_result(status, &reason).after(memory), None),
+                events,
+            } => {
+                let died = Finished::without_result(status, &reason).after(memory);
+                (Finished { events, ..died }, None)
+            }
             Ended::Refused(reason) => (
                 Finished::without_result(Status::Failed, &reason),
                 Some(RunError::Input(reason)),

@@ -19,6 +19,8 @@ pub struct Measurements<'a> {
     pub trace: &'a Trace,
     /// The measured phase, in seconds of the trace.
     pub window: Range<f64>,
+    /// What the device draws while nobody computes on it, watts, or why that is not known.
+    pub idle_watts: &'a Result<f64, String>,
     /// Peaks of memory, as far as they are the work's own.
     pub peaks: Peaks,
     /// Peaks of the device allocator, where it can be asked.
@@ -126,18 +128,14 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
     if ranges.is_empty() {
         return;
     }
-    let mut share = |name, update: bool, count: fn(&RangeCounts) -> u64, of: &str| {
-        let ranges = ranges.iter();
-        let of_class = ranges.filter(|range| (range.class == TensorClass::WeightUpdate) == update);
-        let (some, all) = of_class.fold((0, 0), |(some, all), TensorRange { counts, .. }| {
-            // An element that keeps its value in the wider format, too, has lost nothing.
-            let elements = if update {
-                counts.exponents.iter().sum()
-            } else {
-                counts.elements
-            };
-            (some + count(counts), all + elements)
-        });
+    let update = |range: &&TensorRange| range.class == TensorClass::WeightUpdate;
+    let updates: Vec<&TensorRange> = ranges.iter().filter(update).collect();
+    let others: Vec<&TensorRange> = ranges.iter().filter(|range| !update(range)).collect();
+    let every: Vec<&TensorRange> = ranges.iter().collect();
+    type Count = fn(&RangeCounts) -> u64;
+    let mut share = |name, ranges: &[&TensorRange], count: Count, all: Count, of: &str| {
+        let sum = |count: Count| ranges.iter().map(|range| count(&range.counts)).sum::<u64>();
+        let (some, all) = (sum(count), sum(all));
         let metric = match all {
             0 => Metric::absent(name, "no observed step was made"),
             all => Metric {
@@ -147,26 +145,36 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
         };
         metrics.insert(name, metric);
     };
+    let elements: Count = |counts| counts.elements;
+    share(
+        MetricName::OverflowShare,
+        &every,
+        |counts| counts.overflow,
+        elements,
+        "outputs of layers, gradients, optimizer state and updates of weights in the observed steps",
+    );
     let values = "outputs of layers, gradients and optimizer state of the observed steps";
-    share(MetricName::OverflowShare, false, |counts| counts.overflow, values);
     share(
         MetricName::UnderflowShare,
-        false,
+        &others,
         |counts| counts.underflow,
+        elements,
         values,
     );
     share(
         MetricName::SubnormalShare,
-        false,
+        &others,
         |counts| counts.subnormal,
+        elements,
         values,
     );
-    let updates = "elements of parameters that change in a wider format, in the observed steps";
+    // An element that keeps its value in the wider format, too, has lost nothing.
     share(
         MetricName::LostUpdateShare,
-        true,
+        &updates,
         |counts| counts.underflow,
-        updates,
+        |counts| counts.exponents.iter().sum(),
+        "elements of parameters that change in a wider format, in the observed steps",
     );
 }
 
@@ -367,9 +375,9 @@ fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
 }
 
 fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) {
-    let mut joules = |name, joules: Result<f64, String>, method: &str| {
-        let metric = match joules {
-            Ok(joules) => Metric::reading(name, joules, method),
+    let mut reading = |name, value: Result<f64, String>, method: &str| {
+        let metric = match value {
+            Ok(value) => Metric::reading(name, value, method),
             Err(reason) => Metric::absent(name, &reason),
         };
         metrics.insert(name, metric);
@@ -380,8 +388,10 @@ fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
         } else {
             NVML_CUDA_ONLY
         };
-        joules(MetricName::EnergyCounterJoules, Err(reason.into()), "");
-        joules(MetricName::EnergyIntegralJoules, Err(reason.into()), "");
+        reading(MetricName::EnergyCounterJoules, Err(reason.into()), "");
+        reading(MetricName::EnergyIntegralJoules, Err(reason.into()), "");
+        reading(MetricName::EnergyAboveIdleJoules, Err(reason.into()), "");
+        reading(MetricName::IdleWatts, Err(reason.into()), "");
         return;
     }
     let energy = measured.trace.energy(measured.window.clone());
@@ -392,12 +402,31 @@ fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
     let or_why = |joules: Result<f64, String>, what| {
         joules.map_err(|reason| why_missing(measured.trace, what).map_or(reason, str::to_owned))
     };
-    joules(
+    let above = measured.idle_watts.clone().and_then(|watts| {
+        let above = energy.clone().above_idle(watts);
+        let (joules, by) = match energy.counter_joules {
+            Ok(_) => (above.counter_joules?, "counter of the device"),
+            Err(_) => (or_why(above.integral_joules, "power")?, sampled.as_str()),
+        };
+        Ok((joules, format!("{by}, less {watts:.1} W of the idle device")))
+    });
+    let method = above.as_ref().map_or(String::new(), |(_, method)| method.clone());
+    reading(
+        MetricName::EnergyAboveIdleJoules,
+        above.map(|(joules, _)| joules),
+        &method,
+    );
+    reading(
+        MetricName::IdleWatts,
+        measured.idle_watts.clone(),
+        "mean of sampled power before the first cell",
+    );
+    reading(
         MetricName::EnergyCounterJoules,
         or_why(energy.counter_joules, "energy counter"),
         "counter of the device",
     );
-    joules(
+    reading(
         MetricName::EnergyIntegralJoules,
         or_why(energy.integral_joules, "power"),
         &sampled,
@@ -444,6 +473,7 @@ mod tests {
             outcome,
             trace: &trace,
             window: 0.0..1.0,
+            idle_watts: &Err(String::new()),
             peaks: Peaks::default(),
             allocator: None,
         };

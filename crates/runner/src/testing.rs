@@ -133,6 +133,7 @@ pub(crate) fn died(status: Status) -> Ended {
         status,
         reason: "as the script says".into(),
         memory: crate::MemorySoFar::default(),
+        events: vec![],
     }
 }
 

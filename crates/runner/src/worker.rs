@@ -116,6 +116,9 @@ fn end_on_any_panic() {
         // Not `eprintln!`: a panic while printing would panic again.
         let _ = writeln!(io::stderr(), "{text}");
         say(&Message::Progress(so_far()));
+        if let Some(events) = happened() {
+            say(&Message::Happened(events));
+        }
         let exit = if is_out_of_memory(&text) {
             WorkerExit::OutOfMemory
         } else {
@@ -137,11 +140,21 @@ fn without_registry(text: &str) -> String {
 /// Tells the parent that the worker lives and how far it is. A parent that is gone ends the worker.
 fn beat() {
     std::thread::spawn(move || {
+        let mut told = vec![];
         loop {
             std::thread::sleep(HEARTBEAT);
             say(&Message::Progress(so_far()));
+            if let Some(events) = happened().filter(|events| *events != told) {
+                say(&Message::Happened(events.clone()));
+                told = events;
+            }
         }
     });
+}
+
+/// What has happened to the device by now, as far as anybody can tell without waiting.
+fn happened() -> Option<Vec<Event>> {
+    SAMPLED.get().and_then(Glance::events)
 }
 
 /// How far the cell is, with what has been sampled by now.
@@ -217,6 +230,7 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
         outcome: &outcome,
         trace: &watched.trace,
         window: watched.window.clone(),
+        idle_watts: &request.idle_watts,
         peaks: watched.peaks,
         allocator: watched.allocator,
     };

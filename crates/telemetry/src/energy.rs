@@ -85,6 +85,10 @@ impl Meter {
         self.power.averaged_seconds = Some(most);
     }
 
+    pub(crate) fn mean_power(&self, window: &Range<f64>) -> Result<f64, String> {
+        self.power.mean(window)
+    }
+
     pub(crate) fn energy(&self, window: &Range<f64>) -> Energy {
         let counter = self.counter.between(window);
         Energy {
@@ -170,18 +174,24 @@ impl Power {
     }
 
     fn between(&self, window: &Range<f64>) -> Result<f64, String> {
+        let averaged = self.averaged_seconds.unwrap_or(0.0);
+        let watts = self.mean(window)?;
+        let length = long_enough(window, MIN_AVERAGING_TIMES * averaged, "power sensor")?;
+        Ok(watts * length)
+    }
+
+    /// Mean power, watts: where it is steady, the sensor's averaging smears nothing.
+    fn mean(&self, window: &Range<f64>) -> Result<f64, String> {
         if self.last.is_none() {
             return Err("the device does not tell its power".into());
         }
-        let averaged = self.averaged_seconds.unwrap_or(0.0);
-        let least = MIN_ENERGY_SECONDS.max(MIN_AVERAGING_TIMES * averaged);
-        let length = long_enough(window, least, "power sensor")?;
+        long_enough(window, MIN_ENERGY_SECONDS, "power sensor")?;
         let coverage = self.coverage(window);
         if coverage < MIN_COVERAGE {
             return Err(format!("readings cover {:.0} % of the time", 100.0 * coverage));
         }
         let (from, to) = (self.until(window.start), self.until(window.end));
-        Ok((to.joules - from.joules) / (to.covered - from.covered) * length)
+        Ok((to.joules - from.joules) / (to.covered - from.covered))
     }
 }
 

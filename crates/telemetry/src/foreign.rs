@@ -60,6 +60,10 @@ impl Log {
         }
     }
 
+    pub(crate) fn anybody(&self) -> bool {
+        !self.strangers.is_empty()
+    }
+
     /// What can be said for sure. A container may see our own process under another number, so that one which
     /// appears while ours is not listed may be ours.
     pub(crate) fn verdict(&self) -> Foreign {

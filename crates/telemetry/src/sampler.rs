@@ -117,7 +117,7 @@ impl Sampler {
         lock(&self.trace).peaks()
     }
 
-    /// The peaks as other threads may look at them.
+    /// What other threads may look at.
     pub fn glance(&self) -> Glance {
         Glance(Arc::clone(&self.trace))
     }
@@ -158,7 +158,7 @@ impl Sampler {
     }
 }
 
-/// The peaks of memory so far, for a thread that must not wait: one that is about to end the process.
+/// What is known so far, for a thread that must not wait: one that is about to end the process.
 #[derive(Clone)]
 pub struct Glance(Arc<Mutex<Trace>>);
 
@@ -166,6 +166,11 @@ impl Glance {
     /// As far as has been read; absent while a reading is being written down.
     pub fn peaks(&self) -> Option<Peaks> {
         self.0.try_lock().ok().map(|trace| trace.peaks())
+    }
+
+    /// What a record should tell, as far as has been read; absent while a reading is being written down.
+    pub fn events(&self) -> Option<Vec<Event>> {
+        self.0.try_lock().ok().map(|trace| trace.events())
     }
 }
 
@@ -203,10 +208,6 @@ impl Reader {
             }
         }
         self.read(None);
-        let mut trace = lock(&self.trace);
-        trace.missing = self.sources.iter().flat_map(|source| source.missing()).collect();
-        trace.events = self.sources.iter().flat_map(|source| source.events()).collect();
-        drop(trace);
         // The sampler is gone if it was dropped, or had no more patience.
         let _ = done.send(());
     }
@@ -228,7 +229,12 @@ impl Reader {
             source.read(&mut reading);
         }
         reading.taken_seconds = Some(self.start.elapsed().saturating_sub(begun).as_secs_f64());
-        lock(&self.trace).push(reading);
+        let mut trace = lock(&self.trace);
+        trace.push(reading);
+        if !brief {
+            trace.missing = self.sources.iter().flat_map(|source| source.missing()).collect();
+            trace.events = self.sources.iter().flat_map(|source| source.events()).collect();
+        }
     }
 }
 

@@ -258,13 +258,12 @@ impl Trace {
         self.energy.energy(&window)
     }
 
-    /// Mean power between two moments, watts; of a window before the work, the idle power of the device.
+    /// Mean power between two moments in which it was steady, watts; of a window before the work, the idle power of the device.
     ///
     /// # Errors
-    /// Why there is none, as for the integral of [`Trace::energy`].
+    /// The device does not tell it, the window is shorter than [`crate::MIN_ENERGY_SECONDS`], or readings are missing.
     pub fn mean_power(&self, window: Range<f64>) -> Result<f64, String> {
-        let energy = self.energy(window);
-        energy.integral_joules.map(|joules| joules / energy.seconds)
+        self.energy.mean_power(&window)
     }
 
     /// How well the sampler kept its time between two moments, and what it cost.
@@ -285,6 +284,12 @@ impl Trace {
     /// When the clock was held back, one stretch a reason and time, in the order of their beginning.
     pub fn throttle_intervals(&self) -> Vec<Throttled> {
         self.throttle.intervals()
+    }
+
+    /// Whether the driver ever listed a process that is not this one: all of them are somebody else's, where this one does not
+    /// compute.
+    pub fn anybody_listed(&self) -> bool {
+        self.foreign.anybody()
     }
 
     /// Who else computed on the device.
