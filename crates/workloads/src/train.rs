@@ -385,6 +385,10 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
             return Ok(0.0);
         }
         let begun = Instant::now();
+        // Where everything is not a number already, nothing is to be seen of how it came to that.
+        if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
+            return Ok(begun.elapsed().as_secs_f64());
+        }
         let ranges = aside(|| {
             let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
             sync::<B>(self.device).map(|()| ranges)
@@ -413,11 +417,13 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         let scale = self.scaler.as_ref().map_or(1.0, LossScaler::scale);
         let mut gradients = GradientSum::new(self.parameters.len());
         let (mut losses, mut hits) = (vec![], vec![]);
+        #[cfg(test)]
+        warm_up::stepped(micro_batches.len(), self.optimizer.state().next().is_some());
         let working = self.working();
+        let share = 1.0 / examples as f64;
         for batch in micro_batches {
-            let share = 1.0 / examples as f64;
             let loss = self.backward(&working, batch, share * scale, &mut gradients);
-            losses.push(loss.summed.inner().mul_scalar(share));
+            losses.push(loss.summed.inner());
             hits.push(loss.right);
             self.follow(loss.moments, micro_batches.len());
             self.micro_batches += 1;
@@ -435,7 +441,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
             }
         };
         sync::<B>(self.device)?;
-        let loss = read(Tensor::cat(losses, 0))?.iter().sum();
+        let loss = share * read(Tensor::cat(losses, 0))?.iter().sum::<f64>();
         let hits = Tensor::cat(hits, 0)
             .try_into_data()
             .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
@@ -463,6 +469,8 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
 
     /// The parameters as forward passes read them, until the next update.
     fn working(&self) -> ParameterSet<B> {
+        #[cfg(test)]
+        testing::CASTS.with(|casts| casts.set(casts.get() + 1));
         self.parameters
             .working(&self.compute, |name| self.model.multiplies(name))
     }

@@ -166,16 +166,17 @@ impl Network for DistilBert {
 impl DistilBert {
     fn embed<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, ids: Tensor<B, 2, Int>) -> Tensor<B, 2> {
         let [n, sequence] = ids.dims();
-        let dim = self.size.dim as usize;
         let words = pass
             .parameters
             .matrix("distilbert.embeddings.word_embeddings.weight");
         let positions = pass
             .parameters
             .matrix("distilbert.embeddings.position_embeddings.weight");
-        let words = words.select(0, ids.flatten(0, 1)).reshape([n, sequence, dim]);
-        let sum = words + positions.narrow(0, 0, sequence).unsqueeze();
-        let rows = sum.reshape([n * sequence, dim]);
+        let places = Tensor::arange(0..sequence as i64, &ids.device()).repeat(&[n]);
+        let rows = pass.compute.add(
+            pass.compute.embedding(words, ids.flatten(0, 1)),
+            pass.compute.embedding(positions, places),
+        );
         let normal = pass.layer_norm(rows, "distilbert.embeddings.LayerNorm", NORM_EPSILON);
         pass.dropout(normal, self.size.dropout)
     }

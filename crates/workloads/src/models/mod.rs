@@ -6,7 +6,7 @@ mod pass;
 mod resnet;
 
 use burn::tensor::Tensor;
-use mantissa_precision::{Compute, PrecisionBackend, Tracked};
+use mantissa_precision::{Compute, Operation, PrecisionBackend, Tracked};
 
 use crate::data::Part;
 
@@ -85,6 +85,27 @@ pub(crate) trait Network: Clone {
         };
         let weighted = self.parameters().into_iter().filter_map(multiplied);
         weighted.chain(self.weightless()).collect()
+    }
+
+    /// What the layers that are kept in f32 do.
+    fn kept_operations(&self, attention: Operation) -> Vec<Operation> {
+        let weighted = self.parameters().into_iter().filter_map(|spec| {
+            let layer = spec.name.strip_suffix(".weight")?;
+            let kept = Self::is_multiplied(&spec.name) && self.kept().contains(layer);
+            kept.then_some(match spec.shape.len() {
+                4 => Operation::Convolution,
+                _ => Operation::Matmul,
+            })
+        });
+        let weightless = self.weightless().into_iter();
+        let weightless = weightless.filter(|name| self.kept().contains(name));
+        let mut all = vec![];
+        for operation in weighted.chain(weightless.map(|_| attention)) {
+            if !all.contains(&operation) {
+                all.push(operation);
+            }
+        }
+        all
     }
 
     /// What multiplies hidden states with each other, by name.

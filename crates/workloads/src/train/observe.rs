@@ -25,7 +25,7 @@ pub(super) fn observe<B: PrecisionBackend, M: Network>(
     step: u64,
     micro_batches: &[Batch<M>],
 ) -> Result<Vec<TensorRange>, WorkloadError> {
-    let wider = wider::<B>(trainer.compute.precision(), trainer.device);
+    let wider = wider::<B>(trainer.device);
     let beside = wider.parameters();
     let own = Side::new(trainer, trainer.compute, trainer.parameters.clone());
     let twin = Side::new(
@@ -92,12 +92,12 @@ pub(super) fn told(ranges: &[TensorRange]) -> Option<Event> {
     })
 }
 
-/// A format with more of everything, in which the same step can be made.
-fn wider<B: PrecisionBackend>(precision: Precision, device: &B::Device) -> Precision {
-    let f64 = device::supports::<B>(Format::F64, device);
-    match precision {
-        Precision::True32 | Precision::True64 if f64 => Precision::True64,
-        _ => Precision::True32,
+/// The widest format in which the same step can be made: what a mixed setting loses in its weights in f32 is seen beside f64 alone.
+fn wider<B: PrecisionBackend>(device: &B::Device) -> Precision {
+    if device::supports::<B>(Format::F64, device) {
+        Precision::True64
+    } else {
+        Precision::True32
     }
 }
 

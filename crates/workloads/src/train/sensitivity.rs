@@ -37,15 +37,21 @@ pub(super) fn sensitivity<B: PrecisionBackend, M: Network>(
     let exponents = bench.sweep((2..=ENOUGH.0).map(|bits| Layout::new(bits, enough)))?;
     let exponent = fewest_bits(&exponents, Layout::exponent_bits).unwrap_or(ENOUGH.0);
 
-    // Few bits of both may lose what few of either do not.
+    // Few bits of both may lose what few of either do not, and one more of either may save several of the other: each of
+    // fraction lets values vanish a power of two later. From the fewest bits on.
+    let fractions_left = || (fraction..=MOST_FRACTION).chain([ENOUGH.1]);
+    let layouts =
+        (exponent..=ENOUGH.0).flat_map(|bits| fractions_left().map(move |more| Layout::new(bits, more)));
+    let mut layouts: Vec<Layout> = layouts.collect();
+    layouts.sort_by_key(|layout| layout.exponent_bits() + layout.fraction_bits());
     let mut joint = vec![];
     let mut smallest = None;
-    for bits in (fraction..=MOST_FRACTION).chain([ENOUGH.1]) {
-        let trial = bench.trial(Layout::new(exponent, bits), None)?;
+    for layout in layouts {
+        let trial = bench.trial(layout, None)?;
         let kept = keeps(&trial);
         joint.push(trial);
         if kept {
-            smallest = Some(Layout::new(exponent, bits));
+            smallest = Some(layout);
             break;
         }
     }
@@ -169,13 +175,15 @@ mod tests {
             let layers: Vec<_> = layouts.iter().filter_map(|trial| trial.layer.clone()).collect();
             assert_eq!(layers, trained.model.layers());
         }
-        assert!(
-            verdict
-                .detail
-                .contains("the smallest format that keeps the accuracy is e"),
-            "{}",
-            verdict.detail
-        );
+        let (_, smallest) = verdict
+            .detail
+            .split_once("the smallest format that keeps the accuracy is ")
+            .unwrap();
+        let smallest: Layout = smallest.split(';').next().unwrap().parse().unwrap();
+        let bits = |layout: Layout| layout.exponent_bits() + layout.fraction_bits();
+        let of_model = || trials.iter().filter(|trial| trial.layer.is_none());
+        assert!(of_model().any(|trial| trial.layout == smallest && keeps(trial)));
+        assert!(of_model().all(|trial| !keeps(trial) || bits(trial.layout) >= bits(smallest)));
     }
 
     /// What a change of a trained model's weights, which changes none of its predictions in f32, makes of the verdict.

@@ -9,6 +9,11 @@ use crate::{
     data::{Dataset, Part, Tokenized, load_reviews},
 };
 
+thread_local! {
+    /// How often weights have been cast on this thread.
+    pub(super) static CASTS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 /// Counts bytes, so that the memory step is made.
 pub(super) struct Counting;
 
@@ -126,8 +131,8 @@ mod events {
         let mut trainer = trainer(&cell, &task, &data);
         // So large that the first steps overflow, and then soon doubled.
         trainer.scaler = Some(LossScaler::new(LossScaling {
-            initial: 2f64.powi(24),
-            growth_interval: 2,
+            initial: 2f64.powi(22),
+            growth_interval: 1,
             ..LossScaling::default()
         }));
         train(&mut trainer, &data);
@@ -136,7 +141,7 @@ mod events {
         let scales = series.iter().find(|series| series.name == "loss_scale").unwrap();
         let scales: Vec<f64> = scales.values().collect();
         assert_eq!(scales.len(), 6, "two epochs of 22 reviews in groups of eight");
-        let mut scale = 2f64.powi(24);
+        let mut scale = 2f64.powi(22);
         let (mut halved, mut doubled) = (0, 0);
         for (step, now) in (1u64..).zip(&scales) {
             let told: Vec<_> = events
@@ -159,9 +164,50 @@ mod events {
             scale = *now;
         }
         assert!(
-            halved > 0 && skipped == halved,
+            halved > 0 && doubled > 0 && skipped == halved,
             "{halved} halved, {skipped} skipped, {doubled} doubled"
         );
+    }
+
+    #[test]
+    fn a_scale_that_stays_skips_what_overflows_and_says_so() {
+        let (data, _cache) = data(22, 0, 3);
+        let (cell, task) = cell(&[(Axis::Precision, "16-mixed")], false);
+        let mut trainer = trainer(&cell, &task, &data);
+        trainer.scaler = Some(LossScaler::constant(2f64.powi(40)));
+        let before: Vec<_> = trainer
+            .parameters
+            .iter()
+            .map(|(_, value)| value.to_data())
+            .collect();
+        train(&mut trainer, &data);
+        let after: Vec<_> = trainer
+            .parameters
+            .iter()
+            .map(|(_, value)| value.to_data())
+            .collect();
+        assert_eq!(before, after, "every step overflows");
+        let skipped = trainer.log.totals.skipped_steps;
+        let (series, _, events) = learnt(trainer);
+        let scales = series.iter().find(|series| series.name == "loss_scale").unwrap();
+        assert!(scales.values().all(|scale| scale == 2f64.powi(40)));
+        let told = events.iter().filter(|event| event.kind == "loss-scale");
+        let told: Vec<_> = told.map(|event| (event.step, event.detail.as_str())).collect();
+        let wanted = (1..=12).map(|step| (Some(step), "a scaled gradient overflowed: step skipped"));
+        assert_eq!((told, skipped), (wanted.collect(), 12));
+    }
+
+    #[test]
+    fn weights_are_cast_once_an_optimizer_step_whatever_it_is_made_of() {
+        let (data, _cache) = data(16, 0, 3);
+        for accumulate in ["1", "4"] {
+            let axes = [(Axis::Precision, "bf16-mixed"), (Axis::Accumulate, accumulate)];
+            let (cell, task) = cell(&axes, false);
+            let mut trainer = trainer(&cell, &task, &data);
+            CASTS.set(0);
+            trainer.run(&data, &mut Counting).unwrap();
+            assert_eq!(u64::from(CASTS.get()), trainer.log.totals.steps, "{accumulate}");
+        }
     }
 
     #[test]

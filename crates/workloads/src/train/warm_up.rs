@@ -1,6 +1,6 @@
 //! What comes before the first timed step: every shape is met once, and nothing is learnt.
 
-use mantissa_precision::{Optimizer, OptimizerSettings, PrecisionBackend};
+use mantissa_precision::{LossScaler, Optimizer, OptimizerSettings, PrecisionBackend};
 
 use super::{Trainer, parameters, running, scaler, sync};
 use crate::{
@@ -19,16 +19,23 @@ impl<B: PrecisionBackend, M: Network> Trainer<'_, B, M> {
         self.optimizer = Optimizer::new(settings, self.parameters.len());
     }
 
-    /// Goes once through every shape that will be met, and learns nothing.
+    /// Goes through every shape and every kind of step that will be met, and learns nothing: steps that add to gradients, and
+    /// steps of an optimizer that has its state. A constant loss scale is divided out, and nothing overflows.
     pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<(), WorkloadError> {
         self.rest();
+        self.scaler = self.scaler.as_ref().map(|_| LossScaler::constant(2.0));
+        let micro_batches = self.cell.setting.accumulate().min(2) as usize;
         let sizes = |part: &M::Part| sizes(part.len(), self.cell.setting.batch() as usize);
         let mut of_training = sizes(&data.train);
         if self.task.drop_last {
             of_training.truncate(1);
         }
         for size in of_training {
-            self.step(&[data.train.batch(&first(size))])?;
+            let batch = |_| data.train.batch(&first(size));
+            let group: Vec<_> = (0..micro_batches).map(batch).collect();
+            for _ in 0..2 {
+                self.step(&group)?;
+            }
         }
         let parameters = self.working().freeze();
         for part in [&data.validation, &data.test] {
@@ -72,6 +79,15 @@ pub(super) fn met<B: PrecisionBackend>(examples: usize) {
     tests::MET.with_borrow_mut(|met| met.insert((std::any::type_name::<B>(), examples)));
 }
 
+/// Notes for the tests what kinds of steps were made.
+#[cfg(test)]
+pub(super) fn stepped(micro_batches: usize, has_state: bool) {
+    tests::KINDS.with_borrow_mut(|kinds| {
+        kinds.extend((micro_batches > 1).then_some("adds gradients"));
+        kinds.extend(has_state.then_some("has state"));
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use std::{cell::RefCell, collections::BTreeSet};
@@ -89,6 +105,7 @@ mod tests {
     thread_local! {
         /// Backend (the one that differentiates is another) and examples of each micro-batch.
         pub(super) static MET: RefCell<BTreeSet<(&'static str, usize)>> = RefCell::default();
+        pub(super) static KINDS: RefCell<BTreeSet<&'static str>> = RefCell::default();
     }
 
     #[test]
@@ -104,12 +121,18 @@ mod tests {
             let (data, _cache) = data(train_size, validation, test);
             let (cell, task) = cell(&[(Axis::Accumulate, "2")], drop_last);
             let mut trainer = trainer(&cell, &task, &data);
-            let met = || MET.with_borrow_mut(std::mem::take);
+            let met = || (MET.take(), KINDS.take());
             met();
             trainer.warm_up(&data).unwrap();
-            let before = met();
+            let (shapes, kinds) = met();
+            trainer.start_over(&Inputs::default()).unwrap();
             train(&mut trainer, &data);
-            assert_eq!(before, met(), "{train_size}, {validation}, {test}, {drop_last}");
+            let (shapes_met, kinds_met) = met();
+            assert_eq!(
+                shapes, shapes_met,
+                "{train_size}, {validation}, {test}, {drop_last}"
+            );
+            assert!(kinds_met.is_subset(&kinds), "{kinds_met:?} after {kinds:?}");
         }
     }
 
