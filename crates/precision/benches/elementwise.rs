@@ -10,7 +10,7 @@ use burn::{
     tensor::{DType, Distribution, Tensor},
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use mantissa_core::{Accumulator, Format, MatmulPrecision, OptimizerKind, Precision};
+use mantissa_core::{Accumulator, Format, Gelu, MatmulPrecision, OptimizerKind, Precision};
 use mantissa_precision::{
     Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, device::Flex, dtype,
 };
@@ -35,15 +35,16 @@ fn compute(precision: Precision) -> Compute {
     Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32)
 }
 
-/// A kernel that reads and writes one tensor, in each format.
+/// A kernel that reads and writes one tensor, in each of some formats.
 fn one_to_one(
     criterion: &mut Criterion,
     name: &str,
+    formats: &[(Precision, u64)],
     kernel: impl Fn(&Compute, Tensor<Flex, 2>) -> Tensor<Flex, 2>,
 ) {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(20);
-    for (precision, width) in FORMATS {
+    for (precision, width) in formats.iter().copied() {
         let (compute, input) = (compute(precision), draw(precision.parameters()));
         group.throughput(Throughput::Bytes(2 * width * VALUES));
         group.bench_function(precision.name(), |bencher| {
@@ -54,12 +55,28 @@ fn one_to_one(
 }
 
 fn rows(criterion: &mut Criterion) {
-    one_to_one(criterion, "gelu", |compute, input| compute.gelu(input));
-    one_to_one(criterion, "softmax", |compute, input| compute.softmax(input));
-    one_to_one(criterion, "layer norm", |compute, input| {
+    one_to_one(criterion, "gelu", &FORMATS, |compute, input| compute.gelu(input));
+    one_to_one(criterion, "gelu by tanh", &FORMATS, |compute, input| {
+        compute.gelu_as(Gelu::Tanh, input)
+    });
+    // Two values an instruction: of 16 bits alone.
+    one_to_one(
+        criterion,
+        "gelu by tanh, packed",
+        &FORMATS[1..],
+        |compute, input| compute.gelu_as(Gelu::TanhPacked, input),
+    );
+    one_to_one(criterion, "softmax", &FORMATS, |compute, input| {
+        compute.softmax(input)
+    });
+    one_to_one(criterion, "layer norm", &FORMATS, |compute, input| {
         let device = Default::default();
         let row = || Tensor::<Flex, 1>::ones([SHAPE[1]], (&device, input.dtype()));
         compute.layer_norm(input.clone(), row(), row(), 1e-5)
+    });
+    one_to_one(criterion, "rms norm", &FORMATS, |compute, input| {
+        let row = Tensor::<Flex, 1>::ones([SHAPE[1]], (&Default::default(), input.dtype()));
+        compute.rms_norm(input, row, 1e-5)
     });
 }
 

@@ -218,6 +218,17 @@ impl Compute {
         self.emulated(round(sums + bias.unsqueeze(), dtype))
     }
 
+    /// Rows `[n]` of a `table` `[rows, width]`, by number: `[n, width]`. The gradient of a row that is read several times is summed
+    /// in f32 at least and rounded once, as PyTorch's embedding does on CUDA: a sum of ones in bf16 ends at 256.
+    pub fn embedding<B: PrecisionBackend>(
+        &self,
+        table: Tensor<B, 2>,
+        rows: Tensor<B, 1, Int>,
+    ) -> Tensor<B, 2> {
+        let dtype = table.dtype();
+        round(wide(table).select(0, rows), dtype)
+    }
+
     /// Attention of `query`, `key` and `value`, each `[n, heads, sequence, width]`, over the positions that are no
     /// `padding` `[n, sequence]`: two products and a softmax, each of its own class, with `dropout` of the weights between
     /// them, or one kernel with an arithmetic of its own.

@@ -5,6 +5,18 @@ use std::f64::consts::PI;
 use mantissa_core::{LearningRateScaling, LearningRateSchedule, Updates};
 
 /// A learning rate from the first optimizer step to the last, as transformers' `get_…_schedule_with_warmup` have it.
+///
+/// ```
+/// use mantissa_precision::{LearningRate, LearningRateScaling, LearningRateSchedule, Updates};
+///
+/// let updates = Updates {
+///     learning_rate_schedule: LearningRateSchedule::Cosine,
+///     warmup_steps: 10,
+///     ..Updates::default()
+/// };
+/// let rate = LearningRate::new(1e-3, &updates, LearningRateScaling::None, 32, 110);
+/// assert_eq!([0, 5, 10, 60, 110].map(|step| rate.at(step)), [0.0, 5e-4, 1e-3, 5e-4, 0.0]);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearningRate {
     highest: f64,

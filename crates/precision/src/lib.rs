@@ -67,9 +67,8 @@
 //! # What it stands on
 //!
 //! burn, and of Mantissa only `mantissa-core`, which is a vocabulary and no harness: the names of formats and settings, how
-//! they are spelt, and how a format rounds. It reads and writes nothing, knows no burn and starts nothing. The names that a
-//! training loop needs are re-exported here. Two conveniences take more of that vocabulary, for Mantissa's own cells:
-//! [`Compute::of`] and [`LearningRate::new`].
+//! they are spelt, and how a format rounds. It reads and writes nothing, knows no burn and starts nothing. Its names that a
+//! training loop needs are re-exported.
 
 mod attention;
 pub mod autocast;
@@ -95,8 +94,8 @@ mod parameter;
 mod probe;
 
 pub use mantissa_core::{
-    Accumulator, Attention, BatchNormMomentum, Format, LearningRateScaling, LearningRateSchedule,
-    MatmulPrecision, OptimizerKind, Precision,
+    Accumulator, Attention, BatchNormMomentum, Format, Gelu, Layout, LearningRateScaling,
+    LearningRateSchedule, MatmulPrecision, OptimizerKind, Precision, Requested, Setting, Updates,
 };
 
 pub use backend::{Adam, AdamRates, AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};

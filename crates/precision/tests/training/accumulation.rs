@@ -204,9 +204,38 @@ fn gradients_arrive_in_f32_under_mixed_settings() {
         let weight = leaves.vector("hidden.weight");
         assert_eq!(weight.dtype(), training.compute.operand(weight.clone()).dtype());
         let mut gradients = GradientSum::<Flex>::new(SHAPES.len());
-        gradients.add(weight.sum(), &leaves);
+        gradients.add(weight.clone().sum(), &leaves);
+        gradients.add(weight.mul_scalar(2f64.powi(-12)).sum(), &leaves);
         let sums = gradients.into_parts();
         let sum = sums[0].as_ref().unwrap();
         assert_eq!(sum.dtype(), burn::tensor::DType::F32, "{precision}");
+        // Which is 1 in either half.
+        let wanted = 1.0 + 2f32.powi(-12);
+        assert!(
+            sum.to_data().iter::<f32>().all(|x| x == wanted),
+            "{precision}: {sum}"
+        );
+    }
+}
+
+#[test]
+fn the_gradient_of_a_row_that_is_read_often_is_summed_in_f32() {
+    use burn::tensor::{Int, Tensor};
+
+    for precision in [Precision::TrueBf16, Precision::True16, Precision::True32] {
+        let compute = Compute::from(precision);
+        let table = ("table".to_owned(), vec![2, 3], vec![1.0; 6]);
+        let parameters = ParameterSet::<Flex>::new([table], precision.parameters(), &Default::default());
+        let leaves = parameters.track();
+        let rows = Tensor::<_, 1, Int>::zeros([5000], &Default::default());
+        let read = compute.embedding(leaves.matrix("table"), rows);
+        assert_eq!(read.dtype(), leaves.matrix("table").dtype());
+        let mut gradients = GradientSum::<Flex>::new(1);
+        gradients.add(read.sum(), &leaves);
+        let sum = gradients.into_parts().remove(0).unwrap().to_data();
+        // Sums of ones end at 256 in bf16, and at 2048 in f16.
+        let once_rounded = precision.parameters().round(5000.0).value as f32;
+        let wanted = [once_rounded, once_rounded, once_rounded, 0.0, 0.0, 0.0];
+        assert_eq!(sum.iter::<f32>().collect::<Vec<_>>(), wanted, "{precision}");
     }
 }
