@@ -137,20 +137,29 @@ mod tests {
     use crate::data::{Part, Tokenized};
     use crate::train::testing::{Counting, cell, data, train, trainer};
 
-    #[test]
-    fn enough_bits_change_no_prediction_and_too_few_do() {
-        // Enough that some of them lie near the border between the classes.
+    /// A small model that has learnt something, and the reviews that it is tested on: enough that some of them lie near the
+    /// border between the classes.
+    fn with_trained(run: impl FnOnce(&mut Trainer<'_, Flex>, &Tokenized)) {
         let (data, _cache) = data(64, 0, 800);
         let (cell, mut task) = cell(&[(Axis::Sequence, "16")], false);
         (task.epochs, task.learning_rate) = (6, 3e-3);
         let mut trained = trainer(&cell, &task, &data);
         <Flex as burn::tensor::backend::Backend>::seed(trained.device, cell.seed);
         train(&mut trained, &data);
-        let correct = evaluate(&trained, &data.test, &mut Counting, Phase::Evaluate)
+        run(&mut trained, &data.test);
+    }
+
+    #[test]
+    fn enough_bits_change_no_prediction_and_too_few_do() {
+        with_trained(enough_bits);
+    }
+
+    fn enough_bits(trained: &mut Trainer<'_, Flex>, test: &Tokenized) {
+        let correct = evaluate(trained, test, &mut Counting, Phase::Evaluate)
             .unwrap()
             .correct;
         let before = trained.compute;
-        let (trials, verdict) = sensitivity(&mut trained, &data.test, &correct, &mut Counting).unwrap();
+        let (trials, verdict) = sensitivity(trained, test, &correct, &mut Counting).unwrap();
         assert_eq!(trained.compute, before, "the trainer is as it was");
 
         let of = |layout: &str| {
@@ -205,13 +214,11 @@ mod tests {
 
     #[test]
     fn a_planted_weakness_is_found_in_its_layers_and_called_by_its_kind() {
-        let (data, _cache) = data(64, 0, 800);
-        let (cell, mut task) = cell(&[(Axis::Sequence, "16")], false);
-        (task.epochs, task.learning_rate) = (6, 3e-3);
-        let mut trained = trainer(&cell, &task, &data);
-        <Flex as burn::tensor::backend::Backend>::seed(trained.device, cell.seed);
-        train(&mut trained, &data);
-        let mut of = |change| planted(&mut trained, &data.test, change);
+        with_trained(planted_weaknesses);
+    }
+
+    fn planted_weaknesses(trained: &mut Trainer<'_, Flex>, test: &Tokenized) {
+        let mut of = |change| planted(trained, test, change);
         let sound = of(|_, x| x);
         assert!(sound.starts_with("insensitive: "), "{sound}");
         assert!(!sound.contains("keep_f32"), "{sound}");
