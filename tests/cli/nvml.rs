@@ -99,8 +99,10 @@ axes = { size = [16] }
 name = "matmul"
 task = "kernel"
 kernel = "matmul"
-min_samples = 5_000
-max_samples = 5_000
+min_samples = 20
+max_samples = 1_000_000
+max_noise = 1e-9
+max_seconds = 4
 "#;
 
 #[test]
@@ -120,6 +122,8 @@ fn energy_is_told_as_it_is_and_above_what_the_device_draws_when_nobody_computes(
         &[&arguments[..], &["-a", "precision=32-true"]].concat(),
         &lines,
     )
+    // By its events everything takes no time, or as much as no clock can have seen: then the wall clock counts.
+    .env("STANDIN_ELAPSED_NS", "1000000000000")
     .output()
     .unwrap();
     let record = only_record(&place, &output);
@@ -129,7 +133,7 @@ fn energy_is_told_as_it_is_and_above_what_the_device_draws_when_nobody_computes(
     let (integral, counter) = (joules("energy_integral_joules"), joules("energy_counter_joules"));
     let seconds = integral / 300.0;
     assert!(seconds > 2.0, "{seconds} s");
-    assert!(counter > 0.5 * integral, "{counter} J");
+    assert!(counter > 100.0 * seconds, "{counter} J");
     let above = joules("energy_above_idle_joules");
     assert!(
         (above - (counter - 100.0 * seconds)).abs() < 0.01 * counter,
@@ -246,7 +250,7 @@ fn a_worker_that_is_ended_has_told_what_became_of_its_device() {
         "-a",
         "precision=32-true",
     ];
-    let output = on_script(&place, &arguments, &format!("{READS}fail any 400 15"))
+    let output = on_script(&place, &arguments, &format!("{READS}fail any 60 15"))
         .output()
         .unwrap();
     let records = place.records("run");

@@ -229,6 +229,13 @@ impl Compute {
         round(wide(table).select(0, rows), dtype)
     }
 
+    /// A matrix `[rows, width]` so many times: `[times, rows, width]`. Its gradient is summed in f32 at least and rounded once.
+    pub fn repeated<B: PrecisionBackend>(&self, rows: Tensor<B, 2>, times: usize) -> Tensor<B, 3> {
+        let (dtype, [count, width]) = (rows.dtype(), rows.dims());
+        let repeated = wide(rows).unsqueeze::<3>().expand([times, count, width]);
+        round(repeated, dtype)
+    }
+
     /// Attention of `query`, `key` and `value`, each `[n, heads, sequence, width]`, over the positions that are no
     /// `padding` `[n, sequence]`: two products and a softmax, each of its own class, with `dropout` of the weights between
     /// them, or one kernel with an arithmetic of its own.

@@ -110,6 +110,7 @@ impl Executor for Workers {
         }
         let start = Instant::now();
         let mut said = Said::default();
+        let mut out_of_time = false;
         loop {
             let left = timeout.saturating_sub(start.elapsed());
             // More often at first, so that something is known of a worker that dies young.
@@ -131,14 +132,7 @@ impl Executor for Workers {
             }
             if start.elapsed() >= timeout {
                 worker.end();
-                let reason = format!("ended after {} s, its time limit", timeout.as_secs_f64());
-                let (memory, events) = (said.memory, said.events.clone());
-                said.last_word.get_or_insert(Ended::Died {
-                    status: Status::Timeout,
-                    reason,
-                    memory,
-                    events,
-                });
+                out_of_time = said.last_word.is_none();
                 break;
             }
             // What it started may hold its standard output open for ever.
@@ -160,6 +154,20 @@ impl Executor for Workers {
             return Err(RunError::Samples(said.output.last_lines()));
         }
         let (memory, events) = (said.memory, said.events);
+        if out_of_time {
+            let still = match death {
+                Death::Never => " and still there: a call of its driver does not come back",
+                _ => "",
+            };
+            let reason = format!("ended after {} s, its time limit{still}", timeout.as_secs_f64());
+            let ended = Ended::Died {
+                status: Status::Timeout,
+                reason,
+                memory,
+                events,
+            };
+            return Ok((ended, said.output.bytes.into()));
+        }
         let ended = said.last_word.unwrap_or_else(|| {
             let (status, reason) = judge(death, &said.output.text(), killed_for_memory);
             Ended::Died {

@@ -386,14 +386,13 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         }
         let begun = Instant::now();
         // Where everything is not a number already, nothing is to be seen of how it came to that.
-        if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
-            return Ok(begun.elapsed().as_secs_f64());
+        if self.parameters.all_finite().map_err(WorkloadError::Device)? {
+            let ranges = aside(|| {
+                let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
+                sync::<B>(self.device).map(|()| ranges)
+            })?;
+            self.log.samples.ranges.extend(ranges);
         }
-        let ranges = aside(|| {
-            let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
-            sync::<B>(self.device).map(|()| ranges)
-        })?;
-        self.log.samples.ranges.extend(ranges);
         let seconds = begun.elapsed().as_secs_f64();
         self.log.totals.observing_seconds += seconds;
         Ok(seconds)
@@ -528,6 +527,9 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
     /// Each segment of each micro-batch has a seed of its own for its masks of dropout, so that they can be drawn again, and
     /// are the same ones with checkpointing and without. What has been asked for must have drawn its numbers before that.
     fn draw_masks_of(&self, segment: u32) {
+        if !self.model.drops() {
+            return;
+        }
         // An error shows again at the step's end, where it is read.
         let _ = B::submit(self.device);
         let number = (self.micro_batches << 16) + u64::from(segment);

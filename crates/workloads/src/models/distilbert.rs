@@ -103,6 +103,13 @@ impl Network for DistilBert {
             .any(|other| name.contains(other))
     }
 
+    fn drops(&self) -> bool {
+        let size = &self.size;
+        [size.dropout, size.attention_dropout, size.seq_classif_dropout]
+            .iter()
+            .any(|share| *share > 0.0)
+    }
+
     fn weightless(&self) -> Vec<String> {
         let attention = |layer| format!("{}.attention", layer_name(layer));
         (0..self.size.n_layers).map(attention).collect()
@@ -172,11 +179,9 @@ impl DistilBert {
         let positions = pass
             .parameters
             .matrix("distilbert.embeddings.position_embeddings.weight");
-        let places = Tensor::arange(0..sequence as i64, &ids.device()).repeat(&[n]);
-        let rows = pass.compute.add(
-            pass.compute.embedding(words, ids.flatten(0, 1)),
-            pass.compute.embedding(positions, places),
-        );
+        let words = pass.compute.embedding(words, ids.flatten(0, 1));
+        let places = pass.compute.repeated(positions.narrow(0, 0, sequence), n);
+        let rows = pass.compute.add(words, places.flatten(0, 1));
         let normal = pass.layer_norm(rows, "distilbert.embeddings.LayerNorm", NORM_EPSILON);
         pass.dropout(normal, self.size.dropout)
     }

@@ -40,6 +40,11 @@ pub(crate) trait Network: Clone {
         vec![]
     }
 
+    /// Whether elements are dropped at random in training.
+    fn drops(&self) -> bool {
+        false
+    }
+
     /// Puts a micro-batch on a device.
     fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> Self::Input<B>;
 

@@ -9,7 +9,7 @@ use mantissa_core::*;
 use mantissa_precision::{PrecisionBackend, device::Flex};
 use serde_json::Value;
 
-use super::Trainer;
+use super::{Trainer, testing::alone};
 use crate::{Inputs, data::TokenBatch, models::DistilBert};
 
 /// First row of a micro-batch, and the one behind its last.
@@ -109,6 +109,7 @@ fn with_trainer<B: PrecisionBackend, T>(
     rates: Rates,
     run: impl FnOnce(&mut Trainer<B>) -> T,
 ) -> T {
+    let _alone = (rates.dropout > 0.0).then(alone);
     let config = &golden["config"];
     let size = |key: &str| config[key].as_u64().unwrap() as u32;
     let task = TrainTask {

@@ -1,5 +1,7 @@
 //! A small model, synthetic reviews and a training of two epochs, for the tests of this module.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use mantissa_core::*;
 use mantissa_precision::device::Flex;
 
@@ -10,6 +12,8 @@ use crate::{
 };
 
 thread_local! {
+    /// Whether a test of this thread draws numbers.
+    static MINE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     /// How often weights have been cast on this thread.
     pub(super) static CASTS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
@@ -25,8 +29,31 @@ impl Observer for Counting {
     }
 }
 
-/// Parts of this many examples.
-pub(super) fn data(train: u32, validation: u32, test: u32) -> (Dataset<Tokenized>, tempfile::TempDir) {
+/// No other test of this process draws numbers while this is there: on the CPU all threads share one generator.
+pub(super) struct Alone(Option<MutexGuard<'static, ()>>);
+
+/// Waits until no other test draws numbers; a test may say so again.
+pub(super) fn alone() -> Alone {
+    static DRAWING: Mutex<()> = Mutex::new(());
+    let first = !MINE.replace(true);
+    Alone(first.then(|| DRAWING.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            MINE.set(false);
+        }
+    }
+}
+
+/// Parts of this many examples, and what keeps them and other tests apart.
+pub(super) fn data(
+    train: u32,
+    validation: u32,
+    test: u32,
+) -> (Dataset<Tokenized>, (tempfile::TempDir, Alone)) {
+    let alone = alone();
     let split = Split {
         join: false,
         train: Some(train),
@@ -48,7 +75,7 @@ pub(super) fn data(train: u32, validation: u32, test: u32) -> (Dataset<Tokenized
         [&data.train, &data.validation, &data.test].map(Part::len),
         [train, validation, test].map(|size| size as usize)
     );
-    (data, cache)
+    (data, (cache, alone))
 }
 
 pub(super) fn cell(axes: &[(Axis, &str)], drop_last: bool) -> (Cell, TrainTask) {

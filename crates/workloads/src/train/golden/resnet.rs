@@ -38,6 +38,7 @@ fn with_resnet<B: PrecisionBackend, T>(
     axes: &[(Axis, &str)],
     run: impl FnOnce(&mut Trainer<B, ResNet>) -> T,
 ) -> T {
+    let _alone = alone(); // `start_over` seeds
     let of_model = ResNetSize {
         depth: size(golden, "depth"),
         width: size(golden, "width"),
