@@ -60,6 +60,11 @@ pub(crate) fn by_unfolding<B: PrecisionBackend>(
     convolution: Convolution,
     mode: MatmulMode,
 ) -> FloatTensor<B> {
+    // The sum over a batch may come in parts: only what they add up to is rounded.
+    let mode = MatmulMode {
+        unrounded: matches!(convolution.pass, Pass::Filters(_)),
+        ..mode
+    };
     by_products::<B>(lhs, rhs, convolution, |a, b| B::controlled_matmul(a, b, mode))
 }
 
@@ -230,4 +235,37 @@ fn spread<B: PrecisionBackend>(
     let field = Tensor::zeros([n, h, w, c], (&images.device(), images.dtype()));
     let (bottom, right) = (top + (rows - 1) * step + 1, left + (columns - 1) * step + 1);
     field.slice_assign(s![.., top..bottom; step, left..right; step, ..], images)
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::{Accumulator, MatmulPrecision};
+
+    use super::*;
+    use crate::device::Flex;
+
+    #[test]
+    fn parts_of_a_sum_over_the_batch_are_not_rounded_before_they_are_added() {
+        // Windows of 36 images fit into a part. A filter's value at an edge meets 39 × 40 ones of each of 40 images.
+        let ones = |shape: [usize; 4]| {
+            let ones = Tensor::<Flex, 4>::ones(shape, (&Default::default(), DType::BF16));
+            ones.into_primitive().tensor()
+        };
+        let convolution = Convolution {
+            pass: Pass::Filters([3, 3]),
+            stride: 1,
+            padding: 1,
+        };
+        let mode = MatmulMode {
+            precision: MatmulPrecision::Highest,
+            accumulator: Accumulator::F32,
+            unrounded: false,
+        };
+        let (images, gradient) = (ones([40, 64, 40, 40]), ones([40, 1, 40, 40]));
+        let gradient = tensor::<Flex, 4>(by_unfolding::<Flex>(images, gradient, convolution, mode));
+        assert_eq!(gradient.dtype(), DType::BF16);
+        let data = gradient.into_data();
+        // bf16 holds multiples of 256 there: 62400 is 62464. Rounded part by part, it would be 62208.
+        assert_eq!(data.iter::<f32>().nth(1), Some(62464.0));
+    }
 }

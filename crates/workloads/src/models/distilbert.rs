@@ -233,3 +233,36 @@ impl DistilBert {
 fn layer_name(layer: u32) -> String {
     format!("distilbert.transformer.layer.{layer}")
 }
+
+#[cfg(test)]
+mod tests {
+    use mantissa_precision::Operation;
+
+    use super::*;
+
+    #[test]
+    fn what_layers_do_that_are_kept_in_f32_is_their_own_and_not_the_models() {
+        let size = DistilBertSize {
+            n_layers: 2,
+            dim: 16,
+            n_heads: 2,
+            hidden_dim: 32,
+            max_position_embeddings: 16,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            seq_classif_dropout: 0.0,
+        };
+        let model = DistilBert::new(size, 1, 1);
+        let kept = |patterns: &[&str]| {
+            let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+            let model = model.clone().keeping(&patterns).unwrap();
+            model.kept_operations(Operation::FusedAttention)
+        };
+        assert_eq!(kept(&[]), []);
+        assert_eq!(kept(&["classifier"]), [Operation::Matmul]);
+        assert_eq!(
+            kept(&["distilbert.transformer.layer.0.attention"]),
+            [Operation::Matmul, Operation::FusedAttention]
+        );
+    }
+}
