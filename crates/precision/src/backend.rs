@@ -78,12 +78,14 @@ pub struct AdamRates<T = f64> {
     pub decay2: T,
     /// Share of a squared gradient in it.
     pub share2: T,
-    /// What the root of the second mean is divided by, because it began at 0.
+    /// What the first mean is divided by, because it began at 0.
+    pub correction1: T,
+    /// What the root of the second is divided by for the same reason.
     pub correction2: T,
     /// Added to that root.
     pub epsilon: T,
-    /// Learning rate over what the first mean is divided by for the same reason.
-    pub step: T,
+    /// Learning rate.
+    pub learning_rate: T,
 }
 
 impl<T> AdamRates<T> {
@@ -94,9 +96,10 @@ impl<T> AdamRates<T> {
             share1: f(self.share1),
             decay2: f(self.decay2),
             share2: f(self.share2),
+            correction1: f(self.correction1),
             correction2: f(self.correction2),
             epsilon: f(self.epsilon),
-            step: f(self.step),
+            learning_rate: f(self.learning_rate),
         }
     }
 }
@@ -364,10 +367,9 @@ pub trait PrecisionBackend: Backend {
         let root = rounded(Self::float_sqrt(second.clone()));
         let root = rounded(Self::float_div_scalar(root, rates.correction2.into()));
         let denominator = rounded(Self::float_add_scalar(root, rates.epsilon.into()));
-        let update = Self::float_div(
-            Self::float_mul_scalar(first.clone(), rates.step.into()),
-            denominator,
-        );
+        let update = Self::float_div(first.clone(), denominator);
+        let update = Self::float_div_scalar(update, rates.correction1.into());
+        let update = Self::float_mul_scalar(update, rates.learning_rate.into());
         let value = rounded(Self::float_mul_scalar(value, rates.keep.into()));
         Adam {
             value: stored(Self::float_sub(value, update)),

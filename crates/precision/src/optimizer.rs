@@ -209,9 +209,10 @@ impl<B: PrecisionBackend> Optimizer<B> {
             share1: 1.0 - settings.beta1,
             decay2: settings.beta2,
             share2: 1.0 - settings.beta2,
+            correction1: 1.0 - settings.beta1.powi(steps),
             correction2: (1.0 - settings.beta2.powi(steps)).sqrt(),
             epsilon: settings.epsilon,
-            step: settings.learning_rate / (1.0 - settings.beta1.powi(steps)),
+            learning_rate: settings.learning_rate,
         };
         let state = &mut self.state[index];
         let mean = |mean: &mut Option<Tensor<B, 1>>| {

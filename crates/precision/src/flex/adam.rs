@@ -85,8 +85,8 @@ impl<T: Stored, G: Stored<Wide = T::Wide>> NullaryFnOnce for Chunk<'_, T, G> {
                 *m = T::round(*m + (g - *m) * rates.share1);
                 *v = T::round(T::round(*v * rates.decay2) + g * rates.share2 * g);
                 let root = T::round(T::round(v.sqrt()) / rates.correction2);
-                let update = *m * rates.step / T::round(root + rates.epsilon);
-                *w = T::round(T::round(*w * rates.keep) - update);
+                let update = *m / T::round(root + rates.epsilon) / rates.correction1;
+                *w = T::round(T::round(*w * rates.keep) - update * rates.learning_rate);
             }
             T::narrow(w, values);
             T::narrow(m, firsts);

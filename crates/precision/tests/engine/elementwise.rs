@@ -306,9 +306,10 @@ fn step<B: PrecisionBackend>(parts: &[Vec<f64>; 4], format: Format, gradients: F
         share1: 1.0 - 0.9,
         decay2: 0.999,
         share2: 1.0 - 0.999,
+        correction1: 1.0 - 0.9f64.powi(3),
         correction2: (1.0 - 0.999f64.powi(3)).sqrt(),
         epsilon: 1e-8,
-        step: 1e-3 / (1.0 - 0.9f64.powi(3)),
+        learning_rate: 1e-3,
     };
     let after = B::adam(Adam { value, first, second }, gradient, rates);
     [after.value, after.first, after.second]
