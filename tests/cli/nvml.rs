@@ -2,7 +2,7 @@
 //! from a script (`tests/nvml`), beside a CUDA driver without a GPU (`tests/cuda`).
 #![cfg(target_os = "linux")]
 
-use std::process::Output;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
@@ -69,7 +69,48 @@ fn an_obedient_device_is_in_the_record() {
         (&false.into(), &true.into()),
         "{gpu}"
     );
-    // The rate that was had, and the trace itself.
+}
+
+/// A run of one cell: a product that is launched for so many seconds.
+fn for_seconds(place: &Place, seconds: u32, lines: &str) -> Command {
+    let suite = format!("{LONG}max_seconds = {seconds}\n");
+    std::fs::write(place.path("fixtures/long.toml"), suite).unwrap();
+    let arguments = [
+        "run",
+        "fixtures/long.toml",
+        "--backend=cuda",
+        "--repeats=1",
+        "--out=run",
+        "-a",
+        "precision=32-true",
+    ];
+    let mut command = on_script(place, &arguments, lines);
+    // By its events everything takes no time, or as much as no clock can have seen: then the wall clock counts.
+    command.env("STANDIN_ELAPSED_NS", "1000000000000");
+    command
+}
+
+const LONG: &str = r#"
+title = "A product for a while"
+question = "What does it take?"
+axes = { size = [16] }
+[[workload]]
+name = "matmul"
+task = "kernel"
+kernel = "matmul"
+min_samples = 20
+max_samples = 1_000_000
+max_noise = 1e-9
+"#;
+
+#[test]
+fn the_rate_that_was_had_and_the_trace_are_in_the_record() {
+    let place = Place::new();
+    let output = for_seconds(&place, 1, READS)
+        .arg("--cool-down=0")
+        .output()
+        .unwrap();
+    let record = only_record(&place, &output);
     let told = events(&record, "sampling").concat();
     assert!(
         told.contains("100 Hz asked") && told.contains("% covered") && told.contains("late"),
@@ -90,42 +131,11 @@ fn an_obedient_device_is_in_the_record() {
     }
 }
 
-/// A product that is launched for some seconds.
-const LONG: &str = r#"
-title = "A product for a while"
-question = "What does it take?"
-axes = { size = [16] }
-[[workload]]
-name = "matmul"
-task = "kernel"
-kernel = "matmul"
-min_samples = 20
-max_samples = 1_000_000
-max_noise = 1e-9
-max_seconds = 4
-"#;
-
 #[test]
 fn energy_is_told_as_it_is_and_above_what_the_device_draws_when_nobody_computes() {
     let place = Place::new();
-    std::fs::write(place.path("fixtures/long.toml"), LONG).unwrap();
-    let arguments = [
-        "run",
-        "fixtures/long.toml",
-        "--backend=cuda",
-        "--repeats=1",
-        "--out=run",
-    ];
     let lines = format!("{READS}instant 300000\nidle 100000");
-    let output = on_script(
-        &place,
-        &[&arguments[..], &["-a", "precision=32-true"]].concat(),
-        &lines,
-    )
-    // By its events everything takes no time, or as much as no clock can have seen: then the wall clock counts.
-    .env("STANDIN_ELAPSED_NS", "1000000000000")
-    .output()
-    .unwrap();
+    let output = for_seconds(&place, 4, &lines).output().unwrap();
     let record = only_record(&place, &output);
     let joules = |name: &str| value(&record, name).unwrap_or_else(|| panic!("no `{name}`: {record:#}"));
     assert!((joules("idle_watts") - 100.0).abs() < 1e-9, "{record:#}");
@@ -146,6 +156,47 @@ fn energy_is_told_as_it_is_and_above_what_the_device_draws_when_nobody_computes(
 }
 
 #[test]
+fn a_device_that_still_cools_down_is_read_again_and_one_that_is_warm_after_a_resume_is_not() {
+    let place = Place::new();
+    // For three seconds down by 15 W a second.
+    let lines = format!("{READS}instant 300000\nidle 145000-150*300 100000");
+    let idle_watts = |output: Output| value(&only_record(&place, &output), "idle_watts");
+    let first = run(&place, &["-a", "size=16"], &lines).output().unwrap();
+    assert!((idle_watts(first).unwrap() - 100.0).abs() < 0.5);
+    // The record is gone; what the device drew at rest is kept with the run.
+    std::fs::write(place.path("run/records.jsonl"), "").unwrap();
+    let warm = format!("{READS}instant 300000\nidle 180000");
+    let resumed = on_script(&place, &["run", "--resume", "run"], &warm)
+        .output()
+        .unwrap();
+    assert!((idle_watts(resumed).unwrap() - 100.0).abs() < 0.5);
+}
+
+#[test]
+fn a_cell_that_a_stranger_disturbed_has_failed_where_strangers_are_not_tolerated() {
+    // Nobody is there before the cell. In the worker a stranger is listed from the third list to the sixth one.
+    let lines = format!("{READS}process 4711 2000 3 6");
+    let mut told = vec![];
+    for busy in ["warn", "fail", "wait"] {
+        let place = Place::new();
+        let mut command = for_seconds(&place, 1, &lines);
+        let output = command.args(["--cool-down=0", "--busy", busy]).output().unwrap();
+        let records = place.records("run");
+        let all_saw = records
+            .iter()
+            .all(|record| events(record, "foreign-process").len() == 1);
+        assert!(all_saw, "{busy}: {records:#?}");
+        told.push((statuses(&records).join(" "), output.status.code().unwrap()));
+    }
+    let wanted = [
+        ("matmul ok", 0),
+        ("matmul failed", 4),
+        ("matmul failed matmul failed", 3),
+    ];
+    assert_eq!(told, wanted.map(|(statuses, code)| (statuses.to_owned(), code)));
+}
+
+#[test]
 fn power_that_somebody_else_draws_is_not_that_of_an_idle_device() {
     // There from the first list on, and from the second one.
     for from in ["1", "2"] {
@@ -158,6 +209,20 @@ fn power_that_somebody_else_draws_is_not_that_of_an_idle_device() {
             "somebody computed on the device before the first cell"
         );
     }
+}
+
+#[test]
+fn a_device_that_is_busy_is_not_idle_though_nobody_is_listed() {
+    let place = Place::new();
+    let lines = format!("{READS}no-processes");
+    let output = run(&place, &["-a", "size=16", "--cool-down", "1"], &lines)
+        .output()
+        .unwrap();
+    let record = only_record(&place, &output);
+    assert_eq!(
+        absence(&record, "idle_watts"),
+        "the device was 87 % busy before the first cell"
+    );
 }
 
 #[test]

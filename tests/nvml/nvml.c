@@ -13,11 +13,13 @@
  *
  *   total BYTES                     memory VALUES   bytes in use        power VALUES    mW, the averaged reading
  *   instant VALUES  mW, the field   energy VALUES   mJ                  clock VALUES    MHz, of the SMs
- *   idle VALUES     mW, instead of `power` and `instant` in a process that is not told on which device to compute
+ *   idle VALUES     mW, instead of `power` and `instant` in a process that is not told on which device to compute, which
+ *                   sees a utilisation of 0 too
  *   memory-clock VALUES  MHz        temperature VALUES  °C              throttle VALUES bits
  *   utilisation VALUES   %          ecc VALUES      uncorrected errors  limit mW        max-clock MHz
  *   persistence 0|1                 ecc-mode 0|1    mig 0|1
  *   process PID|self BYTES|hidden [FROM [TO]]       listed from and to these calls
+ *   visitor PID BYTES [FROM [TO]]   the same, gone when a process computes that is told on which device
  *   no-processes                    the driver lists none, whoever computes
  *   fail WHAT FROM CODE [TO]        calls that fail, by the names above; `any` counts all calls on the device, `open`
  *                                   those that look for it, `processes` the lists
@@ -54,7 +56,7 @@ struct calls {
     result code;
 };
 
-struct process { int self, hidden; unsigned pid; unsigned long long bytes; long long from, to; };
+struct process { int self, hidden, visits; unsigned pid; unsigned long long bytes; long long from, to; };
 
 struct device {
     char uuid[96], bus_id[32], name[96];
@@ -121,7 +123,12 @@ static void line(char *text) {
         devices[count++].parent = device->parent ? device->parent : device;
         return;
     }
-    if (!strcmp(word, "process") && device && device->process_count < MOST) { process(device, after); return; }
+    int visits = !strcmp(word, "visitor");
+    if ((visits || !strcmp(word, "process")) && device && device->process_count < MOST) {
+        process(device, after);
+        device->processes[device->process_count - 1].visits = visits;
+        return;
+    }
     if (!strcmp(word, "no-processes") && device) { device->lists_none = 1; return; }
     if (!strcmp(word, "fail") && device) {
         long long from = 1, to = FOREVER;
@@ -280,9 +287,9 @@ result nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory *memory) 
     return SUCCESS;
 }
 
-static int unless_idle(struct device *device, int which) {
-    return device->calls[IDLE].count && !getenv("CUDA_VISIBLE_DEVICES") ? IDLE : which;
-}
+static int rests(struct device *device) { return device->calls[IDLE].count && !getenv("CUDA_VISIBLE_DEVICES"); }
+
+static int unless_idle(struct device *device, int which) { return rests(device) ? IDLE : which; }
 
 result nvmlDeviceGetPowerUsage(struct device *device, unsigned *milliwatts) {
     return number(device, unless_idle(device, POWER), milliwatts);
@@ -337,8 +344,8 @@ result nvmlDeviceGetCurrentClocksThrottleReasons(struct device *device, unsigned
 struct utilisation { unsigned gpu, memory; };
 
 result nvmlDeviceGetUtilizationRates(struct device *device, struct utilisation *percent) {
-    percent->memory = 0;
-    return number(device, UTILISATION, &percent->gpu);
+    percent->memory = percent->gpu = 0;
+    return rests(device) ? SUCCESS : number(device, UTILISATION, &percent->gpu);
 }
 
 result nvmlDeviceGetTotalEccErrors(struct device *device, int type, int counter, unsigned long long *errors) {
@@ -379,6 +386,7 @@ result nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *
     }
     for (int index = 0; index < device->process_count && !device->lists_none; index++) {
         const struct process *one = &device->processes[index];
+        if (one->visits && getenv("CUDA_VISIBLE_DEVICES")) continue;
         if (calls->made < one->from || (one->to != FOREVER && calls->made > one->to)) continue;
         if (here < room) {
             list[here].pid = one->self ? (unsigned)getpid() : one->pid;

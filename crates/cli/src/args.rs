@@ -100,7 +100,7 @@ pub(crate) struct RunArguments {
     /// not read before the first cell either [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) cool_down: Option<f64>,
-    /// When another process computes on the GPU before a cell: `warn` in the record, `wait` up to ten minutes for it to
+    /// When another process computes on the GPU before or during a cell: `warn` in the record, `wait` up to ten minutes for it to
     /// go, or `fail` [default: warn]
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     pub(crate) busy: Option<BusyChoice>,

@@ -2,35 +2,39 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    ops::Range,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use mantissa_core::Event;
-use mantissa_telemetry::{GpuSource, Library, MIN_ENERGY_SECONDS, Sampler};
+use mantissa_telemetry::{GpuSource, Library, MIN_ENERGY_SECONDS, Sampler, Trace};
 
 use crate::{
     Policy, RunError, Stop,
-    company::{Company, company},
-    rest::{LOOK, Look, rest},
+    company::{Company, FOREIGN, company},
+    rest::{AtRest, LOOK, Look, rest},
 };
-
-/// Kind of the event that the sampler notes of a stranger, too.
-const FOREIGN: &str = "foreign-process";
 
 /// How long the power of an idle GPU is read, seconds: what an energy takes, and its first readings.
 const IDLE_SECONDS: f64 = MIN_ENERGY_SECONDS + 0.5;
+
+/// Share of the time in which a kernel may run on an idle GPU: that of a desktop.
+const IDLE_SHARE: f64 = 0.05;
+
+/// How long NVML may take for an answer. A driver in trouble can block a call for ever.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The GPUs of a run between their cells.
 pub(crate) struct Between {
     library: Option<Library>,
     policy: Policy,
     stop: Stop,
-    /// Every GPU before its first cell.
-    before: BTreeMap<String, Look>,
+    /// Every GPU before its first cell, by UUID.
+    devices: BTreeMap<String, AtRest>,
     /// Strangers that were there before.
     known: BTreeSet<u32>,
-    /// What every GPU drew before its first cell, watts, or why that is not known.
-    idle: BTreeMap<String, Result<f64, String>>,
 }
 
 /// Something that a record should tell, and whom it concerns if that is a process.
@@ -40,19 +44,24 @@ pub(crate) struct Noted {
 }
 
 impl Between {
-    /// Asks the NVML of this machine, where there is one.
-    pub(crate) fn of_this_machine(policy: Policy, stop: Stop) -> Self {
+    /// Asks the NVML of this machine, where there is one. `devices` are those that the run knows already.
+    pub(crate) fn of_this_machine(policy: Policy, stop: Stop, devices: BTreeMap<String, AtRest>) -> Self {
         Self {
             library: Library::of_this_machine().ok(),
             policy,
             stop,
-            before: BTreeMap::new(),
+            devices,
             known: BTreeSet::new(),
-            idle: BTreeMap::new(),
         }
     }
 
-    /// What the GPU draws while nobody computes on it, watts: read once, before its first cell.
+    /// Every GPU as it was before its first cell, by UUID.
+    pub(crate) fn devices(&self) -> &BTreeMap<String, AtRest> {
+        &self.devices
+    }
+
+    /// What the GPU draws while nobody computes on it, watts: read before its first cell, until it is steady or the time to cool
+    /// down is over.
     ///
     /// # Errors
     /// Why that is not known.
@@ -67,21 +76,52 @@ impl Between {
                 "the power of the idle device was not read: `--cool-down 0` waits for nothing".into(),
             );
         }
-        if let Some(known) = self.idle.get(gpu) {
-            return known.clone();
+        let known = self.devices.get(gpu).cloned().unwrap_or_default();
+        if let Some(why) = known.unknown_idle {
+            return Err(why);
         }
+        if let Some(watts) = known.idle_watts {
+            return Ok(watts);
+        }
+        let begun = Instant::now();
+        let idle = loop {
+            let (trace, window) = self.watch(gpu, tell);
+            if trace.anybody_listed() {
+                break Err("somebody computed on the device before the first cell".to_owned());
+            }
+            let read = match trace.busiest() {
+                // A driver that lists no processes does not hide that they compute.
+                Some(share) if share > IDLE_SHARE => Err(format!(
+                    "the device was {:.0} % busy before the first cell",
+                    100.0 * share
+                )),
+                _ => trace.steady_power(window),
+            };
+            let mute = |what: &String| what.starts_with("power") || what.starts_with("NVML");
+            let in_vain = trace.missing().iter().any(mute);
+            let over = begun.elapsed().as_secs_f64() >= self.policy.cool_down_seconds;
+            if read.is_ok() || over || in_vain {
+                break read;
+            }
+            if self.stop.asked().is_some() {
+                return read;
+            }
+        };
+        let device = self.devices.entry(gpu.to_owned()).or_default();
+        match &idle {
+            Ok(watts) => device.idle_watts = Some(*watts),
+            Err(why) => device.unknown_idle = Some(why.clone()),
+        }
+        idle
+    }
+
+    /// The trace of a GPU for as long as an energy takes, and the part of it that is to be looked at.
+    fn watch(&self, gpu: &str, tell: &mut dyn FnMut(&str)) -> (Trace, Range<f64>) {
         let sampler = Sampler::start(vec![Box::new(GpuSource::open(gpu))]);
         let enough = |sampler: &Sampler| sampler.seconds() >= IDLE_SECONDS;
         while !enough(&sampler) && self.pause(LOOK, "the power of the idle GPU is read", tell) {}
         let end = sampler.seconds();
-        let trace = sampler.stop();
-        let idle = if trace.anybody_listed() {
-            Err("somebody computed on the device before the first cell".to_owned())
-        } else {
-            trace.mean_power((IDLE_SECONDS - MIN_ENERGY_SECONDS).min(end)..end)
-        };
-        self.idle.insert(gpu.to_owned(), idle.clone());
-        idle
+        (sampler.stop(), (IDLE_SECONDS - MIN_ENERGY_SECONDS).min(end)..end)
     }
 
     /// Waits for others to go and for the GPU to cool down, as the policy says; `tell` hears what is waited for.
@@ -108,7 +148,9 @@ impl Between {
         tell: &mut dyn FnMut(&str),
     ) -> Result<Vec<Noted>, RunError> {
         let look = || {
-            let listed = library.processes(gpu, &[std::process::id()]).unwrap_or_default();
+            let id = gpu.to_owned();
+            let listed = patiently(move || library.processes(&id, &[std::process::id()]));
+            let listed = listed.and_then(Result::ok).unwrap_or_default();
             let others = listed.into_iter().filter(|process| !process.own);
             others.map(|process| process.pid).collect()
         };
@@ -144,18 +186,23 @@ impl Between {
             return None;
         }
         let look = || {
-            let devices = library.state().into_iter();
-            let mut ours = devices.filter(|device| device.gpu.uuid.as_deref() == Some(gpu));
-            ours.next().map(|device| Look {
-                celsius: device.temperature_celsius,
-                throttle: device.throttle,
+            let id = gpu.to_owned();
+            let now = patiently(move || library.device(&id))?.ok()?;
+            Some(Look {
+                celsius: now.temperature_celsius,
+                throttle: now.throttle,
             })
         };
-        let Some(before) = self.before.get(gpu) else {
-            self.before.extend(look().map(|before| (gpu.to_owned(), before)));
+        let Some(before) = self.devices.get(gpu) else {
+            let at_rest = |now: Look| AtRest {
+                celsius: now.celsius,
+                ..AtRest::default()
+            };
+            self.devices
+                .extend(look().map(|now| (gpu.to_owned(), at_rest(now))));
             return None;
         };
-        let rest = rest(before, limit, look, |time| {
+        let rest = rest(before.celsius, limit, look, |time| {
             self.pause(time, "the GPU cools down", tell)
         })?;
         Some(Noted {
@@ -168,10 +215,19 @@ impl Between {
     fn pause(&self, time: Duration, why: &str, tell: &mut dyn FnMut(&str)) -> bool {
         tell(why);
         if self.stop.asked().is_none() {
-            std::thread::sleep(time);
+            thread::sleep(time);
         }
         self.stop.asked().is_none()
     }
+}
+
+/// What a call gives that may never come back; absent after [`PATIENCE`].
+fn patiently<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (tell, told) = mpsc::channel();
+    // Nobody may listen any more when it comes back.
+    let asked = thread::Builder::new().spawn(move || drop(tell.send(call())));
+    asked.ok()?;
+    told.recv_timeout(PATIENCE).ok()
 }
 
 fn event(kind: &str, value: Option<f64>, detail: String) -> Event {

@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use mantissa_core::Event;
+
 use crate::Busy;
+
+/// Kind of the events that tell of a stranger.
+pub(crate) const FOREIGN: &str = "foreign-process";
 
 /// Time that a worker's end may take to reach the driver's list. Whoever is listed longer is no worker of ours.
 const LINGER: Duration = Duration::from_secs(2);
@@ -50,6 +55,16 @@ pub(crate) fn company(
             _ => Company::Tolerated(there),
         };
     }
+}
+
+/// The strangers that a worker saw while it computed: `process 4711`.
+pub(crate) fn strangers(events: &[Event]) -> Vec<String> {
+    let told = events.iter().filter(|event| event.kind == FOREIGN);
+    let name = |event: &Event| {
+        let words: Vec<&str> = event.detail.split(' ').take(2).collect();
+        words.join(" ")
+    };
+    told.map(name).collect()
 }
 
 #[cfg(test)]

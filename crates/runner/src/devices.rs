@@ -71,7 +71,8 @@ pub(crate) fn gpu(backend: Backend) -> Option<Gpu> {
             let uuid = backend::device_uuid(backend);
             chosen(uuid.as_deref(), gpus()).or_else(|| {
                 // A slice of a GPU is not among NVML's devices, and yet NVML finds it by its UUID.
-                let slice = visible.filter(|visible| visible.starts_with("MIG-"));
+                let first = visible.as_deref().and_then(|visible| visible.split(',').next());
+                let slice = first.filter(|first| first.starts_with("MIG-")).map(str::to_owned);
                 backend::device_name(backend).map(|name| Gpu {
                     uuid: slice,
                     ..unknown_gpu(name)

@@ -13,11 +13,12 @@ use mantissa_core::{Backend, CellId, Environment, Plan, Record, RecordReader, Sa
 use mantissa_workloads::Inputs;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{Policy, RunError, error::At, ledger::Ledger};
+use crate::{Policy, RunError, error::At, ledger::Ledger, rest::AtRest};
 
 const ENVIRONMENT: &str = "environment.json";
 const PLAN: &str = "plan.json";
 const SETTINGS: &str = "run.json";
+const DEVICES: &str = "devices.json";
 const RECORDS: &str = "records.jsonl";
 const SUITES: &str = "suites";
 const SAMPLES: &str = "samples.json.gz";
@@ -52,6 +53,7 @@ pub struct RunFolder {
     /// Whether there may be a part of a line behind them.
     torn: bool,
     ledger: Ledger,
+    devices: BTreeMap<String, AtRest>,
     /// The plan of the run.
     pub plan: Arc<Plan>,
     /// See [`RunSettings`].
@@ -96,6 +98,7 @@ impl RunFolder {
             whole_bytes: 0,
             torn: false,
             ledger: Ledger::default(),
+            devices: BTreeMap::new(),
             plan: Arc::new(plan),
             settings,
             environment,
@@ -111,6 +114,11 @@ impl RunFolder {
         let plan = read_json(path, PLAN)?;
         let environment = read_json(path, ENVIRONMENT)?;
         let settings = read_json(path, SETTINGS)?;
+        let devices = match read_json(path, DEVICES) {
+            // A run without a GPU has none.
+            Err(RunError::NoRun { .. }) => BTreeMap::new(),
+            read => read?,
+        };
         let records = lock(path)?;
         let file = path.join(RECORDS);
         let mut reader = RecordReader::new(BufReader::new(File::open(&file).at(&file)?));
@@ -128,6 +136,7 @@ impl RunFolder {
             whole_bytes: reader.whole_bytes(),
             torn: reader.cut(),
             ledger,
+            devices,
             plan: Arc::new(plan),
             settings,
             environment,
@@ -139,6 +148,24 @@ impl RunFolder {
     /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// GPUs as they were before their first cell, by UUID.
+    pub(crate) fn devices(&self) -> &BTreeMap<String, AtRest> {
+        &self.devices
+    }
+
+    /// Keeps them, if there is anything new.
+    ///
+    /// # Errors
+    /// Whatever the file system says.
+    pub(crate) fn keep_devices(&mut self, devices: &BTreeMap<String, AtRest>) -> Result<(), RunError> {
+        if self.devices != *devices {
+            write_json(&self.path.join(DEVICES), devices)?;
+            sync_directory(&self.path).at(&self.path)?;
+            self.devices.clone_from(devices);
+        }
+        Ok(())
     }
 
     /// What its records say.

@@ -34,15 +34,15 @@ impl Default for Policy {
     }
 }
 
-/// What to do when another process computes on the GPU before a cell.
+/// What to do when another process computes on the GPU before a cell or while it runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Busy {
     /// Say so in the record.
     #[default]
     Warn,
-    /// Wait until it is gone, and end the run if that takes too long.
+    /// Wait until it is gone, and end the run if that takes too long. A cell that it disturbed has failed and runs once more.
     Wait,
-    /// End the run.
+    /// End the run. A cell that it disturbed has failed.
     Fail,
 }

@@ -2,12 +2,27 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// How far above its temperature before the first cell a GPU may still be, degrees Celsius. Under load it is tens of
 /// degrees above it; the last few leave at the pace of the heat sink and of the room, and sensors count whole degrees.
 pub(crate) const WITHIN_CELSIUS: f64 = 5.0;
 
 /// Time between two looks: as short as the temperature sensor is worth, as long as it disturbs nobody.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
+
+/// `devices.json`: a GPU before its first cell. It is kept with the run, because a run that is taken up again finds the GPU as warm as the
+/// last cell left it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AtRest {
+    /// Its core, degrees Celsius.
+    pub(crate) celsius: Option<f64>,
+    /// What it drew while nobody computed on it, watts.
+    pub(crate) idle_watts: Option<f64>,
+    /// Why that could not be read.
+    pub(crate) unknown_idle: Option<String>,
+}
 
 /// What can be seen of a GPU at rest.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -20,9 +35,9 @@ pub(crate) struct Look {
 
 impl Look {
     /// Whether it is as it was before the first cell.
-    fn is_back(&self, before: &Self) -> bool {
+    fn is_back(&self, before: Option<f64>) -> bool {
         let warm = |(now, before): (f64, f64)| now > before + WITHIN_CELSIUS;
-        self.throttle.is_empty() && !self.celsius.zip(before.celsius).is_some_and(warm)
+        self.throttle.is_empty() && !self.celsius.zip(before).is_some_and(warm)
     }
 }
 
@@ -35,10 +50,10 @@ pub(crate) struct Rest {
     pub(crate) detail: String,
 }
 
-/// Waits until the GPU is back, at most for `limit`. Absent if there was nothing to wait for. `look` is absent once the
+/// Waits until the GPU is back at the degrees Celsius of `before`, where they are known, at most for `limit`. Absent if there was nothing to wait for. `look` is absent once the
 /// GPU cannot be asked; `pause` is false when there is no more time to wait for anything.
 pub(crate) fn rest(
-    before: &Look,
+    before: Option<f64>,
     limit: Duration,
     mut look: impl FnMut() -> Option<Look>,
     mut pause: impl FnMut(Duration) -> bool,
@@ -59,12 +74,14 @@ pub(crate) fn rest(
     })
 }
 
-fn describe(before: &Look, now: &Look) -> String {
-    let celsius = |look: &Look| {
-        look.celsius
-            .map_or_else(|| "unknown".to_owned(), |value| format!("{value} °C"))
-    };
-    let mut words = format!("{} after {} before the first cell", celsius(now), celsius(before));
+fn describe(before: Option<f64>, now: &Look) -> String {
+    let celsius =
+        |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| format!("{value} °C"));
+    let mut words = format!(
+        "{} after {} before the first cell",
+        celsius(now.celsius),
+        celsius(before)
+    );
     if !now.throttle.is_empty() {
         words = format!("{words}, clock held back: {}", now.throttle.join(", "));
     }
@@ -93,7 +110,7 @@ mod tests {
             last = left.next().cloned().or(last.take());
             last.clone()
         };
-        rest(&at(40.0), Duration::from_secs(1), look, |_| true)
+        rest(Some(40.0), Duration::from_secs(1), look, |_| true)
     }
 
     #[test]
@@ -142,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_to_stop_rests_no_longer() {
-        let rest = rest(&at(40.0), Duration::from_secs(9), || Some(at(70.0)), |_| false).unwrap();
+        let rest = rest(Some(40.0), Duration::from_secs(9), || Some(at(70.0)), |_| false).unwrap();
         assert_eq!(rest.seconds, 0.0);
     }
 }

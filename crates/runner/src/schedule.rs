@@ -13,10 +13,10 @@ use mantissa_core::{
 use mantissa_workloads::Phase;
 
 use crate::{
-    RunError, RunFolder, Signal, Stop,
+    Busy, RunError, RunFolder, Signal, Stop,
     between::{Between, merge},
     command::Commands,
-    expect,
+    company, expect,
     fingerprint::fingerprint,
     folder::{has_samples, write_output},
     ledger::is_final,
@@ -148,7 +148,7 @@ impl<'a> Schedule<'a> {
         Self {
             fingerprints,
             commands: Commands::of(&plan),
-            between: Between::of_this_machine(folder.settings.policy, stop.clone()),
+            between: Between::of_this_machine(folder.settings.policy, stop.clone(), folder.devices().clone()),
             plan,
             stop,
             folder,
@@ -189,7 +189,7 @@ impl<'a> Schedule<'a> {
             }
         }
         let settings = &self.folder.settings;
-        let (retries, ledger) = (settings.policy.retries, self.folder.ledger());
+        let (policy, ledger) = (settings.policy, self.folder.ledger());
         let mut work = settings.policy.order.arrange(&plan, settings.repeats);
         work.retain(|(cell, repeat)| ledger.lacks(cell, *repeat));
         progress.tell(ProgressEvent::Started {
@@ -200,7 +200,9 @@ impl<'a> Schedule<'a> {
         let start = Instant::now();
         let mut left = work.len();
         'cells: for (done, (cell, repeat)) in work.iter().enumerate() {
-            for _ in 0..=retries {
+            // A cell that somebody disturbed runs once more when he is gone.
+            let (mut retries, mut again) = (policy.retries, policy.busy == Busy::Wait);
+            loop {
                 if self.stop.asked().is_some() {
                     break 'cells;
                 }
@@ -215,6 +217,13 @@ impl<'a> Schedule<'a> {
                 };
                 progress.tell(ProgressEvent::Recorded(&record));
                 if is_final(record.status) {
+                    break;
+                }
+                if again && !company::strangers(&record.events).is_empty() {
+                    again = false;
+                } else if retries > 0 {
+                    retries -= 1;
+                } else {
                     break;
                 }
             }
@@ -241,6 +250,7 @@ impl<'a> Schedule<'a> {
         let waiting = &mut |what: &str| progress.tell(ProgressEvent::Waiting(what));
         let noted = self.between.ready(gpu.as_deref(), waiting)?;
         let idle_watts = self.between.idle_watts(gpu.as_deref(), waiting);
+        self.folder.keep_devices(self.between.devices())?;
         if self.stop.asked().is_some() {
             return Ok(None);
         }
@@ -248,11 +258,12 @@ impl<'a> Schedule<'a> {
         let attempt = self.folder.claim(&cell.id, repeat, next)?;
         let relative = RunFolder::attempt(&cell.id, repeat, attempt);
         let files: PathBuf = self.folder.path().join(&relative);
+        let busy = self.folder.settings.policy.busy;
         let request = Request {
             cell: cell.clone(),
             inputs: self.folder.settings.inputs.clone(),
             samples: files.clone(),
-            gpu,
+            gpu: gpu.clone(),
             idle_watts,
         };
         let limit = self
@@ -284,6 +295,16 @@ impl<'a> Schedule<'a> {
                 Finished::without_result(Status::Failed, &reason),
                 Some(RunError::Input(reason)),
             ),
+        };
+        let strangers = company::strangers(&finished.events);
+        let refused = match gpu.filter(|_| busy != Busy::Warn && !strangers.is_empty()) {
+            Some(gpu) if finished.status == Status::Ok => {
+                finished.status = Status::Failed;
+                finished.reason = Some("somebody else computed on the GPU meanwhile".to_owned());
+                let processes = strangers.join(", ");
+                (busy == Busy::Fail).then_some(RunError::Busy { gpu, processes })
+            }
+            _ => refused,
         };
         finished.events = merge(noted, finished.events);
         let samples = has_samples(&files).then_some(relative);

@@ -16,6 +16,9 @@ pub const MIN_AVERAGING_TIMES: f64 = 20.0;
 /// have drawn the mean of what they do.
 const MIN_COVERAGE: f64 = 0.95;
 
+/// By how much of the whole window's mean the power of its two halves may differ to be called steady.
+const STEADY_WITHIN: f64 = 0.05;
+
 /// Largest step of the counter as a share of its difference: each edge of the window is off by up to one step.
 const MAX_STEP_SHARE: f64 = 0.1;
 
@@ -37,7 +40,7 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// The part above what the device draws when nobody uses it; `idle_watts` comes from [`crate::Trace::mean_power`]
+    /// The part above what the device draws when nobody uses it; `idle_watts` comes from [`crate::Trace::steady_power`]
     /// of a window before the work.
     pub fn above_idle(self, idle_watts: f64) -> Self {
         let idle = idle_watts * self.seconds;
@@ -85,8 +88,8 @@ impl Meter {
         self.power.averaged_seconds = Some(most);
     }
 
-    pub(crate) fn mean_power(&self, window: &Range<f64>) -> Result<f64, String> {
-        self.power.mean(window)
+    pub(crate) fn steady_power(&self, window: &Range<f64>) -> Result<f64, String> {
+        self.power.steady(window)
     }
 
     pub(crate) fn energy(&self, window: &Range<f64>) -> Energy {
@@ -180,7 +183,24 @@ impl Power {
         Ok(watts * length)
     }
 
-    /// Mean power, watts: where it is steady, the sensor's averaging smears nothing.
+    /// Mean power where it is steady, watts: there the sensor's averaging smears nothing.
+    fn steady(&self, window: &Range<f64>) -> Result<f64, String> {
+        let mean = self.mean(window)?;
+        let middle = self.until(f64::midpoint(window.start, window.end));
+        let (from, to) = (self.until(window.start), self.until(window.end));
+        let between = |a: Sum, b: Sum| (b.joules - a.joules) / (b.covered - a.covered);
+        let (first, second) = (between(from, middle), between(middle, to));
+        if (second - first).abs() <= STEADY_WITHIN * mean {
+            Ok(mean)
+        } else {
+            Err(format!(
+                "its power was not steady: {first:.1} W, and {second:.1} W {:.1} s later",
+                (window.end - window.start) / 2.0
+            ))
+        }
+    }
+
+    /// Mean power, watts.
     fn mean(&self, window: &Range<f64>) -> Result<f64, String> {
         if self.last.is_none() {
             return Err("the device does not tell its power".into());

@@ -62,6 +62,7 @@ pub struct Trace {
     energy: energy::Meter,
     throttle: throttle::Log,
     foreign: foreign::Log,
+    busiest: Option<f64>,
     seen: usize,
     before_device_bytes: Option<u64>,
     device: Peak,
@@ -118,6 +119,7 @@ impl Trace {
             energy: energy::Meter::default(),
             throttle: throttle::Log::default(),
             foreign: foreign::Log::default(),
+            busiest: None,
             seen: 0,
             before_device_bytes: None,
             device: Peak::default(),
@@ -159,6 +161,9 @@ impl Trace {
         );
         self.throttle
             .push(seconds, reading.throttle, REACH_PERIODS * self.period);
+        if let Some(share) = reading.utilisation {
+            self.busiest = Some(self.busiest.map_or(share, |most| most.max(share)));
+        }
         if let Some(processes) = &reading.processes {
             self.foreign.push(seconds, processes);
         }
@@ -258,12 +263,13 @@ impl Trace {
         self.energy.energy(&window)
     }
 
-    /// Mean power between two moments in which it was steady, watts; of a window before the work, the idle power of the device.
+    /// Mean power between two moments, watts; of a window before the work, the idle power of the device.
     ///
     /// # Errors
-    /// The device does not tell it, the window is shorter than [`crate::MIN_ENERGY_SECONDS`], or readings are missing.
-    pub fn mean_power(&self, window: Range<f64>) -> Result<f64, String> {
-        self.energy.mean_power(&window)
+    /// The device does not tell it, the window is shorter than [`crate::MIN_ENERGY_SECONDS`], readings are missing, or its
+    /// halves differ by more than a twentieth.
+    pub fn steady_power(&self, window: Range<f64>) -> Result<f64, String> {
+        self.energy.steady_power(&window)
     }
 
     /// How well the sampler kept its time between two moments, and what it cost.
@@ -290,6 +296,11 @@ impl Trace {
     /// compute.
     pub fn anybody_listed(&self) -> bool {
         self.foreign.anybody()
+    }
+
+    /// The largest share of the time in which a kernel ran, of any reading; absent where the device does not tell it.
+    pub fn busiest(&self) -> Option<f64> {
+        self.busiest
     }
 
     /// Who else computed on the device.

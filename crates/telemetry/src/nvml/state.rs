@@ -89,6 +89,15 @@ impl Library {
         }
     }
 
+    /// A device (UUID or PCI bus id) as it is now; of a MIG slice the GPU that it is a part of, which has the sensors.
+    ///
+    /// # Errors
+    /// Why it cannot be found.
+    pub fn device(self, id: &str) -> Result<Device, String> {
+        let found = self.find(id)?;
+        Ok(self.now(&Ok(found.board.unwrap_or(found.device))))
+    }
+
     /// What computes on a device (UUID or PCI bus id) now; those of the given numbers are marked as ours.
     ///
     /// # Errors

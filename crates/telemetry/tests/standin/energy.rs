@@ -46,11 +46,28 @@ fn idle_power_is_that_of_a_window_before_the_work() {
         return;
     };
     let trace = record(&mut machine.source(UUID), 30);
-    let idle = trace.mean_power(0.0..4.9).unwrap();
+    let idle = trace.steady_power(0.0..4.9).unwrap();
     assert!((idle - 60.0).abs() < 1e-9);
     let above = trace.energy(10.0..20.0).above_idle(idle);
     assert!(near(&above.integral_joules, 4400.0), "{above:?}");
-    assert!(trace.mean_power(0.0..0.5).unwrap_err().contains("too short"));
+    assert!(trace.steady_power(0.0..0.5).unwrap_err().contains("too short"));
+    // 60 W for two of the three seconds, and 500 W in the last one.
+    let why = trace.steady_power(3.0..6.0).unwrap_err();
+    assert!(
+        why.contains("not steady: 60.0 W, and 354.8 W 1.5 s later"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_device_that_still_cools_down_is_not_idle_yet() {
+    // From 200 W down by 10 W a second.
+    let Some(machine) = Machine::new(&format!("{ONE} instant 200000-100")) else {
+        return;
+    };
+    let trace = record(&mut machine.source(UUID), 10);
+    let why = trace.steady_power(2.0..4.0).unwrap_err();
+    assert!(why.contains("175.0 W, and 165.0 W 1.0 s later"), "{why}");
 }
 
 #[test]
