@@ -491,6 +491,18 @@ fn launches_are_timed_by_events_where_the_driver_records_them_for_all_streams() 
 }
 
 #[test]
+fn peaks_of_a_product_hold_its_result_beside_its_operands() {
+    let place = Place::new();
+    let output = product(&place, &["precision=32-true", "matmul=highest"])
+        .output()
+        .unwrap();
+    let record = only_record(&place);
+    let in_use = metric(&record, "allocator_in_use_peak_bytes");
+    let (low, high) = (3.0 * 4.0 * 256f64.powi(2), 4.0 * 4.0 * 256f64.powi(2));
+    assert!((low..high).contains(&in_use), "{in_use} B {}", stderr(&output));
+}
+
+#[test]
 fn events_that_cannot_be_true_or_recorded_leave_the_wall_clock_with_the_reason() {
     let wall = "; wall clock between two synchronisations";
     let (rate, long) = clock(("STANDIN_ELAPSED_NS", "1000000000000"));

@@ -102,7 +102,8 @@ metrics! {
     WeightsBytes = "weights_bytes", Bytes, Lower;
     /// Low-precision copies of parameters that the forward pass of a micro-batch makes.
     WeightCopiesBytes = "weight_copies_bytes", Bytes, Lower;
-    /// Allocator, kept by the forward pass of a micro-batch for its backward pass, without the copies of parameters.
+    /// Allocator, kept by the forward pass of a micro-batch for its backward pass, without the copies of parameters. With
+    /// checkpointing that is what enters each block; the block that the backward pass recomputes is in the peaks alone.
     ActivationsBytes = "activations_bytes", Bytes, Lower;
     /// Allocator, in use by gradients when the backward pass is done.
     GradientsBytes = "gradients_bytes", Bytes, Lower;

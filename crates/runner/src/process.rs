@@ -110,7 +110,7 @@ impl Executor for Workers {
         }
         let start = Instant::now();
         let mut said = Said::default();
-        let mut out_of_time = false;
+        let (mut stopped, mut out_of_time) = (false, false);
         loop {
             let left = timeout.saturating_sub(start.elapsed());
             // More often at first, so that something is known of a worker that dies young.
@@ -125,14 +125,10 @@ impl Executor for Workers {
                 }
                 Err(RecvTimeoutError::Timeout) => said.look(&worker.0),
             }
-            if self.stop.at_once() {
+            stopped = self.stop.at_once();
+            out_of_time = !stopped && start.elapsed() >= timeout;
+            if stopped || out_of_time {
                 worker.end();
-                said.last_word.get_or_insert(Ended::Stopped);
-                break;
-            }
-            if start.elapsed() >= timeout {
-                worker.end();
-                out_of_time = said.last_word.is_none();
                 break;
             }
             // What it started may hold its standard output open for ever.
@@ -146,6 +142,10 @@ impl Executor for Workers {
         while let Ok(rest) = heard.recv_timeout(LAST_WORDS.saturating_sub(end.elapsed())) {
             said.hear(rest);
         }
+        if stopped {
+            // Not if it had finished before it was ended.
+            said.last_word.get_or_insert(Ended::Stopped);
+        }
         let killed_for_memory = deaths_before
             .zip(oom_kills())
             .is_some_and(|(before, now)| now > before);
@@ -154,7 +154,7 @@ impl Executor for Workers {
             return Err(RunError::Samples(said.output.last_lines()));
         }
         let (memory, events) = (said.memory, said.events);
-        if out_of_time {
+        if out_of_time && said.last_word.is_none() {
             let still = match death {
                 Death::Never => " and still there: a call of its driver does not come back",
                 _ => "",

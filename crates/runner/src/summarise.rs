@@ -129,7 +129,9 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
         return;
     }
     let update = |range: &&TensorRange| range.class == TensorClass::WeightUpdate;
-    let updates: Vec<&TensorRange> = ranges.iter().filter(update).collect();
+    // Beside its own format nothing can be seen to vanish.
+    let wider = || ranges.iter().filter(|range| range.format != range.beside);
+    let (updates, vanishing): (Vec<&TensorRange>, Vec<_>) = wider().partition(update);
     let others: Vec<&TensorRange> = ranges.iter().filter(|range| !update(range)).collect();
     let every: Vec<&TensorRange> = ranges.iter().collect();
     type Count = fn(&RangeCounts) -> u64;
@@ -137,6 +139,10 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
         let sum = |count: Count| ranges.iter().map(|range| count(&range.counts)).sum::<u64>();
         let (some, all) = (sum(count), sum(all));
         let metric = match all {
+            0 if ranges.is_empty() => Metric::absent(
+                name,
+                "the device has no wider format to compare these values with",
+            ),
             0 => Metric::absent(name, "no observed step was made"),
             all => Metric {
                 n: Some(all),
@@ -156,7 +162,7 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
     let values = "outputs of layers, gradients and optimizer state of the observed steps";
     share(
         MetricName::UnderflowShare,
-        &others,
+        &vanishing,
         |counts| counts.underflow,
         elements,
         values,
@@ -174,7 +180,7 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
         &updates,
         |counts| counts.underflow,
         |counts| counts.exponents.iter().sum(),
-        "elements of parameters that change in a wider format, in the observed steps",
+        "elements of parameters that the observed steps would change in a wider format",
     );
 }
 
@@ -229,7 +235,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     else {
         return;
     };
-    let (launches, whose) = untroubled(outcome);
+    let (launches, whose) = untroubled(outcome, "launch_seconds", "throttled");
     let mut rate = |name, done: f64, launches: Vec<f64>, whose: &str, clock: &str| {
         let rate = match median(launches) {
             None => Metric::absent(name, "no launches"),
@@ -268,13 +274,13 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
             whose,
             clock,
         );
-        let copies = series(outcome, "copy_seconds");
-        let of_copy = " of a copy in the same process";
+        let (copies, whose) = untroubled(outcome, "copy_seconds", "copy_throttled");
+        let of_copy = format!(" of a copy in the same process{whose}");
         rate(
             MetricName::CopyBytesPerSecond,
             traffic.copied as f64,
             copies,
-            of_copy,
+            &of_copy,
             traffic.clock,
         );
     }
@@ -294,9 +300,9 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
 }
 
 /// Launches while the clock was not held back, and words about them; all of them where those are too few for an interval.
-fn untroubled(outcome: &Outcome) -> (Vec<f64>, &'static str) {
-    let launches = series(outcome, "launch_seconds");
-    let marks = series(outcome, "throttled");
+fn untroubled(outcome: &Outcome, times: &str, marks: &str) -> (Vec<f64>, &'static str) {
+    let launches = series(outcome, times);
+    let marks = series(outcome, marks);
     if marks.is_empty() {
         return (launches, "");
     }
@@ -572,6 +578,7 @@ mod tests {
                 moved: 12,
                 copied: 16,
                 clock: "a clock",
+                windows: vec![],
             }),
             clock: "a clock",
             windows: vec![],
@@ -579,7 +586,15 @@ mod tests {
         };
         let series = vec![
             values("launch_seconds", &[4.0; 7]),
-            values("copy_seconds", &[2.0; 7]),
+            // The clock was held back during the slow ones.
+            values(
+                "copy_seconds",
+                &[2.0, 2.0, 8.0, 2.0, 2.0, 2.0, 8.0, 8.0, 2.0, 8.0, 8.0],
+            ),
+            values(
+                "copy_throttled",
+                &[0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0],
+            ),
         ];
         let metrics = metrics(TaskKind::Kernel, &outcome(measured, series));
         assert!(!metrics.contains_key(&MetricName::FlopsPerSecond));

@@ -257,14 +257,24 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
     })
 }
 
-/// Which launches or optimizer steps fell into a time when the clock was held back, 1 or 0 each; absent if none did.
-fn throttled(measured: &Measured, watched: &Watched) -> Option<Series> {
+/// Which launches or optimizer steps fell into a time when the clock was held back.
+fn throttled(measured: &Measured, watched: &Watched) -> impl Iterator<Item = Series> {
     let (windows, of) = match measured {
         Measured::Kernel { windows, .. } => (windows, "launch"),
         Measured::Train { windows, .. } => (windows, "optimizer step"),
     };
+    let copies = match measured {
+        Measured::Kernel { traffic, .. } => traffic.as_ref().map(|traffic| &traffic.windows),
+        Measured::Train { .. } => None,
+    };
+    let copies = copies.and_then(|windows| marks("copy_throttled", of, windows, watched));
+    marks("throttled", of, windows, watched).into_iter().chain(copies)
+}
+
+/// 1 for each window in which the clock was held back, else 0; absent if it never was.
+fn marks(name: &str, of: &str, windows: &[Range<Instant>], watched: &Watched) -> Option<Series> {
     let seconds = |moment: Instant| moment.saturating_duration_since(watched.started).as_secs_f64();
-    let mut series = Series::new("throttled", "", of);
+    let mut series = Series::new(name, "", of);
     for (number, window) in (1u32..).zip(windows) {
         let throttling = watched
             .trace

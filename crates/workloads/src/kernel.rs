@@ -154,6 +154,8 @@ fn measure<B: PrecisionBackend, const D: usize>(
     report(observer, Phase::WarmUp, 0, 1);
     let timing = Timing::of::<B>(setting.backend(), device)?;
     let (result, first_launch) = timing.time::<B, _>(device, || operation.launch(&first, &compute))?;
+    // The result and what it took lie beside the inputs now.
+    report(observer, Phase::WarmUp, 1, 1);
     let result = result
         .try_into_data()
         .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
@@ -199,7 +201,8 @@ fn measure<B: PrecisionBackend, const D: usize>(
     let mut series = read.series;
     series.push(error.series());
     series.extend(copy.as_ref().map(|copy| copy.series.clone()));
-    let events = warm.into_iter().chain(sampled.events);
+    let of_copy = copy.iter().flat_map(|copy| copy.events.clone());
+    let events = warm.into_iter().chain(sampled.events).chain(of_copy);
     Ok(Outcome {
         samples: Samples {
             series,
@@ -220,6 +223,7 @@ fn measure<B: PrecisionBackend, const D: usize>(
                 moved,
                 copied: copy.bytes,
                 clock: copy.clock,
+                windows: copy.windows,
             }),
             clock: read.clock,
             windows: sampled.launches.into_iter().map(|launch| launch.window).collect(),

@@ -179,7 +179,7 @@ pub struct MemoryParts {
 }
 
 /// What a launch of a kernel moves that does little else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traffic {
     /// Values of the result.
     pub values: u64,
@@ -189,6 +189,8 @@ pub struct Traffic {
     pub copied: u64,
     /// What `copy_seconds` were read from.
     pub clock: &'static str,
+    /// When each of them was taken.
+    pub windows: Vec<Range<Instant>>,
 }
 
 /// How wrong a kernel's result is. Errors are Frobenius norms relative to that of the reference.

@@ -1,10 +1,10 @@
 //! Kernels without products, on rows of values. What bounds them is the memory: each knows how many bytes it cannot help
 //! moving.
 
-use std::{cell::RefCell, time::Instant};
+use std::{cell::RefCell, ops::Range, time::Instant};
 
 use burn::tensor::{Shape, Tensor, TensorData};
-use mantissa_core::{Format, Gelu, KernelKind, KernelTask, OptimizerKind, Series};
+use mantissa_core::{Event, Format, Gelu, KernelKind, KernelTask, OptimizerKind, Series};
 use mantissa_precision::{
     Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, PrecisionBackend, dtype,
 };
@@ -274,6 +274,10 @@ pub(super) struct CopyTimes {
     pub(super) series: Series,
     /// What they were read from.
     pub(super) clock: &'static str,
+    /// When each was taken.
+    pub(super) windows: Vec<Range<Instant>>,
+    /// How warming up and sampling ended.
+    pub(super) events: Vec<Event>,
 }
 
 /// Times a copy of as many bytes as a kernel moves, half of them read and half written, just as the kernel was: what the memory
@@ -305,14 +309,19 @@ pub(super) fn copy<B: PrecisionBackend>(
         drop(copied);
         Ok::<_, WorkloadError>(launch)
     };
-    warm_up(task, || Ok(next()?.seconds()))?;
+    let warm = warm_up(task, || Ok(next()?.seconds()))?;
     let launch = |_| {
         let launch = next()?;
         let held_back = held_back(launch.window.start);
         Ok((launch, held_back))
     };
-    let read = timing.read(&sample(task, launch)?.launches);
+    let sampled = sample(task, launch)?;
+    let read = timing.read(&sampled.launches);
     let times = read.series.into_iter().next();
+    let events = warm.into_iter().chain(sampled.events).map(|event| Event {
+        detail: format!("the copy beside it: {}", event.detail),
+        ..event
+    });
     Ok(CopyTimes {
         bytes: 2 * count * width,
         series: Series {
@@ -320,6 +329,8 @@ pub(super) fn copy<B: PrecisionBackend>(
             ..times.expect("the times by the clock that was read")
         },
         clock: read.clock,
+        windows: sampled.launches.into_iter().map(|launch| launch.window).collect(),
+        events: events.collect(),
     })
 }
 

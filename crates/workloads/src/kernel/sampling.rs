@@ -65,9 +65,10 @@ pub(super) fn sample(
     loop {
         let (launch, held_back) = launch(number)?;
         let seconds = launch.seconds();
+        let taken = launch.window.end - launch.window.start;
         launches.push(launch);
         if held_back && retakes.allowed(task) {
-            retakes.rest();
+            retakes.rest(taken);
             continue;
         }
         let reason = match stopping.push(seconds) {
@@ -89,7 +90,8 @@ pub(super) fn sample(
 #[derive(Default)]
 struct Retakes {
     count: u32,
-    rested: Duration,
+    /// By them and the rests after them.
+    taken: Duration,
     /// Whether there was one too many.
     given_up: bool,
 }
@@ -97,16 +99,16 @@ struct Retakes {
 impl Retakes {
     /// Whether one more may be taken again.
     fn allowed(&mut self, task: &KernelTask) -> bool {
-        let allowed = self.count < task.max_samples && self.rested.as_secs_f64() < task.max_seconds;
+        let allowed = self.count < task.max_samples && self.taken.as_secs_f64() < task.max_seconds;
         self.given_up |= !allowed;
         allowed
     }
 
-    /// Lets the device cool down.
-    fn rest(&mut self) {
+    /// Lets the device cool down after a launch that took so long.
+    fn rest(&mut self, launch: Duration) {
         std::thread::sleep(REST);
         self.count += 1;
-        self.rested += REST;
+        self.taken += launch + REST;
     }
 
     fn event(&self) -> Option<Event> {

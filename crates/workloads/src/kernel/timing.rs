@@ -39,7 +39,7 @@ fn best(timed: &Timed) -> f64 {
 /// How good the wall clock is that reads the steps of a training, on a device that is idle.
 pub(crate) fn wall_clock<B: PrecisionBackend>(device: &B::Device) -> Result<Event, WorkloadError> {
     let timing = Timing::by::<B>(Clock::of_the_wall(), device)?;
-    Ok(timing.event(WALL, |timed| timed.wall, None))
+    Ok(timing.event(WALL, |timed| Some(timed.wall), None))
 }
 
 /// Name of the clock that every device has.
@@ -110,14 +110,17 @@ impl Timing {
                 .into_iter()
                 .chain(wall)
                 .collect(),
-            event: self.event(clock, seconds, refused),
+            event: match by_device {
+                true => self.event(clock, |timed| timed.device, refused),
+                false => self.event(clock, |timed| Some(timed.wall), refused),
+            },
         }
     }
 
-    fn event(&self, clock: &str, seconds: fn(&Timed) -> f64, refused: Option<&str>) -> Event {
-        let mut empty: Vec<f64> = self.empty.iter().map(seconds).collect();
+    fn event(&self, clock: &str, seconds: fn(&Timed) -> Option<f64>, refused: Option<&str>) -> Event {
+        let mut empty: Vec<f64> = self.empty.iter().filter_map(seconds).collect();
         empty.sort_by(f64::total_cmp);
-        let overhead = empty[empty.len() / 2];
+        let overhead = empty.get(empty.len() / 2).copied();
         let tick = empty
             .windows(2)
             .map(|pair| pair[1] - pair[0])
@@ -129,14 +132,15 @@ impl Timing {
         };
         let why = refused.or(self.clock.why_none());
         let why = why.map_or_else(String::new, |why| format!("; {why}"));
+        let nothing = match overhead {
+            Some(seconds) => format!("takes {:.0} ns, which every time includes", seconds * 1e9),
+            None => "takes less than it can tell".to_owned(),
+        };
         Event {
             kind: "clock".into(),
             step: None,
-            value: Some(overhead),
-            detail: format!(
-                "{clock}: an empty launch takes {:.0} ns, which every time includes; {tick}{why}",
-                overhead * 1e9
-            ),
+            value: overhead,
+            detail: format!("{clock}: an empty launch {nothing}; {tick}{why}"),
         }
     }
 }
