@@ -14,7 +14,7 @@ named! {
         Gradient = "gradient",
         /// What an optimizer keeps of a parameter's gradients.
         OptimizerState = "optimizer-state",
-        /// What a step changes of a parameter: one that became 0 was lost to rounding.
+        /// What a step changes of a parameter, as far as rounding to its format leaves it: one that became 0 was lost.
         WeightUpdate = "weight-update",
     }
 }
@@ -45,7 +45,7 @@ pub struct RangeCounts {
     pub elements: u64,
     /// Infinite or not a number.
     pub overflow: u64,
-    /// Zero, where the twin is not.
+    /// Zero, where the twin is not, and below the smallest normal value of the format unless it is a change of a parameter.
     pub underflow: u64,
     /// Not zero, and below the smallest normal value of the format.
     pub subnormal: u64,

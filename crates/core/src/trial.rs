@@ -12,6 +12,9 @@ pub struct FormatTrial {
     pub layout: Layout,
     /// The only layer that has it; absent: all have.
     pub layer: Option<String>,
+    /// Layers that compute in f32 instead, as `keep_f32` would have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
     /// Examples.
     pub examples: u64,
     /// Those predicted right.

@@ -57,6 +57,12 @@ pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
         "throttled",
     ));
     notes.extend(counted(times.iter().map(|times| times.outliers).sum(), "far off"));
+    let warned = measured.iter().flat_map(|(record, _)| &record.events);
+    for warning in warned.filter(|event| event.kind == "warning") {
+        if !notes.contains(&warning.detail) {
+            notes.push(warning.detail.clone());
+        }
+    }
     notes
 }
 

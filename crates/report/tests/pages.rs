@@ -6,7 +6,7 @@ mod support;
 use std::{fs, path::PathBuf};
 
 use flate2::{Compression, write::GzEncoder};
-use mantissa_core::{Axis, ExecutedVerdict, MetricName, Record, Status};
+use mantissa_core::{Axis, Event, ExecutedVerdict, MetricName, Record, Status};
 use mantissa_report::{Digest, Report, Run, csv, figures, html, load, markdown, render, terminal_tables};
 use support::{Add, article, cell, invented, loss, record, run, suite, train_metrics, workload};
 
@@ -107,6 +107,23 @@ fn a_debug_build_and_a_cut_record_are_named() {
     run.cut = true;
     let page = page(&run);
     assert!(page.contains("Not a release build.") && page.contains("A record was cut."));
+}
+
+#[test]
+fn what_a_training_was_warned_of_stands_in_its_row() {
+    let mut run = invented();
+    let detail = "`adam_eps=1e-8` is 0 in f16: an update may be zero over zero";
+    let diverged = run
+        .records
+        .iter_mut()
+        .find(|record| record.status == Status::Diverged);
+    diverged.unwrap().events.push(Event {
+        kind: "warning".into(),
+        step: None,
+        value: Some(1e-8),
+        detail: detail.into(),
+    });
+    assert_eq!(page(&run).matches(detail).count(), 1);
 }
 
 #[test]

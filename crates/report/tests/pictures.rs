@@ -7,9 +7,9 @@ mod traces;
 
 use std::{collections::HashSet, fs};
 
-use mantissa_core::{Axis, Event, Samples, Status};
+use mantissa_core::{Axis, Cell, Event, Samples, Status};
 use mantissa_report::{Report, figures, render};
-use support::{Add, article, cell, invented, matmul, record, run, suite, workload};
+use support::{Add, article, cell, invented, loss, matmul, record, run, suite, workload};
 use traces::{launches, trace};
 
 /// Decodes a PNG to its size and the number of its colours.
@@ -118,14 +118,42 @@ fn the_loss_figure_marks_where_the_loss_was_lost() {
 }
 
 #[test]
+fn seeds_of_a_setting_are_one_curve_with_a_band_and_the_first_loss_that_was_lost_ends_it() {
+    let workload = workload("distilbert");
+    let draw = |lost: [Option<u32>; 3]| {
+        let mut run = run(vec![suite("seeds", "Three seeds", &[], &[Axis::Precision])]);
+        for precision in ["32-true", "16-true"] {
+            for (seed, lost) in (1..).zip(lost) {
+                let at = cell("seeds", &workload, &[(Axis::Precision, precision)]);
+                let seeded = Cell::new("seeds", workload.clone(), at.setting, seed.into());
+                let lost = lost.filter(|_| precision == "16-true");
+                run.add(record(&seeded, Status::Ok, None), Some(loss(seed, lost)));
+            }
+        }
+        let drawn = figures(&Report::new(&run).unwrap());
+        let loss = drawn
+            .into_iter()
+            .find(|figure| figure.id == "seeds-loss")
+            .unwrap();
+        (loss.canvas.svg().unwrap(), loss.caption)
+    };
+    let (svg, caption) = draw([None, None, Some(412)]);
+    assert_eq!(svg.matches("<polygon").count(), 2, "a band a setting");
+    assert!(caption.contains("means of 3 seeds"), "{caption}");
+    assert!(svg.contains("not finite from step 412: 1 of 3 seeds"));
+    let (svg, _) = draw([Some(500), Some(300), Some(1)]);
+    assert!(svg.contains("not finite from step 1: 3 of 3 seeds"));
+    assert_eq!(svg.matches("<polygon").count(), 1, "nothing is left of the other");
+}
+
+#[test]
 fn more_cells_than_a_figure_can_show_are_counted() {
     let mut run = run(vec![suite("article", "Many", &[], &[Axis::Seed])]);
     for seed in 0..10 {
         let before = run.records.len();
         article(&mut run, &workload("w"));
         for record in &mut run.records[before..] {
-            record.cell =
-                mantissa_core::Cell::new("article", workload("w"), record.cell.setting.clone(), seed);
+            record.cell = Cell::new("article", workload("w"), record.cell.setting.clone(), seed);
         }
         for (planned, record) in run
             .plan

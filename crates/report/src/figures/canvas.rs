@@ -86,6 +86,7 @@ pub(super) enum Shape {
     Polygon {
         points: Vec<(f64, f64)>,
         colour: Colour,
+        opacity: f64,
     },
     Disc {
         centre: (f64, f64),
@@ -174,7 +175,22 @@ impl Canvas {
 
     /// A filled convex polygon.
     pub fn polygon(&mut self, points: Vec<(f64, f64)>, colour: Colour) {
-        self.shapes.push(Shape::Polygon { points, colour });
+        self.shapes.push(Shape::Polygon {
+            points,
+            colour,
+            opacity: 1.0,
+        });
+    }
+
+    /// What lies between two lines, both from the left to the right; the sheet shines through.
+    pub fn band(&mut self, low: Vec<(f64, f64)>, high: Vec<(f64, f64)>, colour: Colour, opacity: f64) {
+        if low.len() > 1 && high.len() > 1 {
+            self.shapes.push(Shape::Polygon {
+                points: low.into_iter().chain(high.into_iter().rev()).collect(),
+                colour,
+                opacity,
+            });
+        }
     }
 
     /// A filled circle.

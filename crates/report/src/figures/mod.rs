@@ -4,6 +4,7 @@ mod accumulation;
 mod article;
 mod axis;
 mod canvas;
+mod curves;
 mod formats;
 mod kernel;
 mod loss;

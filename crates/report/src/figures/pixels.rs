@@ -117,9 +117,11 @@ fn paint<B: DrawingBackend>(
             };
             return paint_line(backend, points, (scale, flat), pen);
         }
-        Shape::Polygon { points, colour } => {
-            backend.fill_polygon(points.iter().copied().map(at), &style(*colour, 1.0, 1.0))
-        }
+        Shape::Polygon {
+            points,
+            colour,
+            opacity,
+        } => backend.fill_polygon(points.iter().copied().map(at), &style(*colour, *opacity, 1.0)),
         Shape::Disc {
             centre,
             radius,

@@ -1,0 +1,239 @@
+//! Loss curves as a figure wants them: one of a setting, over its seeds, smoothed and with few points.
+
+use mantissa_core::{Axis, Event, Record, Samples, Series};
+
+use super::{palette::Colour, thin::thin};
+use crate::{Group, Row, Run};
+
+/// Points a line is drawn with: two a logical pixel would not be told apart.
+const MAX_POINTS: usize = 400;
+/// The smoothing window is this share of a curve: wide enough to see through the noise of micro-batches.
+pub const SMOOTHING: f64 = 0.04;
+
+/// The loss of a setting.
+pub struct Curve {
+    /// What distinguishes it from others of its precision; may be empty.
+    pub label: String,
+    pub colour: Colour,
+    /// How many seeds it is of.
+    pub seeds: usize,
+    /// As recorded; empty where there are several seeds.
+    pub raw: Vec<(f64, f64)>,
+    /// Smoothed, and the mean over the seeds, as far as all of them are finite.
+    pub smooth: Vec<(f64, f64)>,
+    /// The lowest and the highest of several seeds, smoothed too; empty where there is one.
+    pub low: Vec<(f64, f64)>,
+    pub high: Vec<(f64, f64)>,
+    /// Where the first loss stopped being finite, and those of how many seeds did at last.
+    pub lost: Option<(f64, usize)>,
+    /// Where a loss scale fell.
+    pub overflows: Vec<f64>,
+}
+
+/// A row's first record that has a loss curve.
+pub fn curve_of<'r>(run: &Run, row: &Row<'r>) -> Option<&'r Record> {
+    let has_loss = |record: &&Record| run.digest(record).is_some_and(|digest| digest.has_loss);
+    row.records.iter().copied().find(has_loss)
+}
+
+/// Rows that differ in nothing but the seed together, in the order of the first of each.
+pub fn over_seeds<'g, 'r, T>(rows: Vec<(&'g Row<'r>, T)>) -> Vec<Vec<(&'g Row<'r>, T)>> {
+    let axes = || Axis::ALL.iter().filter(|axis| **axis != Axis::Seed);
+    let same = |a: &Row<'_>, b: &Row<'_>| axes().all(|axis| a.axis(*axis) == b.axis(*axis));
+    let mut settings: Vec<Vec<(&Row<'_>, T)>> = Vec::new();
+    for (row, of_row) in rows {
+        match settings.iter_mut().find(|seeds| same(seeds[0].0, row)) {
+            Some(seeds) => seeds.push((row, of_row)),
+            None => settings.push(vec![(row, of_row)]),
+        }
+    }
+    settings
+}
+
+/// The curve of a setting from a record a seed; absent where none of their samples can be read.
+pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour: Colour) -> Option<Curve> {
+    let mut curve = Curve {
+        label: group.label(seeds[0].0, &[Axis::Precision, Axis::Seed]),
+        colour,
+        seeds: 0,
+        raw: vec![],
+        smooth: vec![],
+        low: vec![],
+        high: vec![],
+        lost: None,
+        overflows: vec![],
+    };
+    let mut spread: Option<Vec<Spread>> = None;
+    for (_, record) in seeds {
+        let Ok(Some(samples)) = run.samples.read(record, &["train_loss"]) else {
+            continue;
+        };
+        let Some((mut points, lost)) = loss(samples) else {
+            continue;
+        };
+        curve.seeds += 1;
+        if let Some(step) = lost {
+            let (first, count) = curve.lost.unwrap_or((step, 0));
+            curve.lost = Some((first.min(step), count + 1));
+        }
+        curve.overflows.extend(falls(&record.events));
+        if seeds.len() == 1 {
+            curve.raw = thin(&points, MAX_POINTS);
+        }
+        smooth(&mut points);
+        spread = Some(match spread {
+            None => points.into_iter().map(Spread::of).collect(),
+            Some(earlier) => together(earlier, &points),
+        });
+    }
+    let spread = spread?;
+    let line = |value: &dyn Fn(&Spread) -> f64| {
+        let points: Vec<_> = spread.iter().map(|at| (at.step, value(at))).collect();
+        thin(&points, MAX_POINTS)
+    };
+    let count = curve.seeds as f64;
+    curve.smooth = line(&|at| at.sum / count);
+    if curve.seeds > 1 {
+        (curve.low, curve.high) = (line(&|at| at.low), line(&|at| at.high));
+    }
+    Some(curve)
+}
+
+/// Several seeds at one step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Spread {
+    step: f64,
+    sum: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Spread {
+    fn of((step, loss): (f64, f64)) -> Self {
+        Self {
+            step,
+            sum: loss,
+            low: loss,
+            high: loss,
+        }
+    }
+}
+
+/// One more seed: what is left are the steps that all of them have. Both are in the order of steps.
+fn together(earlier: Vec<Spread>, points: &[(f64, f64)]) -> Vec<Spread> {
+    let mut points = points.iter().peekable();
+    let join = |at: Spread| {
+        while points.next_if(|point| point.0 < at.step).is_some() {}
+        let (_, loss) = points.next_if(|point| point.0 == at.step)?;
+        Some(Spread {
+            step: at.step,
+            sum: at.sum + loss,
+            low: at.low.min(*loss),
+            high: at.high.max(*loss),
+        })
+    };
+    earlier.into_iter().filter_map(join).collect()
+}
+
+/// The finite losses by step, and where they stopped being finite.
+fn loss(samples: Samples) -> Option<(Vec<(f64, f64)>, Option<f64>)> {
+    // A record may have a million steps: what is not needed any more is let go.
+    let mut series = samples.series.into_iter();
+    let (points, lost) = split(&series.find(|series| series.name == "train_loss")?);
+    (!points.is_empty() || lost.is_some()).then_some((points, lost))
+}
+
+/// The finite points, and where the loss was lost for good. A gap in between is a step without a loss, not a loss lost.
+fn split(series: &Series) -> (Vec<(f64, f64)>, Option<f64>) {
+    let points = || series.x.iter().copied().zip(series.y.iter().copied());
+    let finite: Vec<(f64, f64)> = points().filter_map(|(x, y)| Some((x, y?))).collect();
+    let last = finite.last().map_or(f64::NEG_INFINITY, |point| point.0);
+    let lost = points().find(|(x, y)| y.is_none() && *x > last).map(|(x, _)| x);
+    (finite, lost)
+}
+
+/// The steps at which the loss scale fell.
+fn falls(events: &[Event]) -> impl Iterator<Item = f64> {
+    let fallen = events
+        .iter()
+        .filter(|event| event.kind == "loss-scale" && fell(events, event));
+    fallen.filter_map(|event| event.step).map(|step| step as f64)
+}
+
+/// Whether a loss-scale event lowered the scale: it lies below the one before it, or is the first and below 2¹⁶.
+fn fell(events: &[Event], event: &Event) -> bool {
+    let mut earlier = events
+        .iter()
+        .rev()
+        .filter(|e| e.kind == "loss-scale" && e.step < event.step);
+    let before = earlier.find_map(|e| e.value).unwrap_or(65_536.0);
+    event.value.is_some_and(|value| value < before)
+}
+
+/// Replaces every value by the centred running mean over [`SMOOTHING`] of the curve.
+fn smooth(points: &mut [(f64, f64)]) {
+    let half = (points.len() as f64 * SMOOTHING / 2.0).round() as usize;
+    let mut sums = vec![0.0; points.len() + 1];
+    for (index, point) in points.iter().enumerate() {
+        sums[index + 1] = sums[index] + point.1;
+    }
+    let last = points.len();
+    for (index, point) in points.iter_mut().enumerate() {
+        let (from, to) = (index.saturating_sub(half), (index + half + 1).min(last));
+        point.1 = (sums[to] - sums[from]) / (to - from) as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(n: usize) -> Vec<(f64, f64)> {
+        (0..n).map(|i| (i as f64, i as f64)).collect()
+    }
+
+    #[test]
+    fn a_gap_is_no_loss_lost_and_an_end_without_values_is() {
+        let mut series = Series::new("train_loss", "nat", "optimizer step");
+        for (step, loss) in [
+            (1.0, 0.7),
+            (2.0, f64::NAN),
+            (3.0, 0.6),
+            (4.0, f64::NAN),
+            (5.0, f64::NAN),
+        ] {
+            series.push(step, loss);
+        }
+        assert_eq!(split(&series), (vec![(1.0, 0.7), (3.0, 0.6)], Some(4.0)));
+        series.push(6.0, 0.5);
+        assert_eq!(split(&series).1, None);
+    }
+
+    #[test]
+    fn smoothing_keeps_a_straight_line_straight_away_from_its_ends() {
+        let mut points = line(200);
+        smooth(&mut points);
+        assert!(points[10..190].iter().all(|(x, y)| (x - y).abs() < 1e-9));
+    }
+
+    #[test]
+    fn seeds_are_taken_together_where_all_of_them_have_a_loss() {
+        let first: Vec<_> = [(1.0, 4.0), (2.0, 2.0), (4.0, 1.0)].map(Spread::of).into();
+        let both = together(first, &[(2.0, 6.0), (3.0, 9.0), (4.0, 0.5)]);
+        let expected = [(2.0, 8.0, 2.0, 6.0), (4.0, 1.5, 0.5, 1.0)];
+        assert_eq!(
+            both,
+            expected.map(|(step, sum, low, high)| Spread { step, sum, low, high })
+        );
+        // A seed that was lost at once leaves no step to all of them.
+        assert_eq!(together(both, &[]), []);
+    }
+
+    #[test]
+    fn one_point_survives_smoothing() {
+        let mut one = [(1.0, 2.0)];
+        smooth(&mut one);
+        assert_eq!(one, [(1.0, 2.0)]);
+        smooth(&mut []);
+    }
+}
