@@ -22,8 +22,13 @@ const ACCUMULATE: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let precision = env::args().nth(1).unwrap_or("bf16-mixed".into());
+    let right = train(precision.parse()?)?;
+    println!("test accuracy {:.1} %", 100.0 * right);
+    Ok(())
+}
 
-    let precision: Precision = precision.parse()?;
+/// Share of the test points whose arm is found.
+fn train(precision: Precision) -> Result<f64, Box<dyn Error>> {
     let compute = Compute::from(precision);
     let mut random = Random(1);
     let (train, test) = (spiral(960, &mut random), spiral(480, &mut random));
@@ -56,8 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .argmax(1)
         .flatten::<1>(0, 1);
     let right = found.equal(arms).int().sum().into_scalar().elem::<f64>();
-    println!("test accuracy {:.1} %", 100.0 * right / test.len() as f64);
-    Ok(())
+    Ok(right / test.len() as f64)
 }
 
 /// Logits `[n, CLASSES]` of points `[n, 2]`.
@@ -125,5 +129,13 @@ impl Random {
             .wrapping_mul(6364136223846793005)
             .wrapping_add(1442695040888963407);
         (self.0 >> 40) as f32 / (1u64 << 24) as f32
+    }
+}
+
+#[test]
+fn every_setting_that_keeps_weights_in_f32_learns() {
+    for precision in [Precision::True32, Precision::Mixed16, Precision::MixedBf16] {
+        let right = train(precision).unwrap();
+        assert!(right > 0.9, "{precision}: {right}");
     }
 }

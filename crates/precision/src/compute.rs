@@ -2,7 +2,8 @@
 //! in the table of [`autocast`](crate::autocast).
 
 use burn::tensor::{
-    Bool, DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation, ops::FloatTensor,
+    Bool, DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation, backend::Backend,
+    ops::FloatTensor, s,
 };
 use mantissa_core::{
     Accumulator, Attention, Format, Gelu, Layout, MatmulPrecision, Precision, Requested, Setting,
@@ -364,6 +365,24 @@ impl Compute {
         let [logits] = self.cast(Operation::CrossEntropySum, [logits]);
         let format = logits.dtype();
         let log_probabilities = round(activation::log_softmax(wide(logits), 1), format);
-        log_probabilities.gather(1, targets.unsqueeze_dim(1)).sum().neg()
+        let chosen = log_probabilities.gather(1, targets.unsqueeze_dim(1));
+        round(total(wide(chosen).flatten(0, 1)), format).neg()
+    }
+}
+
+/// The sum of a vector, `[1]`: in rows of a fixed width first, since what burn does for a sum of everything may add up in
+/// another order each time.
+pub(crate) fn total<B: Backend>(vector: Tensor<B, 1>) -> Tensor<B, 1> {
+    const WIDTH: usize = 1024;
+    let [count] = vector.dims();
+    let whole = count / WIDTH * WIDTH;
+    if whole == 0 {
+        return vector.sum_dim(0);
+    }
+    let rows = vector.clone().slice(s![..whole]).reshape([whole / WIDTH, WIDTH]);
+    let sum = rows.sum_dim(1).flatten::<1>(0, 1).sum_dim(0);
+    match whole == count {
+        true => sum,
+        false => sum + vector.slice(s![whole..]).sum_dim(0),
     }
 }

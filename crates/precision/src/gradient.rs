@@ -5,7 +5,12 @@ use burn::{
     tensor::{DType, Tensor},
 };
 
-use crate::{PrecisionBackend, Tracked, compute::round};
+use mantissa_core::Format;
+
+use crate::{
+    PrecisionBackend, Tracked,
+    compute::{dtype, round, total},
+};
 
 /// Sum of gradients, one vector a parameter.
 ///
@@ -66,6 +71,14 @@ impl<B: PrecisionBackend> GradientSum<B> {
         }
     }
 
+    /// The same sum in another format, f32 at least.
+    pub fn in_format(&self, format: Format) -> Self {
+        let cast = |sum: &Tensor<B, 1>| round(sum.clone(), dtype(format));
+        Self {
+            sums: self.sums.iter().map(|sum| sum.as_ref().map(cast)).collect(),
+        }
+    }
+
     /// Divides by the loss scale.
     pub fn unscale(&mut self, scale: f64) {
         for sum in self.sums.iter_mut().flatten() {
@@ -80,7 +93,7 @@ impl<B: PrecisionBackend> GradientSum<B> {
             .sums
             .iter()
             .flatten()
-            .map(|sum| (sum.clone() * sum.clone()).sum());
+            .map(|sum| total(sum.clone() * sum.clone()));
         let Some(total) = squares.reduce(|a, b| a + b) else {
             return;
         };

@@ -6,7 +6,7 @@ use mantissa_core::{Format, OptimizerKind};
 
 use crate::{
     Adam, AdamRates, GradientSum, ParameterSet, PrecisionBackend,
-    compute::{dtype, round, times, wide},
+    compute::{dtype, round, times, total, wide},
 };
 
 /// Share of a parameter's norm that a step of LARS may move it (arXiv 1708.03888, table 2).
@@ -280,7 +280,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
 /// The Euclidean norm, `[1]`, in f32 at least: squares of halves overflow or vanish.
 fn norm<B: PrecisionBackend>(vector: &Tensor<B, 1>) -> Tensor<B, 1> {
     let vector = wide(vector.clone());
-    (vector.clone() * vector).sum().sqrt()
+    total(vector.clone() * vector).sqrt()
 }
 
 /// A ratio of norms, or 1 where one of them is zero.

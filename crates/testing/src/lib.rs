@@ -1,4 +1,4 @@
-//! What tests ask of the machine they run on.
+//! What tests ask of the machine they run on, and of numbers.
 
 /// Whether something that a test needs is there, by the name that `MANTISSA_REQUIRE` may list among others, separated by
 /// commas. What is not is told as `skipped`, with the reason.
@@ -14,4 +14,13 @@ pub fn is_there(name: &str, found: Result<(), String>) -> bool {
     );
     println!("skipped: {reason}");
     false
+}
+
+/// The larger of two errors; one that is no number is larger than any, while `f64::max` would pass it over.
+pub fn worse(one: f64, other: f64) -> f64 {
+    if one.is_nan() || other.is_nan() {
+        f64::INFINITY
+    } else {
+        one.max(other)
+    }
 }

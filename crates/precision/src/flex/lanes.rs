@@ -180,7 +180,9 @@ mod tests {
             let want = exact(f64::from(x));
             (f64::from(f(x)) - want).abs() / ulp(want)
         };
-        numbers.map(|x| error(x).max(error(-x))).fold(0.0, f64::max)
+        numbers
+            .map(|x| mantissa_testing::worse(error(x), error(-x)))
+            .fold(0.0, mantissa_testing::worse)
     }
 
     #[test]

@@ -145,7 +145,7 @@ fn the_software_rasteriser_executes_what_is_asked_for() {
 
     let halves = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
     let (wide, narrow) = (halves(Accumulator::F32), halves(Accumulator::F16));
-    if supports::<VulkanPlain>(Format::F16, &device) {
+    if crate::vulkan_halves_are_there() {
         assert_eq!(
             confirms::<VulkanPlain>(narrow).accumulator.as_deref(),
             Some("f16")
