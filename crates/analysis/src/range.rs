@@ -2,17 +2,19 @@
 
 use mantissa_core::{Format, RangeCounts};
 
-/// Counts what a format did to values, given their twins in a wider format, element by element.
+/// Counts what a format did to values, given their twins in a wider format, element by element. A zero has underflowed if its
+/// twin is none and below `vanishing`: a larger twin beside it says of errors, not of range, as where rounding moved what a ReLU
+/// gets across 0.
 ///
 /// # Panics
 /// If the two differ in length.
-pub fn range_counts(values: &[f64], twins: &[f64], format: Format) -> RangeCounts {
+pub fn range_counts(values: &[f64], twins: &[f64], format: Format, vanishing: f64) -> RangeCounts {
     assert_eq!(values.len(), twins.len(), "one twin each");
-    let count = |of: fn(f64, f64, f64) -> bool| {
-        let smallest = format.min_normal();
-        let pairs = values.iter().zip(twins);
-        pairs
-            .filter(|(value, twin)| of(**value, **twin, smallest))
+    let pairs = || values.iter().zip(twins);
+    let count = |of: fn(f64, f64) -> bool| {
+        values
+            .iter()
+            .filter(|value| of(**value, format.min_normal()))
             .count() as u64
     };
     let exponents = || twins.iter().filter_map(|twin| exponent(*twin));
@@ -22,9 +24,11 @@ pub fn range_counts(values: &[f64], twins: &[f64], format: Format) -> RangeCount
     exponents().for_each(|exponent| histogram[(exponent - lowest_exponent) as usize] += 1);
     RangeCounts {
         elements: values.len() as u64,
-        overflow: count(|value, _, _| !value.is_finite()),
-        underflow: count(|value, twin, _| value == 0.0 && twin != 0.0),
-        subnormal: count(|value, _, smallest| value != 0.0 && value.abs() < smallest),
+        overflow: count(|value, _| !value.is_finite()),
+        underflow: pairs()
+            .filter(|(value, twin)| **value == 0.0 && **twin != 0.0 && twin.abs() < vanishing)
+            .count() as u64,
+        subnormal: count(|value, smallest| value != 0.0 && value.abs() < smallest),
         lowest_exponent,
         exponents: histogram,
     }
@@ -54,7 +58,7 @@ mod tests {
         let tiny = Format::F16.min_subnormal();
         let values = [1.0, f64::INFINITY, f64::NAN, 0.0, 0.0, -3.0 * tiny];
         let twins = [1.0, 1e6, 2.0, 1e-9, 0.0, -3.1 * tiny];
-        let counts = range_counts(&values, &twins, Format::F16);
+        let counts = range_counts(&values, &twins, Format::F16, Format::F16.min_normal());
         assert_eq!(
             (
                 counts.elements,
@@ -72,8 +76,20 @@ mod tests {
 
     #[test]
     fn nothing_and_zeros_alone_have_no_exponents() {
-        assert_eq!(range_counts(&[], &[], Format::F16), RangeCounts::default());
-        assert!(range_counts(&[0.0], &[0.0], Format::F16).exponents.is_empty());
+        let counts = |values: &[f64]| range_counts(values, values, Format::F16, 1.0);
+        assert_eq!(counts(&[]), RangeCounts::default());
+        assert!(counts(&[0.0]).exponents.is_empty());
+    }
+
+    #[test]
+    fn a_zero_beside_a_twin_that_the_format_can_hold_has_not_underflowed() {
+        let underflow =
+            |twin: f64, vanishing| range_counts(&[0.0], &[twin], Format::Bf16, vanishing).underflow;
+        let smallest = Format::Bf16.min_normal();
+        assert_eq!((underflow(0.1, smallest), underflow(-0.1, smallest)), (0, 0));
+        assert_eq!(underflow(-0.9 * smallest, smallest), 1);
+        // Changes of weights vanish beside them at any size.
+        assert_eq!(underflow(-0.1, f64::INFINITY), 1);
     }
 
     proptest! {
@@ -91,7 +107,7 @@ mod tests {
             let twins: Vec<f64> = twins.into_iter().filter(|x| x.is_finite()).map(f64::from).collect();
             let rounded: Vec<_> = twins.iter().map(|x| Format::F16.round(*x)).collect();
             let values: Vec<f64> = rounded.iter().map(|rounded| rounded.value).collect();
-            let counts = range_counts(&values, &twins, Format::F16);
+            let counts = range_counts(&values, &twins, Format::F16, Format::F16.min_normal());
             let of = |class| rounded.iter().filter(|rounded| rounded.class == class).count() as u64;
             prop_assert_eq!(counts.overflow, of(mantissa_core::FloatClass::Overflow));
             prop_assert_eq!(counts.underflow, of(mantissa_core::FloatClass::Underflow));

@@ -74,6 +74,7 @@ mod tests {
         FormatTrial {
             layout,
             layer: None,
+            kept: vec![],
             examples: 1000,
             right: 800 + won - lost,
             lost,

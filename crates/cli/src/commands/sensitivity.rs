@@ -2,9 +2,11 @@
 //!
 //! The first training of a suite that computes in f32 is run, and its trained model tested again with fewer and fewer bits.
 
+use std::collections::HashSet;
+
 use anyhow::{Context, Result, bail};
-use mantissa_analysis::keeps;
-use mantissa_core::{Cell, FormatTrial, MatmulPrecision, Plan, Precision, Task};
+use mantissa_analysis::{fewest_bits, keeps};
+use mantissa_core::{Cell, Format, FormatTrial, Layout, MatmulPrecision, Plan, Precision, Record, Task};
 use mantissa_report::{Align, Table, load};
 use mantissa_runner::{Stop, start};
 
@@ -28,7 +30,9 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     stop.give_up();
 
     let run = load(&finish.path)?;
-    let Some(record) = run.records.first() else {
+    // Attempts that failed are records, too.
+    let told = |record: &&Record| record.events.iter().any(|event| event.kind == "sensitivity");
+    let Some(record) = run.records.iter().find(told) else {
         return run::conclude(&finish, arguments.json, printer);
     };
     let samples = run.samples.read(record, &[]).map_err(anyhow::Error::msg)?;
@@ -40,7 +44,8 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     if arguments.json {
         printer.data(&serde_json::to_string(&trials)?);
     } else {
-        printer.data(&draw(&table(&trials)));
+        printer.data(&draw(&of_model(&trials)));
+        printer.data(&draw(&of_layers(&trials)));
         printer.data(&format!("{} is {}", record.cell.workload.name, verdict.detail));
         printer.data(&finish.path.display().to_string());
     }
@@ -81,10 +86,10 @@ fn narrow(plan: &mut Plan) -> Result<()> {
     Ok(())
 }
 
-fn table(trials: &[FormatTrial]) -> Table {
+fn of_model(trials: &[FormatTrial]) -> Table {
     let header = [
         ("format", Align::Left),
-        ("layers", Align::Left),
+        ("in f32", Align::Left),
         ("accuracy", Align::Right),
         ("lost", Align::Right),
         ("won", Align::Right),
@@ -93,16 +98,61 @@ fn table(trials: &[FormatTrial]) -> Table {
     let line = |trial: &FormatTrial| {
         vec![
             trial.layout.to_string(),
-            trial.layer.clone().unwrap_or_else(|| "all".to_owned()),
+            trial.kept.join("+"),
             format!("{:.1} %", 100.0 * trial.right as f64 / trial.examples as f64),
             trial.lost.to_string(),
             trial.won.to_string(),
             if keeps(trial) { "yes" } else { "no" }.to_owned(),
         ]
     };
+    let whole = trials.iter().filter(|trial| trial.layer.is_none());
     Table {
         title: "Test accuracy with products in fewer bits; lost and won against f32".to_owned(),
         header: header.map(|(title, align)| (title.to_owned(), align)).to_vec(),
-        rows: trials.iter().map(line).collect(),
+        rows: whole.map(line).collect(),
     }
+}
+
+fn of_layers(trials: &[FormatTrial]) -> Table {
+    let header = [
+        ("layer", Align::Left),
+        ("exponent", Align::Right),
+        ("fraction", Align::Right),
+    ];
+    let mut layers: Vec<&str> = trials.iter().filter_map(|trial| trial.layer.as_deref()).collect();
+    let mut seen = HashSet::new();
+    layers.retain(|layer| seen.insert(*layer));
+    let line = |layer: &&str| {
+        let alone = || {
+            trials
+                .iter()
+                .filter(|trial| trial.layer.as_deref() == Some(*layer))
+        };
+        let narrow = |trial: &&FormatTrial| trial.layout.exponent_bits() < Format::F32.exponent_bits();
+        // Of exponent, beside enough of fraction.
+        let enough = alone()
+            .filter(narrow)
+            .map(|trial| trial.layout.fraction_bits())
+            .max();
+        let (exponents, fractions): (Vec<&FormatTrial>, Vec<_>) = alone().partition(narrow);
+        let exponents = exponents
+            .into_iter()
+            .filter(|trial| Some(trial.layout.fraction_bits()) == enough);
+        vec![
+            (*layer).to_owned(),
+            fewest(exponents, Layout::exponent_bits),
+            fewest(fractions.into_iter(), Layout::fraction_bits),
+        ]
+    };
+    Table {
+        title: "Fewest bits that keep the accuracy in one layer alone, the others in f32".to_owned(),
+        header: header.map(|(title, align)| (title.to_owned(), align)).to_vec(),
+        rows: layers.iter().map(line).collect(),
+    }
+}
+
+fn fewest<'t>(trials: impl Iterator<Item = &'t FormatTrial>, bits: fn(Layout) -> u32) -> String {
+    let trials: Vec<FormatTrial> = trials.cloned().collect();
+    let most = trials.iter().map(|trial| bits(trial.layout)).max().unwrap_or(0);
+    fewest_bits(&trials, bits).map_or_else(|| format!("> {most}"), |bits| bits.to_string())
 }

@@ -84,3 +84,43 @@ pub(super) fn backward<B: PrecisionBackend, M: Network>(
     }
     loss
 }
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::Axis;
+    use mantissa_precision::GradientSum;
+
+    use crate::{
+        data::Part,
+        train::testing::{cell, data, trainer},
+    };
+
+    #[test]
+    fn gradients_are_the_same_to_the_last_bit_with_the_same_elements_dropped() {
+        let (data, _cache) = data(8, 0, 3);
+        for precision in ["64-true", "32-true", "16-mixed", "bf16-mixed", "bf16-true"] {
+            let of = |checkpointing, batches: &[[usize; 4]]| {
+                let axes = [(Axis::Precision, precision), (Axis::Checkpointing, checkpointing)];
+                let (cell, task) = cell(&axes, false);
+                let trainer = trainer(&cell, &task, &data);
+                let working = trainer.working();
+                let mut sum = GradientSum::new(trainer.parameters.len());
+                for batch in batches {
+                    trainer.backward(&working, &data.train.batch(batch), 0.125, &mut sum);
+                }
+                let bits = |value: &burn::tensor::Tensor<_, 1>| {
+                    let data = value.to_data();
+                    data.iter::<f64>().map(f64::to_bits).collect::<Vec<_>>()
+                };
+                let sums: Vec<_> = sum.iter().map(|sum| sum.map(bits)).collect();
+                sums
+            };
+            let (one, two) = ([[0, 1, 2, 3]], [[0, 1, 2, 3], [4, 5, 6, 7]]);
+            assert!(of("on", &two) == of("off", &two), "{precision}");
+            assert!(
+                of("on", &one) != of("on", &two),
+                "{precision}: nothing is compared"
+            );
+        }
+    }
+}

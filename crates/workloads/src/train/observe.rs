@@ -44,35 +44,29 @@ pub(super) fn observe<B: PrecisionBackend, M: Network>(
     let factor = scale / examples as f64;
     let mut sums = [(); 2].map(|()| GradientSum::new(trainer.parameters.len()));
     for (number, batch) in micro_batches.iter().enumerate() {
-        // The first one stands for all: what they have of activations alike would fill the records.
-        let mut found = (number == 0).then_some(&mut found);
-        let hidden = forward([&own, &twin], batch, found.as_deref_mut())?;
-        backward([&own, &twin], batch, hidden, factor, &mut sums, found)?;
-    }
-    let [mut of_own, mut of_twin] = sums;
-    let pairs = of_own.iter().zip(of_twin.iter());
-    for ((name, leaf), pair) in own.working.iter().zip(pairs) {
-        if let (Some(value), Some(twin)) = pair {
-            let format = format(leaf.dtype());
-            found.compare(TensorClass::Gradient, name, format, values(value)?, values(twin)?);
+        // The first one stands for all: what they have alike would fill the records, and their gradients are summed in f32.
+        let mut first = (number == 0).then_some(&mut found);
+        let hidden = forward([&own, &twin], batch, first.as_deref_mut())?;
+        backward([&own, &twin], batch, hidden, factor, &mut sums, first)?;
+        if number == 0 {
+            let pairs = sums[0].iter().zip(sums[1].iter());
+            for ((name, leaf), pair) in own.working.iter().zip(pairs) {
+                if let (Some(value), Some(twin)) = pair {
+                    let format = format(leaf.dtype());
+                    found.compare(TensorClass::Gradient, name, format, values(value)?, values(twin)?);
+                }
+            }
         }
     }
-
+    let [mut gradients, _] = sums;
     if trainer.scaler.is_some() {
-        if !of_own.all_finite().map_err(WorkloadError::Device)? {
+        if !gradients.all_finite().map_err(WorkloadError::Device)? {
             // No step is made of these.
             return Ok(found.ranges);
         }
-        of_own.unscale(scale);
-        of_twin.unscale(scale);
+        gradients.unscale(scale);
     }
-    updates(
-        trainer,
-        own.parameters,
-        of_own,
-        (twin.parameters, of_twin),
-        &mut found,
-    )?;
+    updates(trainer, own.parameters, gradients, twin.parameters, &mut found)?;
     Ok(found.ranges)
 }
 
@@ -101,25 +95,31 @@ fn wider<B: PrecisionBackend>(device: &B::Device) -> Precision {
     }
 }
 
-/// The step of an optimizer, on both sides.
+/// The step of an optimizer, on both sides from the setting's own gradients: what they lost was counted before.
 fn updates<B: PrecisionBackend, M: Network>(
     trainer: &Trainer<'_, B, M>,
     mut parameters: ParameterSet<B>,
     gradients: GradientSum<B>,
-    (mut twins, of_twins): (ParameterSet<B>, GradientSum<B>),
+    mut twins: ParameterSet<B>,
     found: &mut Found,
 ) -> Result<(), WorkloadError> {
     let mut optimizer = trainer.optimizer.clone();
     let mut of_twin = trainer.optimizer.in_format(found.beside);
     let before = parameters.clone();
+    of_twin.step(&mut twins, gradients.in_format(found.beside));
     optimizer.step(&mut parameters, gradients);
-    of_twin.step(&mut twins, of_twins);
     let format = trainer.compute.precision().parameters();
     let after = parameters.iter().zip(twins.iter());
     for ((name, before), ((_, after), (_, twin))) in before.iter().zip(after) {
-        let before = values(before)?;
-        let change = |after: Vec<f64>| after.iter().zip(&before).map(|(b, a)| b - a).collect();
-        let (change, of_twin) = (change(values(after)?), change(values(twin)?));
+        let (before, after, twin) = (values(before)?, values(after)?, values(twin)?);
+        let change = |after: &[f64]| after.iter().zip(&before).map(|(b, a)| b - a).collect();
+        // What rounding leaves of the wider step, unless the step itself went wrong.
+        let rounded = |(after, twin): (&f64, &f64)| match after.is_finite() {
+            true => format.round(*twin).value,
+            false => *after,
+        };
+        let left: Vec<f64> = after.iter().zip(&twin).map(rounded).collect();
+        let (change, of_twin) = (change(&left), change(&twin));
         found.compare(TensorClass::WeightUpdate, name, format, change, of_twin);
     }
     for ((index, kind, value), (_, _, twin)) in optimizer.state().zip(of_twin.state()) {
@@ -250,13 +250,18 @@ struct Found {
 
 impl Found {
     fn compare(&mut self, class: TensorClass, layer: &str, format: Format, own: Vec<f64>, twin: Vec<f64>) {
+        // A change vanishes beside its weight, whatever its size; all else where the format has no number so small.
+        let vanishing = match class {
+            TensorClass::WeightUpdate => f64::INFINITY,
+            _ => format.min_normal(),
+        };
         self.ranges.push(TensorRange {
             step: self.step,
             layer: layer.to_owned(),
             class,
             format,
             beside: self.beside,
-            counts: range_counts(&own, &twin, format),
+            counts: range_counts(&own, &twin, format, vanishing),
         });
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Operands and results of products and of GELU are rounded, as autocast would have them; the rest stays in f32.
 
+use std::ops::RangeInclusive;
+
 use mantissa_analysis::{Sensitivity, fewest_bits, keeps};
 use mantissa_core::{Event, Format, FormatTrial, Layout};
 use mantissa_precision::PrecisionBackend;
@@ -47,7 +49,7 @@ pub(super) fn sensitivity<B: PrecisionBackend, M: Network>(
     let mut joint = vec![];
     let mut smallest = None;
     for layout in layouts {
-        let trial = bench.trial(layout, None)?;
+        let trial = bench.trial(layout, None, &[])?;
         let kept = keeps(&trial);
         joint.push(trial);
         if kept {
@@ -63,27 +65,18 @@ pub(super) fn sensitivity<B: PrecisionBackend, M: Network>(
         Sensitivity::of(exponent, fraction).name()
     );
 
-    // A layer at a time, with one bit less of either than the model needs: what it needs of range and of precision may be in
-    // different places.
-    let coarser = (fraction > 1).then(|| Layout::new(ENOUGH.0, (fraction - 1).min(MOST_FRACTION)));
-    let narrower = (exponent > 2).then(|| Layout::new(exponent - 1, enough));
     let mut alone = vec![];
-    for layout in [coarser, narrower].into_iter().flatten() {
-        let mut broken = vec![];
-        for layer in bench.trainer.model.layers() {
-            let trial = bench.trial(layout, Some(layer.clone()))?;
-            if !keeps(&trial) {
-                broken.push(layer);
-            }
-            alone.push(trial);
-        }
-        let layers = match broken.as_slice() {
-            [] => "no layer alone loses accuracy".to_owned(),
-            layers => format!("keep_f32 = \"{}\"", layers.join("+")),
-        };
-        detail.push_str(&format!("; under {layout}, {layers}"));
+    for layer in bench.trainer.model.layers() {
+        alone.extend(bench.fewest(&layer, 1..=MOST_FRACTION, |bits| Layout::new(ENOUGH.0, bits))?);
+        alone.extend(bench.fewest(&layer, 2..=ENOUGH.0 - 1, |bits| Layout::new(bits, enough))?);
     }
-    let trials = [exponents, fractions, joint, alone].concat();
+    let mut halves = vec![];
+    for format in [Format::F16, Format::Bf16] {
+        let (trials, says) = bench.keep(format)?;
+        halves.extend(trials);
+        detail.push_str(&format!("; {says}"));
+    }
+    let trials = [exponents, fractions, joint, halves, alone].concat();
     let event = Event {
         kind: "sensitivity".into(),
         step: None,
@@ -103,15 +96,72 @@ struct Bench<'b, 'a, B: PrecisionBackend, M: Network> {
 
 impl<B: PrecisionBackend, M: Network> Bench<'_, '_, B, M> {
     fn sweep(&mut self, layouts: impl Iterator<Item = Layout>) -> Result<Vec<FormatTrial>, WorkloadError> {
-        layouts.map(|layout| self.trial(layout, None)).collect()
+        layouts.map(|layout| self.trial(layout, None, &[])).collect()
     }
 
-    fn trial(&mut self, layout: Layout, layer: Option<String>) -> Result<FormatTrial, WorkloadError> {
+    /// Trials of a layer alone that find the fewest bits of `range` it needs, if a bit more is never worse.
+    fn fewest(
+        &mut self,
+        layer: &str,
+        range: RangeInclusive<u32>,
+        layout: impl Fn(u32) -> Layout,
+    ) -> Result<Vec<FormatTrial>, WorkloadError> {
+        let (mut least, mut enough) = (*range.start(), range.end() + 1);
+        let mut trials = vec![];
+        while least < enough {
+            let bits = u32::midpoint(least, enough);
+            let trial = self.trial(layout(bits), Some(layer), &[])?;
+            if keeps(&trial) {
+                enough = bits;
+            } else {
+                least = bits + 1;
+            }
+            trials.push(trial);
+        }
+        Ok(trials)
+    }
+
+    /// What a mixed setting of this format should keep in f32: the layers that lose accuracy in it by themselves. Whether
+    /// that is enough is tried.
+    fn keep(&mut self, format: Format) -> Result<(Vec<FormatTrial>, String), WorkloadError> {
+        let layout = Layout::new(format.exponent_bits(), format.fraction_bits());
+        let mut trials = vec![self.trial(layout, None, &[])?];
+        if keeps(&trials[0]) {
+            return Ok((trials, format!("{format} keeps it")));
+        }
+        let mut broken = vec![];
+        for layer in self.trainer.model.layers() {
+            let trial = self.trial(layout, Some(&layer), &[])?;
+            if !keeps(&trial) {
+                broken.push(layer);
+            }
+            trials.push(trial);
+        }
+        if broken.is_empty() {
+            return Ok((trials, format!("{format} loses it, in no layer alone")));
+        }
+        let rest = self.trial(layout, None, &broken)?;
+        let enough = if keeps(&rest) { "keeps it" } else { "is not enough" };
+        trials.push(rest);
+        Ok((
+            trials,
+            format!("under {format}, keep_f32 = \"{}\" {enough}", broken.join("+")),
+        ))
+    }
+
+    fn trial(
+        &mut self,
+        layout: Layout,
+        layer: Option<&str>,
+        kept: &[String],
+    ) -> Result<FormatTrial, WorkloadError> {
         let (compute, model) = (self.trainer.compute, self.trainer.model.clone());
         self.trainer.compute = compute.emulating(layout);
-        if let Some(layer) = &layer {
-            self.trainer.model = model.clone().keeping_all_but(layer);
-        }
+        let with_kept = model.clone().keeping(kept).map_err(WorkloadError::Data)?;
+        self.trainer.model = match layer {
+            Some(layer) => with_kept.keeping_all_but(layer),
+            None => with_kept,
+        };
         let evaluation = evaluate(self.trainer, self.test, self.observer, Phase::Evaluate);
         (self.trainer.compute, self.trainer.model) = (compute, model);
         let now = evaluation?.correct;
@@ -119,7 +169,8 @@ impl<B: PrecisionBackend, M: Network> Bench<'_, '_, B, M> {
         let count = |pair: (u8, u8)| pairs().filter(|seen| *seen == pair).count() as u64;
         Ok(FormatTrial {
             layout,
-            layer,
+            layer: layer.map(str::to_owned),
+            kept: kept.to_vec(),
             examples: now.len() as u64,
             right: now.bytes().filter(|bit| *bit == b'1').count() as u64,
             lost: count((b'1', b'0')),
@@ -130,6 +181,8 @@ impl<B: PrecisionBackend, M: Network> Bench<'_, '_, B, M> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use mantissa_core::Axis;
     use mantissa_precision::{ParameterSet, device::Flex};
 
@@ -179,18 +232,19 @@ mod tests {
             "nothing overflows or vanishes"
         );
         assert!(trials.iter().all(|trial| trial.examples == 800));
-        let alone: Vec<_> = trials.iter().filter(|trial| trial.layer.is_some()).collect();
-        for layouts in alone.chunk_by(|a, b| a.layout == b.layout) {
-            let layers: Vec<_> = layouts.iter().filter_map(|trial| trial.layer.clone()).collect();
-            assert_eq!(layers, trained.model.layers());
-        }
+        let alone: BTreeSet<_> = trials.iter().filter_map(|trial| trial.layer.clone()).collect();
+        assert_eq!(alone, trained.model.layers().into_iter().collect());
         let (_, smallest) = verdict
             .detail
             .split_once("the smallest format that keeps the accuracy is ")
             .unwrap();
         let smallest: Layout = smallest.split(';').next().unwrap().parse().unwrap();
         let bits = |layout: Layout| layout.exponent_bits() + layout.fraction_bits();
-        let of_model = || trials.iter().filter(|trial| trial.layer.is_none());
+        let of_model = || {
+            trials
+                .iter()
+                .filter(|trial| trial.layer.is_none() && trial.kept.is_empty())
+        };
         assert!(of_model().any(|trial| trial.layout == smallest && keeps(trial)));
         assert!(of_model().all(|trial| !keeps(trial) || bits(trial.layout) >= bits(smallest)));
     }
@@ -234,7 +288,7 @@ mod tests {
             "{range}"
         );
         assert!(
-            range.ends_with("; under e6m10, keep_f32 = \"pre_classifier+classifier\""),
+            range.ends_with("; under f16, keep_f32 = \"pre_classifier+classifier\" keeps it; bf16 keeps it"),
             "{range}"
         );
         // The same on both sides of the products of a block's attention, which have no weights.
@@ -249,16 +303,18 @@ mod tests {
             attention.starts_with("range-sensitive: needs 7 bits of exponent"),
             "{attention}"
         );
-        let broken = "distilbert.transformer.layer.0.attention\"";
-        assert!(attention.contains(broken), "{attention}");
+        let broken = "distilbert.transformer.layer.0.attention\" keeps it; bf16 keeps it";
+        assert!(attention.ends_with(broken), "{attention}");
         // Much that both classes have in common: only many digits tell them apart.
         let digits = of(|name, x| match name {
             "classifier.weight" => x + 512.0,
             _ => x,
         });
         assert!(digits.starts_with("precision-sensitive: "), "{digits}");
-        assert!(digits.contains("; under e8m"), "{digits}");
-        assert!(digits.contains(", keep_f32 = \"classifier\""), "{digits}");
+        assert!(
+            digits.ends_with("under bf16, keep_f32 = \"classifier\" keeps it"),
+            "{digits}"
+        );
     }
 
     #[test]

@@ -263,3 +263,56 @@ mod events {
         }
     }
 }
+
+/// How fast a training learns.
+mod rates {
+    use super::*;
+
+    const SCALED: Axis = Axis::LearningRateScaling;
+
+    /// What is learnt in 6 steps of 8 examples each, two micro-batches a step.
+    fn learnt_at(learning_rate: f64, axes: &[(Axis, &str)], updates: &Updates) -> (Vec<f64>, Vec<Vec<f64>>) {
+        let (data, _cache) = data(22, 0, 3);
+        let axes = [axes, &[(Axis::Accumulate, "2")]].concat();
+        let (cell, mut task) = cell(&axes, false);
+        (task.learning_rate, task.updates) = (learning_rate, updates.clone());
+        let mut trainer = trainer(&cell, &task, &data);
+        train(&mut trainer, &data);
+        let (series, values, _) = learnt(trainer);
+        let rates = series
+            .iter()
+            .find(|series| series.name == "learning_rate")
+            .unwrap();
+        (rates.values().collect(), values)
+    }
+
+    #[test]
+    fn a_scaled_learning_rate_learns_what_that_rate_learns_unscaled() {
+        let updates = Updates::default();
+        // A quarter of the 32 examples that a learning rate is meant for.
+        for (scaling, factor) in [("linear", 0.25), ("sqrt", 0.5), ("none", 1.0)] {
+            let scaled = learnt_at(1e-2, &[(SCALED, scaling)], &updates);
+            assert_eq!(scaled, learnt_at(factor * 1e-2, &[], &updates), "{scaling}");
+            assert_eq!(scaled.0, [factor * 1e-2; 6], "{scaling}");
+        }
+    }
+
+    #[test]
+    fn every_step_is_made_at_the_rate_of_its_schedule() {
+        let cosine = Updates {
+            learning_rate_schedule: LearningRateSchedule::Cosine,
+            warmup_steps: 2,
+            ..Updates::default()
+        };
+        let (rates, values) = learnt_at(1e-2, &[], &cosine);
+        // Half of a cosine over the four steps after the warm-up.
+        let half = std::f64::consts::FRAC_1_SQRT_2 / 2.0;
+        let wanted = [0.0, 0.5, 1.0, 0.5 + half, 0.5, 0.5 - half];
+        let close = |(rate, wanted): (&f64, f64)| (rate / 1e-2 - wanted).abs() < 1e-12;
+        assert!(
+            rates.len() == 6 && rates.iter().zip(wanted).all(close),
+            "{rates:?}"
+        );
+        assert_ne!(values, learnt_at(1e-2, &[], &Updates::default()).1);
+    }
+}
