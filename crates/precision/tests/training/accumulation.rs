@@ -3,8 +3,8 @@
 use burn::tensor::{Int, Tensor, TensorData};
 use mantissa_core::{Accumulator, MatmulPrecision, OptimizerKind, Precision};
 use mantissa_precision::{
-    Compute, GradientSum, LossScaler, LossScaling, Optimizer, OptimizerSettings, ParameterSet, ScaleChange,
-    device::Flex,
+    Compute, GradientSum, LossScaler, LossScaling, Optimizer, OptimizerSettings, ParameterSet,
+    PrecisionBackend, ScaleChange, device::Flex,
 };
 use proptest::prelude::*;
 
@@ -27,14 +27,14 @@ const SHAPES: [(&str, &[usize]); 4] = [
     ("classes.bias", &[CLASSES]),
 ];
 
-struct Training {
+struct Training<B: PrecisionBackend> {
     compute: Compute,
-    parameters: ParameterSet<Flex>,
-    optimizer: Optimizer<Flex>,
+    parameters: ParameterSet<B>,
+    optimizer: Optimizer<B>,
     scaler: LossScaler,
 }
 
-impl Training {
+impl<B: PrecisionBackend> Training<B> {
     fn new(problem: &Problem, precision: Precision, settings: OptimizerSettings, scaler: LossScaler) -> Self {
         let mut weights = problem.weights.iter().copied();
         let parts = SHAPES.map(|(name, shape)| {
@@ -137,7 +137,7 @@ proptest! {
         };
         let [first, second] = splits.map(|sizes| {
             let scaler = LossScaler::of(Precision::True64);
-            let mut training = Training::new(&problem, Precision::True64, settings.clone(), scaler);
+            let mut training = Training::<Flex>::new(&problem, Precision::True64, settings.clone(), scaler);
             for _ in 0..3 {
                 training.step(&problem.examples, &sizes);
             }
@@ -160,6 +160,19 @@ fn overflowing() -> Problem {
 
 #[test]
 fn an_overflow_in_one_micro_batch_is_one_decision_and_skips_the_whole_step() {
+    one_decision::<Flex>();
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn an_overflow_is_one_decision_on_the_software_rasteriser_too() {
+    if crate::vulkan_halves_are_there() {
+        one_decision::<mantissa_precision::device::VulkanPlain>();
+        one_decision::<mantissa_precision::device::VulkanFused>();
+    }
+}
+
+fn one_decision<B: PrecisionBackend>() {
     let problem = overflowing();
     let scaling = LossScaling {
         initial: 1024.0,
@@ -167,7 +180,7 @@ fn an_overflow_in_one_micro_batch_is_one_decision_and_skips_the_whole_step() {
         ..LossScaling::default()
     };
     let settings = OptimizerSettings::new(OptimizerKind::Sgd, 0.1);
-    let mut training = Training::new(&problem, Precision::Mixed16, settings, LossScaler::new(scaling));
+    let mut training = Training::<B>::new(&problem, Precision::Mixed16, settings, LossScaler::new(scaling));
     let before = training.values();
     let change = training.step(&problem.examples, &[1, 1, 1, 1]);
     assert_eq!(
@@ -196,7 +209,7 @@ fn gradients_arrive_in_f32_under_mixed_settings() {
     let problem = overflowing();
     for precision in [Precision::MixedBf16, Precision::Mixed16] {
         let settings = OptimizerSettings::new(OptimizerKind::Sgd, 0.1);
-        let training = Training::new(&problem, precision, settings, LossScaler::of(precision));
+        let training = Training::<Flex>::new(&problem, precision, settings, LossScaler::of(precision));
         let working = training
             .parameters
             .working(&training.compute, |name| name.contains('.'));

@@ -357,3 +357,42 @@ fn the_code_that_cuda_runs_follows_pytorch_on_the_software_rasteriser() {
     assert_close(&plain, want, 1e-5, "plain");
     assert_close(&fused, want, 1e-5, "fused");
 }
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn a_mixed_training_on_the_software_rasteriser_follows_the_one_on_the_cpu() {
+    use mantissa_precision::device::{VulkanFused, supports};
+
+    if !vulkan_is_there() || !supports::<VulkanFused>(Format::F16, &Default::default()) {
+        return;
+    }
+    let golden = golden();
+    let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
+    let parts = [(0, 4), (4, 6)];
+    let want = losses(&golden, &axes, sgd(0.1), &parts, 2);
+    let got = losses_on::<VulkanFused>(&golden, &axes, sgd(0.1), &parts, 2);
+    // Each rounding of a logit near 2 may fall the other way by 2⁻¹⁰.
+    assert_close(&got, &want, 1e-3, "16-mixed");
+    let single = losses(&golden, &axes[1..], sgd(0.1), &parts, 2);
+    assert_ne!(got, single);
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn checkpointing_changes_no_loss_on_the_software_rasteriser() {
+    use mantissa_precision::device::VulkanPlain;
+
+    if !vulkan_is_there() {
+        return;
+    }
+    let golden = golden();
+    let rates = Rates {
+        dropout: 0.3,
+        ..sgd(0.1)
+    };
+    let of = |checkpointing| {
+        let axes = [(Axis::Optimizer, "sgd"), (Axis::Checkpointing, checkpointing)];
+        losses_on::<VulkanPlain>(&golden, &axes, rates, &[(0, 4), (4, 6)], 2)
+    };
+    assert_eq!(of("on"), of("off"));
+}
