@@ -20,6 +20,7 @@
  *   persistence 0|1                 ecc-mode 0|1    mig 0|1
  *   process PID|self BYTES|hidden [FROM [TO]]       listed from and to these calls
  *   visitor PID BYTES [FROM [TO]]   the same, gone when a process computes that is told on which device
+ *   rival PID BYTES [FROM [TO]]     the same, there only then
  *   no-processes                    the driver lists none, whoever computes
  *   fail WHAT FROM CODE [TO]        calls that fail, by the names above; `any` counts all calls on the device, `open`
  *                                   those that look for it, `processes` the lists
@@ -56,7 +57,7 @@ struct calls {
     result code;
 };
 
-struct process { int self, hidden, visits; unsigned pid; unsigned long long bytes; long long from, to; };
+struct process { int self, hidden, visits, competes; unsigned pid; unsigned long long bytes; long long from, to; };
 
 struct device {
     char uuid[96], bus_id[32], name[96];
@@ -123,10 +124,11 @@ static void line(char *text) {
         devices[count++].parent = device->parent ? device->parent : device;
         return;
     }
-    int visits = !strcmp(word, "visitor");
-    if ((visits || !strcmp(word, "process")) && device && device->process_count < MOST) {
+    int visits = !strcmp(word, "visitor"), competes = !strcmp(word, "rival");
+    if ((visits || competes || !strcmp(word, "process")) && device && device->process_count < MOST) {
         process(device, after);
         device->processes[device->process_count - 1].visits = visits;
+        device->processes[device->process_count - 1].competes = competes;
         return;
     }
     if (!strcmp(word, "no-processes") && device) { device->lists_none = 1; return; }
@@ -386,7 +388,7 @@ result nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *
     }
     for (int index = 0; index < device->process_count && !device->lists_none; index++) {
         const struct process *one = &device->processes[index];
-        if (one->visits && getenv("CUDA_VISIBLE_DEVICES")) continue;
+        if (getenv("CUDA_VISIBLE_DEVICES") ? one->visits : one->competes) continue;
         if (calls->made < one->from || (one->to != FOREVER && calls->made > one->to)) continue;
         if (here < room) {
             list[here].pid = one->self ? (unsigned)getpid() : one->pid;

@@ -371,7 +371,7 @@ impl Compute {
 }
 
 /// The sum of a vector, `[1]`: in rows of a fixed width first, since what burn does for a sum of everything may add up in
-/// another order each time.
+/// another order each time. Within a process the order is the same.
 pub(crate) fn total<B: Backend>(vector: Tensor<B, 1>) -> Tensor<B, 1> {
     const WIDTH: usize = 1024;
     let [count] = vector.dims();

@@ -120,13 +120,13 @@ fn the_loss_figure_marks_where_the_loss_was_lost() {
 #[test]
 fn seeds_of_a_setting_are_one_curve_with_a_band_and_the_first_loss_that_was_lost_ends_it() {
     let workload = workload("distilbert");
-    let draw = |lost: [Option<u32>; 3]| {
+    let draw = |precisions: &[&str], lost: [Option<u32>; 3]| {
         let mut run = run(vec![suite("seeds", "Three seeds", &[], &[Axis::Precision])]);
-        for precision in ["32-true", "16-true"] {
+        for precision in precisions {
             for (seed, lost) in (1..).zip(lost) {
                 let at = cell("seeds", &workload, &[(Axis::Precision, precision)]);
                 let seeded = Cell::new("seeds", workload.clone(), at.setting, seed.into());
-                let lost = lost.filter(|_| precision == "16-true");
+                let lost = lost.filter(|_| *precision == "16-true");
                 run.add(record(&seeded, Status::Ok, None), Some(loss(seed, lost)));
             }
         }
@@ -137,13 +137,20 @@ fn seeds_of_a_setting_are_one_curve_with_a_band_and_the_first_loss_that_was_lost
             .unwrap();
         (loss.canvas.svg().unwrap(), loss.caption)
     };
-    let (svg, caption) = draw([None, None, Some(412)]);
-    assert_eq!(svg.matches("<polygon").count(), 2, "a band a setting");
+    let both = ["32-true", "16-true"];
+    let (svg, caption) = draw(&both, [None, None, Some(1)]);
+    assert_eq!(
+        svg.matches("<polygon").count(),
+        2,
+        "a band a setting, of those that are left"
+    );
     assert!(caption.contains("means of 3 seeds"), "{caption}");
-    assert!(svg.contains("not finite from step 412: 1 of 3 seeds"));
-    let (svg, _) = draw([Some(500), Some(300), Some(1)]);
+    assert!(svg.contains("not finite from step 1: 1 of 3 seeds"));
+    let (svg, _) = draw(&both, [Some(500), Some(300), Some(1)]);
     assert!(svg.contains("not finite from step 1: 3 of 3 seeds"));
     assert_eq!(svg.matches("<polygon").count(), 1, "nothing is left of the other");
+    let (svg, _) = draw(&both[1..], [Some(1); 3]);
+    assert!(svg.contains("3 of 3 seeds") && !svg.contains("NaN"), "{svg}");
 }
 
 #[test]

@@ -297,15 +297,21 @@ impl<'a> Schedule<'a> {
             ),
         };
         let strangers = company::strangers(&finished.events);
-        let refused = match gpu.filter(|_| busy != Busy::Warn && !strangers.is_empty()) {
-            Some(gpu) if finished.status == Status::Ok => {
+        let disturbed = gpu.filter(|_| busy != Busy::Warn && !strangers.is_empty());
+        let refused = refused.or_else(|| {
+            let gpu = disturbed?;
+            // What it came to may be the stranger's doing, memory that ran out above all.
+            if is_final(finished.status) {
+                let before = finished.reason.take().map(|reason| format!(": {reason}"));
+                let (status, before) = (finished.status, before.unwrap_or_default());
+                finished.reason = Some(format!(
+                    "somebody else computed on the GPU meanwhile; it ended `{status}`{before}"
+                ));
                 finished.status = Status::Failed;
-                finished.reason = Some("somebody else computed on the GPU meanwhile".to_owned());
-                let processes = strangers.join(", ");
-                (busy == Busy::Fail).then_some(RunError::Busy { gpu, processes })
             }
-            _ => refused,
-        };
+            let processes = strangers.join(", ");
+            (busy == Busy::Fail).then_some(RunError::Busy { gpu, processes })
+        });
         finished.events = merge(noted, finished.events);
         let samples = has_samples(&files).then_some(relative);
         let work = Work {

@@ -131,6 +131,7 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
     let update = |range: &&TensorRange| range.class == TensorClass::WeightUpdate;
     // Beside its own format nothing can be seen to vanish.
     let wider = || ranges.iter().filter(|range| range.format != range.beside);
+    let alike = ranges.iter().all(|range| range.format == range.beside);
     let (updates, vanishing): (Vec<&TensorRange>, Vec<_>) = wider().partition(update);
     let others: Vec<&TensorRange> = ranges.iter().filter(|range| !update(range)).collect();
     let every: Vec<&TensorRange> = ranges.iter().collect();
@@ -139,9 +140,9 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
         let sum = |count: Count| ranges.iter().map(|range| count(&range.counts)).sum::<u64>();
         let (some, all) = (sum(count), sum(all));
         let metric = match all {
-            0 if ranges.is_empty() => Metric::absent(
+            0 if alike => Metric::absent(
                 name,
-                "the device has no wider format to compare these values with",
+                "no format wider than the setting's own was there to compare with",
             ),
             0 => Metric::absent(name, "no observed step was made"),
             all => Metric {

@@ -19,7 +19,7 @@ pub struct Curve {
     pub seeds: usize,
     /// As recorded; empty where there are several seeds.
     pub raw: Vec<(f64, f64)>,
-    /// Smoothed, and the mean over the seeds, as far as all of them are finite.
+    /// Smoothed, and the mean over the seeds that were never lost; where all were, as far as all of them are finite.
     pub smooth: Vec<(f64, f64)>,
     /// The lowest and the highest of several seeds, smoothed too; empty where there is one.
     pub low: Vec<(f64, f64)>,
@@ -63,7 +63,8 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
         lost: None,
         overflows: vec![],
     };
-    let mut spread: Option<Vec<Spread>> = None;
+    // Of the seeds that were never lost, and of the others.
+    let mut spreads: [(usize, Option<Vec<Spread>>); 2] = Default::default();
     for (_, record) in seeds {
         let Ok(Some(samples)) = run.samples.read(record, &["train_loss"]) else {
             continue;
@@ -81,19 +82,22 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
             curve.raw = thin(&points, MAX_POINTS);
         }
         smooth(&mut points);
-        spread = Some(match spread {
+        let (count, spread) = &mut spreads[usize::from(lost.is_some())];
+        *count += 1;
+        *spread = Some(match spread.take() {
             None => points.into_iter().map(Spread::of).collect(),
             Some(earlier) => together(earlier, &points),
         });
     }
+    let [whole, lost] = spreads;
+    let (count, spread) = if whole.0 > 0 { whole } else { lost };
     let spread = spread?;
     let line = |value: &dyn Fn(&Spread) -> f64| {
         let points: Vec<_> = spread.iter().map(|at| (at.step, value(at))).collect();
         thin(&points, MAX_POINTS)
     };
-    let count = curve.seeds as f64;
-    curve.smooth = line(&|at| at.sum / count);
-    if curve.seeds > 1 {
+    curve.smooth = line(&|at| at.sum / count as f64);
+    if count > 1 {
         (curve.low, curve.high) = (line(&|at| at.low), line(&|at| at.high));
     }
     Some(curve)

@@ -90,15 +90,20 @@ fn draw_panels(
     let capped = capped.map(|text| format!(" · {text}")).unwrap_or_default();
     let every = || panels.iter().flat_map(|panel| &panel.curves);
     let seeds = every().map(|curve| curve.seeds).max().unwrap_or(1);
-    let (line, over) = match seeds {
-        1 => ("mean".to_owned(), String::new()),
+    let alike = every().all(|curve| curve.seeds == seeds);
+    let up_to = if alike { "" } else { "up to " };
+    let (lines, over) = match seeds {
+        1 => (String::new(), String::new()),
         _ => (
-            format!("mean of {seeds} seeds and"),
-            format!("Lines are means of {seeds} seeds, bands reach from the lowest seed to the highest."),
+            format!("mean and range of {up_to}{seeds} seeds, "),
+            format!(
+                "Lines are means of {up_to}{seeds} seeds, or of those whose loss was not lost; bands reach from the \
+                 lowest to the highest."
+            ),
         ),
     };
     let subtitle = format!(
-        "{} · {line} over {:.0} % of a curve, by optimizer step; cross: no longer finite; tick: loss scale fell{capped}",
+        "{} · by optimizer step, {lines}smoothed over {:.0} % of a curve; cross: no longer finite; tick: loss scale fell{capped}",
         group.workload,
         SMOOTHING * 100.0
     );
@@ -108,15 +113,14 @@ fn draw_panels(
             (low.min(x), high.max(x))
         })
     };
-    let range = rounded(
-        fold(
-            &mut every()
-                .flat_map(|curve| [&curve.smooth, &curve.low, &curve.high])
-                .flatten()
-                .map(|point| point.1),
-        ),
-        4,
+    let (low, high) = fold(
+        &mut every()
+            .flat_map(|curve| [&curve.smooth, &curve.low, &curve.high])
+            .flatten()
+            .map(|point| point.1),
     );
+    // Where every curve was lost at once there is nothing to scale by.
+    let range = rounded(if low <= high { (low, high) } else { (0.0, 1.0) }, 4);
     let last = every()
         .flat_map(|curve| &curve.smooth)
         .map(|point| point.0)

@@ -363,7 +363,12 @@ fn the_code_that_cuda_runs_follows_pytorch_on_the_software_rasteriser() {
 fn a_mixed_training_on_the_software_rasteriser_follows_the_one_on_the_cpu() {
     use mantissa_precision::device::{VulkanFused, supports};
 
-    if !vulkan_is_there() || !supports::<VulkanFused>(Format::F16, &Default::default()) {
+    if !vulkan_is_there() {
+        return;
+    }
+    let halves = supports::<VulkanFused>(Format::F16, &Default::default());
+    let missing = || "Vulkan: the device does not compute in f16".to_owned();
+    if !mantissa_testing::is_there("vulkan", halves.then_some(()).ok_or_else(missing)) {
         return;
     }
     let golden = golden();

@@ -72,7 +72,13 @@ pub(super) fn sensitivity<B: PrecisionBackend, M: Network>(
     }
     let mut halves = vec![];
     for format in [Format::F16, Format::Bf16] {
-        let (trials, says) = bench.keep(format)?;
+        let layout = Layout::new(format.exponent_bits(), format.fraction_bits());
+        let mut done = exponents.iter().chain(&fractions);
+        if done.any(|trial| trial.layout == layout && keeps(trial)) {
+            detail.push_str(&format!("; {format} keeps it"));
+            continue;
+        }
+        let (trials, says) = bench.keep(format, layout)?;
         halves.extend(trials);
         detail.push_str(&format!("; {says}"));
     }
@@ -123,8 +129,7 @@ impl<B: PrecisionBackend, M: Network> Bench<'_, '_, B, M> {
 
     /// What a mixed setting of this format should keep in f32: the layers that lose accuracy in it by themselves. Whether
     /// that is enough is tried.
-    fn keep(&mut self, format: Format) -> Result<(Vec<FormatTrial>, String), WorkloadError> {
-        let layout = Layout::new(format.exponent_bits(), format.fraction_bits());
+    fn keep(&mut self, format: Format, layout: Layout) -> Result<(Vec<FormatTrial>, String), WorkloadError> {
         let mut trials = vec![self.trial(layout, None, &[])?];
         if keeps(&trials[0]) {
             return Ok((trials, format!("{format} keeps it")));
