@@ -10,6 +10,9 @@ const MAX_POINTS: usize = 400;
 /// The smoothing window is this share of a curve: wide enough to see through the noise of micro-batches.
 pub const SMOOTHING: f64 = 0.04;
 
+/// Losses by step.
+type Points = Vec<(f64, f64)>;
+
 /// The loss of a setting.
 pub struct Curve {
     /// What distinguishes it from others of its precision; may be empty.
@@ -18,12 +21,12 @@ pub struct Curve {
     /// How many seeds it is of.
     pub seeds: usize,
     /// As recorded; empty where there are several seeds.
-    pub raw: Vec<(f64, f64)>,
+    pub raw: Points,
     /// Smoothed, and the mean over the seeds that were never lost; where all were, as far as all of them are finite.
-    pub smooth: Vec<(f64, f64)>,
+    pub smooth: Points,
     /// The lowest and the highest of several seeds, smoothed too; empty where there is one.
-    pub low: Vec<(f64, f64)>,
-    pub high: Vec<(f64, f64)>,
+    pub low: Points,
+    pub high: Points,
     /// Where the first loss stopped being finite, and those of how many seeds did at last.
     pub lost: Option<(f64, usize)>,
     /// Where a loss scale fell.
@@ -140,7 +143,7 @@ fn together(earlier: Vec<Spread>, points: &[(f64, f64)]) -> Vec<Spread> {
 }
 
 /// The finite losses by step, and where they stopped being finite.
-fn loss(samples: Samples) -> Option<(Vec<(f64, f64)>, Option<f64>)> {
+fn loss(samples: Samples) -> Option<(Points, Option<f64>)> {
     // A record may have a million steps: what is not needed any more is let go.
     let mut series = samples.series.into_iter();
     let (points, lost) = split(&series.find(|series| series.name == "train_loss")?);
@@ -148,9 +151,9 @@ fn loss(samples: Samples) -> Option<(Vec<(f64, f64)>, Option<f64>)> {
 }
 
 /// The finite points, and where the loss was lost for good. A gap in between is a step without a loss, not a loss lost.
-fn split(series: &Series) -> (Vec<(f64, f64)>, Option<f64>) {
+fn split(series: &Series) -> (Points, Option<f64>) {
     let points = || series.x.iter().copied().zip(series.y.iter().copied());
-    let finite: Vec<(f64, f64)> = points().filter_map(|(x, y)| Some((x, y?))).collect();
+    let finite: Points = points().filter_map(|(x, y)| Some((x, y?))).collect();
     let last = finite.last().map_or(f64::NEG_INFINITY, |point| point.0);
     let lost = points().find(|(x, y)| y.is_none() && *x > last).map(|(x, _)| x);
     (finite, lost)
