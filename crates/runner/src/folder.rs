@@ -6,6 +6,8 @@ use std::{
     io::{self, BufReader, BufWriter, Write},
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use flate2::{Compression, write::GzEncoder};
@@ -22,6 +24,9 @@ const DEVICES: &str = "devices.json";
 const RECORDS: &str = "records.jsonl";
 const SUITES: &str = "suites";
 const SAMPLES: &str = "samples.json.gz";
+
+/// How long a lock may be held by a process that is about to become another program.
+const FORKED: Duration = Duration::from_millis(500);
 
 /// What a file is called until it is whole and on the disk.
 const UNFINISHED: &str = "part";
@@ -254,12 +259,21 @@ fn lock(path: &Path) -> Result<File, RunError> {
         .create(true)
         .open(&file)
         .at(&file)?;
-    match records.try_lock() {
-        Ok(()) => Ok(records),
-        Err(fs::TryLockError::WouldBlock) => Err(RunError::Locked {
-            path: path.to_owned(),
-        }),
-        Err(fs::TryLockError::Error(error)) => Err(error).at(&file),
+    let asked = Instant::now();
+    loop {
+        match records.try_lock() {
+            Ok(()) => return Ok(records),
+            // A process that was just forked has every open file until it executes its own program.
+            Err(fs::TryLockError::WouldBlock) if asked.elapsed() < FORKED => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(RunError::Locked {
+                    path: path.to_owned(),
+                });
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(error).at(&file),
+        }
     }
 }
 
