@@ -103,9 +103,8 @@ fn draw_panels(
         ),
     };
     let subtitle = format!(
-        "{} · by optimizer step, {lines}smoothed over {:.0} % of a curve; cross: no longer finite; tick: loss scale fell{capped}",
-        group.workload,
-        SMOOTHING * 100.0
+        "{} · by optimizer step, {lines}smoothed; cross: no longer finite; tick: loss scale fell{capped}",
+        group.workload
     );
     let mut canvas = Canvas::titled(height, &format!("{}: loss", suite.info.title), &subtitle);
     let fold = |values: &mut dyn Iterator<Item = f64>| {
@@ -160,8 +159,9 @@ fn draw_panels(
         );
     }
     let caption = format!(
-        "Training loss of {} by optimizer step, a panel a precision. {over}",
-        group.workload
+        "Training loss of {} by optimizer step, smoothed over {:.0} % of a curve, a panel a precision. {over}",
+        group.workload,
+        SMOOTHING * 100.0
     );
     (canvas, caption.trim_end().to_owned())
 }
