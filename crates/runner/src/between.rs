@@ -149,7 +149,7 @@ impl Between {
     ) -> Result<Vec<Noted>, RunError> {
         let look = || {
             let id = gpu.to_owned();
-            let listed = patiently(move || library.processes(&id, &[std::process::id()]));
+            let listed = patiently(PATIENCE, move || library.processes(&id, &[std::process::id()]));
             let listed = listed.and_then(Result::ok).unwrap_or_default();
             let others = listed.into_iter().filter(|process| !process.own);
             others.map(|process| process.pid).collect()
@@ -187,7 +187,7 @@ impl Between {
         }
         let look = || {
             let id = gpu.to_owned();
-            let now = patiently(move || library.device(&id))?.ok()?;
+            let now = patiently(PATIENCE, move || library.device(&id))?.ok()?;
             Some(Look {
                 celsius: now.temperature_celsius,
                 throttle: now.throttle,
@@ -221,13 +221,13 @@ impl Between {
     }
 }
 
-/// What a call gives that may never come back; absent after [`PATIENCE`].
-fn patiently<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// What a call gives that may never come back; absent if it takes longer than `patience`.
+fn patiently<T: Send + 'static>(patience: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (tell, told) = mpsc::channel();
     // Nobody may listen any more when it comes back.
     let asked = thread::Builder::new().spawn(move || drop(tell.send(call())));
     asked.ok()?;
-    told.recv_timeout(PATIENCE).ok()
+    told.recv_timeout(patience).ok()
 }
 
 fn event(kind: &str, value: Option<f64>, detail: String) -> Event {
@@ -256,6 +256,14 @@ pub(crate) fn merge(noted: Vec<Noted>, of_worker: Vec<Event>) -> Vec<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_does_not_come_back_is_not_waited_for() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        assert_eq!(patiently(HOUR, || 7), Some(7));
+        let stuck = || thread::sleep(HOUR);
+        assert_eq!(patiently(Duration::from_millis(20), stuck), None);
+    }
 
     #[test]
     fn a_stranger_that_the_worker_saw_too_is_named_once() {

@@ -442,7 +442,7 @@ fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
 
 #[cfg(test)]
 mod tests {
-    use mantissa_core::{Executed, Samples, Series, TaskKind};
+    use mantissa_core::{Executed, Format, Samples, Series, TaskKind};
     use mantissa_workloads::Traffic;
 
     use super::*;
@@ -539,6 +539,38 @@ mod tests {
         let metric = &metrics(TaskKind::Train, &trained(&[0.7, f64::NAN]))[&MetricName::FinalLoss];
         assert_eq!(metric.value, None);
         assert_eq!(metric.method, "the loss is not finite at the end");
+    }
+
+    #[test]
+    fn beside_its_own_format_nothing_is_said_to_vanish() {
+        let of = |format: Format, beside: Format| {
+            let range = |class| TensorRange {
+                step: 1,
+                layer: "a".into(),
+                class,
+                format,
+                beside,
+                counts: RangeCounts {
+                    elements: 4,
+                    underflow: 1,
+                    exponents: vec![2],
+                    ..RangeCounts::default()
+                },
+            };
+            let mut metrics = Metrics::default();
+            ranges(
+                &mut metrics,
+                &[TensorClass::Gradient, TensorClass::WeightUpdate].map(range),
+            );
+            [
+                MetricName::OverflowShare,
+                MetricName::UnderflowShare,
+                MetricName::LostUpdateShare,
+            ]
+            .map(|name| metrics[&name].value)
+        };
+        assert_eq!(of(Format::F16, Format::F32), [Some(0.0), Some(0.25), Some(0.5)]);
+        assert_eq!(of(Format::F32, Format::F32), [Some(0.0), None, None]);
     }
 
     #[test]
