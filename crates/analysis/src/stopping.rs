@@ -144,7 +144,7 @@ impl Stopping {
         self.total_seconds += seconds;
         if self.samples.len() == self.next_look {
             self.look();
-            if self.narrow_looks == LOOKS_IN_A_ROW {
+            if self.narrow_looks >= LOOKS_IN_A_ROW {
                 return Decision::Stop(StopReason::NoiseReached);
             }
         }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use mantissa_analysis::{Decision, MIN_SAMPLES, StopReason, Stopping, StoppingRule, WarmUp, Warmth};
 use mantissa_core::{Event, KernelTask};
+use mantissa_precision::Timed;
 
 use super::timing::Launch;
 use crate::WorkloadError;
@@ -58,20 +59,20 @@ pub(super) fn sample(
     let fewest = (task.min_samples as usize).max(MIN_SAMPLES);
     let most = (task.max_samples as usize).max(fewest);
     let rule = StoppingRule::new(task.max_noise, fewest, most, task.max_seconds);
-    let mut stopping = Stopping::new(rule.expect("suites are checked when they are read"));
+    let mut clocks = Clocks::new(rule.expect("suites are checked when they are read"));
     let mut launches = vec![];
     let mut retakes = Retakes::default();
     let mut number = 1;
     loop {
         let (launch, held_back) = launch(number)?;
-        let seconds = launch.seconds();
+        let timed = launch.timed;
         let taken = launch.window.end - launch.window.start;
         launches.push(launch);
         if held_back && retakes.allowed(task) {
             retakes.rest(taken);
             continue;
         }
-        let reason = match stopping.push(seconds) {
+        let reason = match clocks.push(timed) {
             Decision::Stop(StopReason::TimeCap) if number < task.min_samples => None,
             Decision::Stop(reason) => Some(reason),
             Decision::Continue if number == task.max_samples => Some(StopReason::MaxSamples),
@@ -83,6 +84,37 @@ pub(super) fn sample(
             return Ok(Sampled { launches, events });
         }
         number += 1;
+    }
+}
+
+/// The rule by the device's clock, and by the wall clock, which takes its place once the device's fails for a launch: the
+/// samples are then read by the wall clock, all of them. The time cap is the user's time: the wall's.
+struct Clocks {
+    device: Option<Stopping>,
+    wall: Stopping,
+}
+
+impl Clocks {
+    fn new(rule: StoppingRule) -> Self {
+        Self {
+            device: Some(Stopping::new(rule)),
+            wall: Stopping::new(rule),
+        }
+    }
+
+    fn push(&mut self, timed: Timed) -> Decision {
+        let by_wall = self.wall.push(timed.wall);
+        let by_device = match (&mut self.device, timed.device) {
+            (Some(device), Some(seconds)) => device.push(seconds),
+            _ => {
+                self.device = None;
+                return by_wall;
+            }
+        };
+        match by_wall {
+            Decision::Stop(StopReason::TimeCap) if by_device == Decision::Continue => by_wall,
+            _ => by_device,
+        }
     }
 }
 
@@ -141,7 +173,6 @@ fn event(kind: &str, launches: u32, detail: &str) -> Event {
 #[cfg(test)]
 mod tests {
     use mantissa_core::{CacheState, Kernel, MatmulShape};
-    use mantissa_precision::Timed;
 
     use super::*;
 
@@ -202,6 +233,63 @@ mod tests {
             "two rests are longer than the time cap"
         );
         assert!(sampled.events[1].detail.contains("the limit was reached"));
+    }
+
+    #[test]
+    fn launches_that_take_long_are_taken_again_until_they_took_as_long_as_samples_may() {
+        let long = Launch {
+            window: {
+                let now = Instant::now();
+                now..now + Duration::from_secs(3)
+            },
+            timed: launch(3.0).timed,
+        };
+        let sampled = sample(&task(2, 100, 5.0), |_| Ok((long.clone(), true))).unwrap();
+        assert_eq!(
+            sampled.launches.len(),
+            2 + 2,
+            "two of three seconds are over five"
+        );
+        assert_eq!(sampled.events[1].value, Some(2.0));
+    }
+
+    /// Samples until the rule stops, of launches timed by both clocks.
+    fn stopped_by(task: &KernelTask, mut timed: impl FnMut(u32) -> Timed) -> (usize, String) {
+        let sampled = sample(task, |number| {
+            let timed = timed(number);
+            Ok((Launch { timed, ..launch(1.0) }, false))
+        })
+        .unwrap();
+        (sampled.launches.len(), sampled.events[0].detail.clone())
+    }
+
+    #[test]
+    fn the_clock_that_the_samples_are_read_by_stops() {
+        // The device keeps its time while the wall clock does not, until the device's clock fails.
+        let steady = |number: u32| Timed {
+            device: Some(1.0),
+            wall: 2.0 + f64::from(number % 7),
+        };
+        let fails_at = |failure: u32| {
+            move |number: u32| Timed {
+                device: steady(number).device.filter(|_| number != failure),
+                ..steady(number)
+            }
+        };
+        let task_of = |seconds| task(20, 200, seconds);
+        assert_eq!(stopped_by(&task_of(1e6), steady), (45, "noise reached".into()));
+        assert_eq!(
+            stopped_by(&task_of(1e6), fails_at(30)),
+            (200, "max samples".into())
+        );
+        // What was steady by the wall clock before the other failed is known.
+        let both = |number: u32| Timed {
+            device: Some(1.0 + f64::from(number % 7)).filter(|_| number != 60),
+            wall: 10.0,
+        };
+        assert_eq!(stopped_by(&task_of(1e6), both).1, "noise reached");
+        // Launches of a second each that the user waits five seconds for.
+        assert_eq!(stopped_by(&task_of(150.0), steady).1, "time cap");
     }
 
     #[test]
