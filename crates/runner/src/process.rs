@@ -75,7 +75,12 @@ impl Workers {
         if request.cell.setting.backend() == Backend::Vulkan && std::env::var_os("RUST_MIN_STACK").is_none() {
             command.env("RUST_MIN_STACK", VULKAN_STACK.to_string());
         }
-        command.spawn().map_err(RunError::Worker)
+        let mut worker = command.spawn().map_err(RunError::Worker)?;
+        if let Some(mut stdin) = worker.stdin.take() {
+            // A worker that died before it read its request is judged by its exit.
+            let _ = serde_json::to_writer(&mut stdin, request).map(|()| stdin.write_all(b"\n"));
+        }
+        Ok(worker)
     }
 }
 
@@ -95,7 +100,21 @@ impl Executor for Workers {
         told: &mut dyn FnMut(Told),
     ) -> Result<(Ended, Vec<u8>), RunError> {
         let deaths_before = oom_kills();
-        let mut worker = Worker(self.spawn(request)?);
+        let worker = Worker(self.spawn(request)?);
+        self.attend(worker, timeout, deaths_before, told)
+    }
+}
+
+impl Workers {
+    /// Listens to a worker until it is gone, or has to go, and judges its end. `deaths_before`: processes that the kernel had
+    /// killed for memory before it began.
+    fn attend(
+        &self,
+        mut worker: Worker,
+        timeout: Duration,
+        deaths_before: Option<u64>,
+        told: &mut dyn FnMut(Told),
+    ) -> Result<(Ended, Vec<u8>), RunError> {
         let (sender, heard) = mpsc::channel();
         listen(
             worker.0.stdout.take(),
@@ -104,10 +123,6 @@ impl Executor for Workers {
             Some(Heard::Silence),
         );
         listen(worker.0.stderr.take(), sender, Heard::Noise, None);
-        if let Some(mut stdin) = worker.0.stdin.take() {
-            // A worker that died before it read its request is judged by its exit below.
-            let _ = serde_json::to_writer(&mut stdin, request).map(|()| stdin.write_all(b"\n"));
-        }
         let start = Instant::now();
         let mut said = Said::default();
         let (mut stopped, mut out_of_time) = (false, false);
@@ -441,6 +456,8 @@ fn oom_kills() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
+    use crate::Signal;
 
     #[test]
     fn a_worker_that_cannot_be_ended_is_left_behind_and_out_of_time() {
@@ -469,6 +486,50 @@ mod tests {
         assert_eq!(exit.map(Death::of), Some(Death::Code(7)));
         let exit = worker("sleep 600").wait(Duration::from_millis(20), long).unwrap();
         assert_eq!(exit.map(Death::of), Some(Death::Signal(9)));
+    }
+
+    /// What becomes of a worker that is a shell script, with a time limit of half a second.
+    #[cfg(unix)]
+    fn attended(stop: &Stop, script: &str) -> Ended {
+        let mut command = Command::new("sh");
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let pipes = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let worker = Worker(pipes.args(["-c", script]).spawn().unwrap());
+        // What it says at once lies in the pipe by the first look.
+        std::thread::sleep(Duration::from_millis(500));
+        let workers = Workers {
+            program: PathBuf::new(),
+            stop: stop.clone(),
+        };
+        let limit = Duration::from_millis(500);
+        workers.attend(worker, limit, None, &mut |_| {}).unwrap().0
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_last_word_of_a_worker_counts_though_it_is_ended_for_its_time_or_by_a_second_signal() {
+        const LAST_WORD: &str = r#"echo '{"refused":"no such thing"}'; sleep 600"#;
+        let refused = |ended: &Ended| matches!(ended, Ended::Refused(reason) if reason == "no such thing");
+        let free = Stop::default();
+        let ended = attended(&free, LAST_WORD);
+        assert!(refused(&ended), "{ended:?}");
+        let ended = attended(&free, "sleep 600");
+        assert!(
+            matches!(
+                &ended,
+                Ended::Died {
+                    status: Status::Timeout,
+                    ..
+                }
+            ),
+            "{ended:?}"
+        );
+        let twice = Stop::default();
+        (0..2).for_each(|_| twice.ask(Signal::Interrupt));
+        let ended = attended(&twice, "sleep 600");
+        assert!(matches!(&ended, Ended::Stopped), "{ended:?}");
+        let ended = attended(&twice, LAST_WORD);
+        assert!(refused(&ended), "{ended:?}");
     }
 
     #[test]
