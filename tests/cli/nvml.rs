@@ -427,6 +427,26 @@ fn a_slice_of_a_device_has_its_own_memory_and_no_power() {
 }
 
 #[test]
+fn a_slice_of_a_device_rests_until_the_device_that_it_is_a_part_of_is_cool() {
+    let place = Place::new();
+    let devices = "device GPU-11111111-0000-0000-0000-000000000000 00000000:17:00.0 Stand-in A
+        mig 1
+        temperature 40*2 70
+        slice MIG-22222222-0000-0000-0000-000000000000 Stand-in A slice
+        memory 100
+        temperature 10";
+    on_devices(&place, &arguments(&["--cool-down", "0.5"]), devices)
+        .env("CUDA_VISIBLE_DEVICES", "MIG-22222222-0000-0000-0000-000000000000")
+        .output()
+        .unwrap();
+    let records = place.records("run");
+    assert_eq!(
+        events(&records[1], "cool-down"),
+        ["70 °C after 40 °C before the first cell: not back within the limit"]
+    );
+}
+
+#[test]
 fn device_memory_that_ran_out_is_recorded_with_the_most_that_was_seen() {
     let place = Place::new();
     let output = run(&place, &ONE, READS).env("STANDIN_MIB", "1").output().unwrap();
