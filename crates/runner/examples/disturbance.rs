@@ -1,172 +1,179 @@
-//! How much does sampling slow what it watches, on this machine? Small pieces of work are timed one after another, some
-//! a moment with and some a moment without a sampler, so close together that what else happens on the machine meets both
-//! alike: a loop of arithmetic on one core and on all of them, and the steps of a small training. Printed are the median
-//! of the ratios of neighbouring moments with its 95 % interval, and the time that the sampler's thread spent on a core.
+//! How much does sampling slow what it watches, on this machine? Pieces of work of some milliseconds follow each other while a
+//! sampler reads now and then: a loop of arithmetic on one core and on all of them, and the steps of a small
+//! training. Where a reading began, that piece and the next are compared with the two before them and the two after: what
+//! else happens on the machine meets all of them alike. Printed is how much longer a reading makes the work, with its 95 %
+//! interval, as a share of the time.
 //!
-//! `cargo run --release -p mantissa-runner --example disturbance [PAIRS] [DEVICE [LIBRARY]]`: a device by UUID or
-//! PCI bus id is sampled too, through the NVML of this machine or of a file (the stand-in of `tests/nvml`).
+//! `cargo run --release -p mantissa-runner --example disturbance [READINGS [DEVICE [LIBRARY]]]`: a device by UUID or
+//! PCI bus id is sampled too, through the NVML of this machine or of a file (the stand-in of `tests/nvml`). Beside one,
+//! readings come a hundred times a second, nine of ten of them brief: the share is then also told as if each
+//! were whole, which bounds it.
 
 use std::{
     env, fs,
     hint::black_box,
     path::Path,
     process::ExitCode,
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
 
-use mantissa_analysis::{Sample, median};
-use mantissa_core::{Backend, Cell, DatasetKind, Profile};
-use mantissa_suite::{PlanOptions, parse, plan};
-use mantissa_telemetry::{GpuSource, HostMemory, Rate, Sampler, Source};
+use mantissa_analysis::median;
+use mantissa_core::{Backend, Cell, Profile};
+use mantissa_suite::{PlanOptions, StartingWeights, parse, plan};
+use mantissa_telemetry::{GpuSource, HostMemory, Reading, Sampler, Source};
 use mantissa_workloads::{Inputs, Observer, Phase, Progress};
 
-/// Moments with a sampler that are compared with a neighbour without one.
-const PAIRS: usize = 500;
+/// Readings whose neighbourhood is looked at.
+const READINGS: usize = 3000;
 
-/// Length of a moment: long enough for some twenty readings, and for the start and the end of the sampler, which are
-/// not part of it, to be rare.
-const MOMENT: f64 = 0.2;
+/// Time between two readings here: pieces without one lie between those with, and they come twice as often as beside a run on a
+/// CPU.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// Readings a second beside a run on a CPU.
+const RATE: f64 = 10.0;
 
 /// Length of a piece of arithmetic, as long as a step of the training.
-const PIECE: Duration = Duration::from_millis(10);
+const PIECE: Duration = Duration::from_millis(3);
+
+/// Pieces that follow each other further apart than this are not neighbours: an epoch ended between.
+const GAP: Duration = Duration::from_millis(1);
+
+/// Readings of which the mean is taken. The median of such means is close to the mean of all, which is what adds up over a
+/// run, and one reading that a neighbour of the machine fell upon does not decide it.
+const GROUP: usize = 10;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let pairs = match arguments.first().map(|text| text.parse()) {
-        None => PAIRS,
-        Some(Ok(pairs)) if pairs > 0 => pairs,
+    let readings = match arguments.first().map(|text| text.parse()) {
+        None => READINGS,
+        Some(Ok(readings)) if readings >= GROUP => readings,
         Some(_) => {
-            eprintln!("usage: disturbance [PAIRS] [DEVICE [LIBRARY]]");
+            eprintln!("usage: disturbance [READINGS [DEVICE [LIBRARY]]], at least {GROUP} readings");
             return ExitCode::from(2);
         }
     };
-    let sources = || sources(arguments.get(1), arguments.get(2));
+    let watch = || Watch::start(arguments.get(1), arguments.get(2));
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let iterations = iterations_of(PIECE);
     for threads in [1, cores] {
-        let mut pieces = Pieces::new(&sources);
-        while pieces.ratios.len() < pairs {
+        let mut watch = watch();
+        while watch.read() < readings {
+            watch.since = Instant::now();
             work_on(threads, iterations);
-            pieces.done();
+            watch.done();
         }
-        pieces.tell(&format!("arithmetic, {threads} threads"));
+        watch.tell(&format!("arithmetic, {threads} threads"));
     }
     let cell = training();
     let inputs = Inputs {
         cache: env::temp_dir().join(format!("mantissa-disturbance-{}", std::process::id())),
         ..Inputs::default()
     };
-    let mut pieces = Pieces::new(&sources);
-    while pieces.ratios.len() < pairs {
-        mantissa_workloads::run(&cell, &inputs, &mut pieces).expect("it trains on the CPU");
+    let mut watch = watch();
+    while watch.read() < readings {
+        mantissa_workloads::run(&cell, &inputs, &mut watch).expect("it trains on the CPU");
     }
-    pieces.tell("training steps");
+    watch.tell("training steps");
     // Left behind, it costs a few kilobytes.
     let _ = fs::remove_dir_all(inputs.cache);
     ExitCode::SUCCESS
 }
 
-/// Pieces of work, in moments with and without a sampler.
-struct Pieces<'a> {
-    sources: &'a dyn Fn() -> Vec<Box<dyn Source>>,
+/// Work and the readings beside it.
+struct Watch {
+    sampler: Sampler,
+    /// When readings began.
+    readings: Arc<Mutex<Vec<Instant>>>,
     /// Since when the piece runs that is under way.
     since: Instant,
-    /// Seconds and pieces of the moment that is under way.
-    moment: (f64, u32),
-    /// Moments so far. The order is without, with, with, without: a drift of the clock favours neither.
-    moments: usize,
-    sampler: Option<(Sampler, f64)>,
-    /// Seconds a piece of the moment before, if the one under way is compared with it.
-    neighbour: Option<f64>,
-    ratios: Vec<f64>,
-    /// Parts of the time that the sampler's thread was on a core.
-    shares: Vec<f64>,
-    last: Option<(Rate, Vec<String>)>,
+    pieces: Vec<Piece>,
+    gpu: bool,
 }
 
-impl<'a> Pieces<'a> {
-    fn new(sources: &'a dyn Fn() -> Vec<Box<dyn Source>>) -> Self {
+#[derive(Clone, Copy)]
+struct Piece {
+    start: Instant,
+    end: Instant,
+}
+
+impl Watch {
+    fn start(device: Option<&String>, library: Option<&String>) -> Self {
+        let readings = Arc::default();
+        let mut sources: Vec<Box<dyn Source>> = vec![
+            Box::new(Moments(Arc::clone(&readings))),
+            Box::new(HostMemory::default()),
+        ];
+        if let Some(device) = device {
+            sources.push(Box::new(match library {
+                Some(library) => GpuSource::open_with(Path::new(library), device),
+                None => GpuSource::open(device),
+            }));
+        }
         Self {
-            sources,
+            sampler: Sampler::start_every(PERIOD, sources),
+            readings,
             since: Instant::now(),
-            moment: (0.0, 0),
-            moments: 0,
-            sampler: None,
-            neighbour: None,
-            ratios: vec![],
-            shares: vec![],
-            last: None,
+            pieces: vec![],
+            gpu: device.is_some(),
         }
     }
 
-    /// A piece has come to its end, and the next one begins.
+    /// Readings so far.
+    fn read(&self) -> usize {
+        self.readings.lock().expect("nothing panics that holds it").len()
+    }
+
+    /// A piece of work has come to its end, and the next one begins.
     fn done(&mut self) {
-        self.moment.0 += self.since.elapsed().as_secs_f64();
-        self.moment.1 += 1;
-        if self.moment.0 >= MOMENT {
-            self.turn();
-        }
-        self.since = Instant::now();
-    }
-
-    /// Ends a moment and begins the next.
-    fn turn(&mut self) {
-        let (seconds, pieces) = std::mem::take(&mut self.moment);
-        let mean = seconds / f64::from(pieces);
-        match self.neighbour.take() {
-            None => self.neighbour = Some(mean),
-            Some(before) if self.sampler.is_some() => self.ratios.push(mean / before),
-            Some(before) => self.ratios.push(before / mean),
-        }
-        self.moments += 1;
-        let wanted = matches!(self.moments % 4, 1 | 2);
-        match self.sampler.take() {
-            Some((sampler, start)) if !wanted => {
-                let share = sampler_seconds().map(|seconds| seconds / (sampler.seconds() - start));
-                self.shares.extend(share);
-                let window = start..sampler.seconds();
-                let trace = sampler.stop();
-                self.last = Some((trace.rate(window), trace.missing().to_vec()));
-            }
-            None if wanted => {
-                let sampler = Sampler::start((self.sources)());
-                let start = sampler.seconds();
-                self.sampler = Some((sampler, start));
-            }
-            as_it_is => self.sampler = as_it_is,
-        }
-    }
-
-    fn tell(&self, what: &str) {
-        let ratio = median(self.ratios.iter().copied()).expect("there are pairs");
-        let percent = |ratio: f64| 100.0 * (ratio - 1.0);
-        let interval = ratio.interval.map_or_else(String::new, |interval| {
-            format!(
-                " (95 % interval {:+.3} to {:+.3} %)",
-                percent(interval.low),
-                percent(interval.high)
-            )
+        let end = Instant::now();
+        self.pieces.push(Piece {
+            start: self.since,
+            end,
         });
+        self.since = end;
+    }
+
+    fn tell(self, what: &str) {
+        let window = 0.0..self.sampler.seconds();
+        let trace = self.sampler.stop();
+        let readings = self.readings.lock().expect("nothing panics that holds it");
+        let excesses = excesses(&self.pieces, &readings);
+        let means = excesses
+            .chunks_exact(GROUP)
+            .map(|group| group.iter().sum::<f64>() / GROUP as f64);
+        let Some(excess) = median(means) else {
+            println!("{what}: no reading fell among pieces that follow each other");
+            return;
+        };
+        let share = |rate: f64| {
+            let percent = |seconds: f64| 100.0 * seconds * rate;
+            let interval = excess.interval.map_or_else(String::new, |interval| {
+                let (low, high) = (percent(interval.low), percent(interval.high));
+                format!(" (95 % interval {low:+.3} to {high:+.3} %)")
+            });
+            format!("{:+.3} %{interval}", percent(excess.value))
+        };
         println!(
-            "{what}: {:+.3} % with the sampler{interval}, {} pairs",
-            percent(ratio.value),
-            self.ratios.len()
+            "{what}: {} slower at {RATE:.0} Hz, {} readings",
+            share(RATE),
+            excesses.len()
         );
-        if let Some(shares) = Sample::new(self.shares.iter().copied()) {
-            println!(
-                "  its thread was on a core {:.3} % of the time",
-                100.0 * shares.median()
-            );
+        if self.gpu {
+            let rate = 1.0 / mantissa_telemetry::PERIOD.as_secs_f64();
+            println!("  at most {} at {rate:.0} Hz", share(rate));
         }
-        if let Some((rate, missing)) = &self.last {
-            println!("  last: {rate}");
-            missing.iter().for_each(|reason| println!("  missing: {reason}"));
-        }
+        println!("  {}", trace.rate(window));
+        trace
+            .missing()
+            .iter()
+            .for_each(|reason| println!("  missing: {reason}"));
     }
 }
 
-impl Observer for Pieces<'_> {
+impl Observer for Watch {
     fn progress(&mut self, progress: Progress) {
         if progress.phase == Phase::Measure && progress.done > 0 {
             self.done();
@@ -176,28 +183,41 @@ impl Observer for Pieces<'_> {
     }
 }
 
-/// How long the sampler's thread has been on a core so far, seconds: the first number of its `schedstat`, in
-/// nanoseconds, where the system has one.
-fn sampler_seconds() -> Option<f64> {
-    let tasks = fs::read_dir("/proc/self/task").ok()?;
-    let mut folders = tasks.filter_map(|task| Some(task.ok()?.path()));
-    let folder = folders.find(|folder| {
-        fs::read_to_string(folder.join("comm")).is_ok_and(|name| name.trim() == "telemetry")
-    })?;
-    let line = fs::read_to_string(folder.join("schedstat")).ok()?;
-    let nanoseconds: f64 = line.split(' ').next()?.parse().ok()?;
-    Some(nanoseconds / 1e9)
+/// By how many seconds the work around each reading took longer: the piece in which it began and the next, which inherits what
+/// it left in the caches, against the mean of the two before and the two after.
+fn excesses(pieces: &[Piece], readings: &[Instant]) -> Vec<f64> {
+    let before = |moment: Instant| readings.partition_point(|at| *at < moment);
+    let around = pieces.windows(6).filter(|six| {
+        let meets = |piece: &Piece| before(piece.start) < before(piece.end);
+        let together = six.windows(2).all(|two| two[1].start - two[0].end < GAP);
+        together
+            && six
+                .iter()
+                .map(meets)
+                .eq([false, false, true, false, false, false])
+    });
+    let seconds = |piece: &Piece| (piece.end - piece.start).as_secs_f64();
+    let excess = |six: &[Piece]| {
+        let sum = |pieces: &[Piece]| pieces.iter().map(seconds).sum::<f64>();
+        sum(&six[2..4]) - (sum(&six[..2]) + sum(&six[4..])) / 2.0
+    };
+    around.map(excess).collect()
 }
 
-fn sources(device: Option<&String>, library: Option<&String>) -> Vec<Box<dyn Source>> {
-    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(HostMemory::default())];
-    if let Some(device) = device {
-        sources.push(Box::new(match library {
-            Some(library) => GpuSource::open_with(Path::new(library), device),
-            None => GpuSource::open(device),
-        }));
+/// A source that knows only when it is read. It is the first, so that a reading begins with it.
+struct Moments(Arc<Mutex<Vec<Instant>>>);
+
+impl Source for Moments {
+    fn read(&mut self, _: &mut Reading) {
+        self.0
+            .lock()
+            .expect("nothing panics that holds it")
+            .push(Instant::now());
     }
-    sources
+
+    fn missing(&self) -> Vec<String> {
+        vec![]
+    }
 }
 
 /// A training of some seconds.
@@ -206,15 +226,15 @@ title = "Disturbance"
 question = "Does a sampler slow a training step?"
 
 [axes]
-batch = [8]
-sequence = [64]
+batch = [2]
+sequence = [32]
 
 [[workload]]
 name = "encoder"
 task = "train"
 model = "distilbert"
 dataset = "synthetic-reviews"
-epochs = 20
+epochs = 40
 learning_rate = 1e-3
 
 [workload.model_size]
@@ -222,10 +242,10 @@ n_layers = 2
 dim = 64
 n_heads = 4
 hidden_dim = 256
-max_position_embeddings = 64
+max_position_embeddings = 32
 
 [workload.split]
-train = 96
+train = 200
 validation = 8
 test = 8
 "#;
@@ -236,7 +256,8 @@ fn training() -> Cell {
         profile: Profile::Smoke,
         backend: Backend::Flex,
         overrides: vec![],
-        dataset: DatasetKind::SyntheticReviews,
+        data: vec![],
+        weights: StartingWeights::None,
         filter: None,
     };
     let plan = plan(&[suite], &options).expect("it has a plan");
