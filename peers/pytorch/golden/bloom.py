@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Reference numbers for BLOOM, computed by PyTorch and transformers.
+
+Writes crates/workloads/tests/golden/bloom-{lm,classes}.{safetensors,json}. Nothing in them comes from Mantissa.
+
+What the reference computes, read from transformers 5.23.0 (models/bloom/modeling_bloom.py, masking_utils.py,
+loss/loss_utils.py), and held below to `last_hidden`, `lm` and `classes`, which say the same without transformers:
+
+Embeddings   word, then LayerNorm (`word_embeddings_layernorm`). No positions, no dropout, no padding index.
+Block        pre-norm: x = x + attention(input_layernorm(x)); x = x + mlp(post_attention_layernorm(x)). A last norm
+             (`ln_f`). With `apply_residual_connection_post_layernorm` (false here, as in the published models) the
+             norms' outputs would be what is added to.
+LayerNorm    eps `layer_norm_epsilon` (1e-5), biased variance, with weight and bias.
+Attention    query_key_value is fused by head: its output, viewed as [heads, 3, head_dim], holds Q, K and V of the
+             first head, then Q, K and V of the second, and so on. softmax(Q K^T * head_dim^-0.5 + alibi + mask) V, then
+             dense. Both have biases, stored [out, in]. Dropout(`attention_dropout`) on the probabilities,
+             `hidden_dropout` on what is added to the residual.
+ALiBi        slope of the head * place of the key, where the place is (cumsum(mask) - 1) * mask: 0, 1, 2, ... over the
+             real tokens, 0 on padding. It depends on the key only, which is as good as the distance, for softmax does
+             not see what all keys of a query have in common. It is not scaled by head_dim.
+Slopes       with P the largest power of two not above the number of heads: 2^(-8 i / P) for i = 1..P, then
+             2^(-4 j / P) for j = 1, 3, 5, ... for the other heads. Three heads: 2^-4, 2^-8, 2^-2.
+Mask         [batch, 1, query, key], added to the scores after ALiBi: 0 where the key is a real token not after the
+             query, and finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right
+             the mask of the padding changes nothing for real queries.
+MLP          dense_4h_to_h(gelu(dense_h_to_4h(x))), 4 hidden_size wide, with biases.
+GELU         0.5 x (1 + tanh(0.79788456 x (1 + 0.044715 x^2))), sqrt(2 / pi) cut to eight digits: with the root in
+             full, as GPT-2 has it, the logits would be 1e-9 off. Its gradient is written by hand, with 0.1070322243
+             for the product of the constants: within 2e-12 of what automatic differentiation finds.
+LM           the table of words (`lm_head.weight` is `transformer.word_embeddings.weight`, stored once), no bias.
+             Position t's logits against label t + 1, mean over the labels that are not -100 (of the whole batch, not of
+             each row). The labels written here are not shifted: the model does it.
+Classes      `score`, without bias, at the last position whose token id is not `pad_token_id`; the attention mask is not
+             asked. (A row of padding only would take position 0; without a `pad_token_id` only one row is allowed, and
+             its last position is taken.) Mean cross-entropy over the batch.
+
+In f64 transformers computes as f32: the slopes and ALiBi, the softmax, and the loss of the LM (not that of the
+classes). Here the float64 numbers have all of it in f64; left alone they would be 4e-7 off. The float32 logits are as
+transformers computes them, all in f32.
+
+What a test must know: the gradient of K's part of every `query_key_value.bias` is 0 in exact arithmetic.
+"""
+
+import math
+from unittest.mock import patch
+
+import torch
+from torch.nn.functional import cross_entropy, layer_norm, pad
+from transformers import BloomForCausalLM, BloomForSequenceClassification
+from transformers.models.bloom import modeling_bloom
+
+import tiny
+
+SEED = 20240635  # its greedy tokens vary; those of most seeds repeat one
+COMMON = {
+    "model_type": "bloom", "vocab_size": 43, "hidden_size": 21, "n_layer": 2, "n_head": 3, "layer_norm_epsilon": 1e-5,
+    "apply_residual_connection_post_layernorm": False, "hidden_dropout": 0.0, "attention_dropout": 0.0,
+    "pretraining_tp": 1, "slow_but_exact": False, "bos_token_id": None, "eos_token_id": None, "pad_token_id": 3,
+}
+LM = {**COMMON, "tie_word_embeddings": True}
+CLASSES = {**COMMON, "num_labels": 3}
+LENGTHS = [8, 5, 3]  # real tokens per row
+LABELS = [2, 0, 1]
+PROMPT = [17, 4, 31, 9, 26]
+
+
+def slopes(heads):
+    """ALiBi's slope of each head, by the docstring above."""
+    power = 2 ** math.floor(math.log2(heads))
+    first = [2.0 ** (-8 * (i + 1) / power) for i in range(power)]
+    return first + [2.0 ** (-4 * (2 * i + 1) / power) for i in range(heads - power)]
+
+
+def last_hidden(weights, config, ids, mask):
+    """The hidden states after the last norm, as the docstring above describes them, without transformers."""
+    w = {name.removeprefix("transformer."): value.double() for name, value in weights.items()}
+    width, heads = config["hidden_size"], config["n_head"]
+    rows, length = ids.shape
+
+    def norm(x, name):
+        return layer_norm(x, (width,), w[name + ".weight"], w[name + ".bias"], config["layer_norm_epsilon"])
+
+    def linear(x, name):
+        return x @ w[name + ".weight"].T + w[name + ".bias"]
+
+    def gelu(x):
+        return 0.5 * x * (1 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
+
+    places = (mask.cumsum(-1) - 1) * mask
+    alibi = torch.tensor(slopes(heads), dtype=torch.float64)[:, None, None] * places[:, None, None, :]
+    allowed = torch.ones(length, length, dtype=torch.bool).tril() & mask[:, None, None, :].bool()
+    x = norm(w["word_embeddings.weight"][ids], "word_embeddings_layernorm")
+    for layer in range(config["n_layer"]):
+        p = f"h.{layer}."
+        fused = linear(norm(x, p + "input_layernorm"), p + "self_attention.query_key_value")
+        q, k, v = fused.view(rows, length, heads, 3, width // heads).permute(3, 0, 2, 1, 4)
+        scores = (q @ k.transpose(-1, -2)) * (width // heads) ** -0.5 + alibi
+        context = scores.masked_fill(~allowed, -math.inf).softmax(-1) @ v
+        x = x + linear(context.transpose(1, 2).reshape(rows, length, width), p + "self_attention.dense")
+        h = gelu(linear(norm(x, p + "post_attention_layernorm"), p + "mlp.dense_h_to_4h"))
+        x = x + linear(h, p + "mlp.dense_4h_to_h")
+    return norm(x, "ln_f")
+
+
+def lm(weights, config, ids, mask):
+    return last_hidden(weights, config, ids, mask) @ weights["transformer.word_embeddings.weight"].double().T
+
+
+def classes(weights, config, ids, mask):
+    scores = last_hidden(weights, config, ids, mask) @ weights["score.weight"].double().T
+    last = [max(i for i, token in enumerate(row) if token != config["pad_token_id"]) for row in ids.tolist()]
+    return scores[torch.arange(len(last)), last]
+
+
+def case(name, kind, config, seed, described):
+    weights = tiny.store(name, tiny.spread_weights(kind, config, seed))
+    assert "lm_head.weight" not in weights
+    vocabulary, heads, padding = config["vocab_size"], config["n_head"], config["pad_token_id"]
+    causal_lm = kind is BloomForCausalLM
+    ids, mask = tiny.batch(seed + 1, vocabulary, LENGTHS, padding)
+    labels = torch.where(mask == 1, ids, -100) if causal_lm else torch.tensor(LABELS)
+    inputs = {"input_ids": ids, "attention_mask": mask, "labels": labels}
+    model, output, rows = tiny.backward(kind, config, weights, **inputs)
+
+    # What the comment above claims, held to account.
+    assert tiny.apart(described(weights, config, ids, mask), output.logits) < 1e-13
+    wanted = pad(labels, (0, 1), value=-100)[:, 1:] if causal_lm else labels
+    assert tiny.apart(cross_entropy(output.logits.flatten(0, -2), wanted.flatten()), output.loss) < 1e-15
+    moved = tiny.scrambled(ids, mask, vocabulary)
+    real = mask == 1
+    with tiny.widened(), torch.no_grad():
+        hidden, other = (model.transformer(i, attention_mask=mask).last_hidden_state for i in (ids, moved))
+        alone = model.transformer(ids).last_hidden_state  # the causal mask alone already hides padding on the right
+    assert torch.equal(other[real], hidden[real]) and not torch.equal(other, hidden)
+    assert tiny.apart(alone[real], hidden[real]) < 1e-13
+    other = tiny.logits64(model, input_ids=moved, attention_mask=mask)
+    if causal_lm:
+        assert torch.equal(other[real], output.logits[real])
+    else:  # the last token is told by its id, not by the mask
+        assert torch.equal(other[0], output.logits[0]) and tiny.apart(other[1:], output.logits[1:]) > 1e-3
+    state = dict(model.named_parameters())
+    for row in rows:
+        assert row["norm"] > 1e-4, row
+    for layer in range(config["n_layer"]):
+        gradient = state[f"transformer.h.{layer}.self_attention.query_key_value.bias"].grad
+        assert gradient.view(heads, 3, -1)[:, 1].abs().max() < 1e-13
+    with tiny.widened(), patch.object(modeling_bloom.GeLUFunction, "apply", modeling_bloom.bloom_gelu_forward):
+        autograd = tiny.new_model(kind, config, torch.float64, weights)
+        autograd(**inputs).loss.backward()
+    by_hand = max(tiny.apart(p.grad, state[n].grad) for n, p in autograd.named_parameters())
+    assert 0 < by_hand < 1e-8, by_hand
+    logits, loss = tiny.unpatched(kind, config, weights, **inputs)
+    assert 1e-9 < tiny.apart(logits, output.logits) < 1e-5
+    assert loss.dtype == (torch.float32 if causal_lm else torch.float64)
+
+    f32, f32_rows = tiny.single(kind, config, weights, **inputs)
+    content = {
+        "input_ids": ids.tolist(), "attention_mask": mask.tolist(), "labels": labels.tolist(),
+        "float64": {
+            "logits": output.logits.tolist(), "loss": output.loss.item(), "gradients": rows, "slopes": slopes(heads),
+        },
+        "float32": {"logits": f32_rows},
+    }
+    note = ""
+    if causal_lm:
+        tokens, steps = tiny.greedy(model, PROMPT)
+        content["prompt"] = PROMPT
+        content["float64"].update(greedy=tokens, steps=steps)
+        note = f"; greedy {tokens}"
+    tiny.publish(name, "bloom.py", seed, config, content)
+    print(f"{name}: loss {output.loss.item():.6f}; f32 logits within {tiny.apart(f32, output.logits):.1e}; f32 inside "
+          f"f64 costs {tiny.apart(logits, output.logits):.1e}; the GELU's own gradient {by_hand:.1e}{note}")
+
+
+def main():
+    tiny.start()
+    case("bloom-lm", BloomForCausalLM, LM, SEED, lm)
+    case("bloom-classes", BloomForSequenceClassification, CLASSES, SEED + 10, classes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""What a trained ResNet for CIFAR-10 answers in PyTorch, in f32 and f64. JSON to stdout.
+
+  cifar.py CHECKPOINT.safetensors IMAGES.bin
+
+Writes nothing into the repository: the images come without a licence.
+
+CHECKPOINT   parameters and running statistics under the names of akamaster/pytorch_resnet_cifar10, shortcuts of option
+             A; the network is that of resnet.py beside this file, in evaluation, with depth and width as the file has
+             them.
+IMAGES       CIFAR-10's binary records: a byte of label, then 3 x 32 x 32 bytes, channel, row, column.
+Inputs       (x / 255 - mean) / deviation by channel, mean 0.485 0.456 0.406, deviation 0.229 0.224 0.225, each
+             operation in the format of the network. No cropping, no flipping.
+
+Says, by format, how many answers are right, every answer (the first of the largest logits), and by how much the largest
+logit leads the second: where that is small, an answer may change with rounding.
+"""
+
+import json
+import sys
+
+import numpy as np
+import resnet
+import torch
+from safetensors.torch import load_file
+
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+BATCH = 250
+
+
+def network(weights, dtype):
+    blocks = len({name.split(".")[1] for name in weights if name.startswith("layer1.")})
+    resnet.DEPTH, resnet.WIDTH = 6 * blocks + 2, weights["conv1.weight"].shape[0]
+    resnet.CLASSES = weights["linear.weight"].shape[0]
+    model = resnet.ResNet()
+    lacks = model.load_state_dict(weights, strict=False)
+    assert not lacks.unexpected_keys and all("num_batches" in name for name in lacks.missing_keys), lacks
+    return model.to(dtype).eval()
+
+
+def answers(weights, images, labels, dtype):
+    model = network(weights, dtype)
+    mean, deviation = (torch.tensor(x, dtype=dtype).view(3, 1, 1) for x in (MEAN, DEVIATION))
+    with torch.no_grad():
+        logits = torch.cat([model((part.to(dtype) / 255 - mean) / deviation) for part in images.split(BATCH)])
+    best = logits.topk(2)
+    predicted = logits.argmax(1)
+    return {
+        "right": (predicted == labels).sum().item(),
+        "smallest_margin": (best.values[:, 0] - best.values[:, 1]).min().item(),
+        "first_logits": logits[:4].tolist(),
+        "predicted": predicted.tolist(),
+        "margins": (best.values[:, 0] - best.values[:, 1]).tolist(),
+    }
+
+
+def main():
+    torch.set_num_threads(1)  # one order of summation
+    checkpoint, file = sys.argv[1:]
+    weights = load_file(checkpoint)
+    records = torch.from_numpy(np.fromfile(file, np.uint8)).view(-1, 1 + 3 * 32 * 32)
+    labels, images = records[:, 0].long(), records[:, 1:].view(-1, 3, 32, 32)
+    formats = {"f32": torch.float32, "f64": torch.float64}
+    by_format = {name: answers(weights, images, labels, dtype) for name, dtype in formats.items()}
+    differ = [a != b for a, b in zip(*(of_format["predicted"] for of_format in by_format.values()), strict=True)]
+    given = {"depth": resnet.DEPTH, "count": len(labels), "differ": sum(differ), "labels": labels.tolist(), **by_format}
+    print("{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in given.items()) + "\n}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""What the references of small transformers share: llama.py, gpt2.py, bert.py and bloom.py import it.
+
+Weights are drawn in f32, stored, read back and widened exactly, as any reader of the file does. The float64 numbers
+are float64 throughout: transformers forces some things into f32 whatever the model's dtype (each script says which),
+and `widened` makes it compute those in f64 too. `OnlyFloat64` sees to it that no operation of such a run, backward
+included, returns another float. The float32 numbers are of transformers as it is.
+"""
+
+import json
+import textwrap
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import numpy
+import torch
+import transformers
+from safetensors.torch import load_file, save
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from transformers import activations, modeling_rope_utils
+from transformers.loss import loss_utils
+from transformers.models.bert import modeling_bert
+from transformers.models.bloom import modeling_bloom
+from transformers.models.gpt2 import modeling_gpt2
+from transformers.models.llama import modeling_llama
+
+OUT = Path(__file__).resolve().parents[3] / "crates/workloads/tests/golden"
+MODULES = [activations, loss_utils, modeling_bert, modeling_bloom, modeling_gpt2, modeling_llama, modeling_rope_utils]
+GENERATED = 12  # tokens after the prompt
+STEPS = 5  # of which so many logits are written: after the prompt and after each of the first four tokens
+WIDTH = 118
+
+
+class Wide:
+    """Stands in for the module `torch`: there, float32 is float64."""
+
+    float = float32 = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+@contextmanager
+def widened():
+    """What transformers would force into f32 is f64: `torch.float32`, `torch.float` and `Tensor.float()`."""
+    patches = [patch.object(module, "torch", Wide()) for module in MODULES if hasattr(module, "torch")]
+    patches.append(patch.object(torch.Tensor, "float", torch.Tensor.double))
+    for each in patches:
+        each.start()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+        for each in patches:
+            each.stop()
+
+
+class OnlyFloat64(TorchDispatchMode):
+    """Refuses operations that return floats of another type."""
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        result = operation(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+                assert leaf.dtype == torch.float64, operation
+        return result
+
+
+def start():
+    torch.set_num_threads(1)  # one order of summation
+    torch.use_deterministic_algorithms(True)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    OUT.mkdir(parents=True, exist_ok=True)
+
+
+def new_model(kind, config, dtype, weights=None):
+    """For f64, to be called, and the model run, within `widened`. Dropout is 0, so training mode changes nothing but
+    what autograd keeps. Each parameter is in the weights, or tied to one that is."""
+    fields = deepcopy(config)  # transformers adds to what it is given
+    model_type = fields.pop("model_type")
+    made = kind.config_class(**fields, attn_implementation="eager")
+    assert made.model_type == model_type and made._attn_implementation == "eager"
+    model = kind(made).to(dtype).train()
+    if weights is not None:
+        missing, unexpected = model.load_state_dict(weights, strict=False)
+        assert not unexpected, unexpected
+        state = model.state_dict()
+        loaded = {state[name].data_ptr() for name in weights}
+        assert all(state[name].data_ptr() in loaded for name in missing), missing  # tied to something loaded
+    return model
+
+
+def spread_weights(kind, config, seed):
+    """Weights by the names under which `save_pretrained` stores them, once each. Their spread is larger than the usual
+    0.02, biases and norms are off their usual 0 and 1, and rows of padding are not zero, so that a forgotten bias,
+    norm, mask or scale shows in the loss."""
+    model = new_model(kind, config, torch.float32)
+    with TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        saved = set(load_file(Path(folder) / "model.safetensors"))
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for name, like in model.state_dict().items():
+        if name not in saved:
+            continue
+        noise = torch.randn(like.shape, generator=generator, dtype=torch.float32)
+        if like.ndim == 1 and name.endswith("weight"):  # a norm's
+            weights[name] = 1.0 + 0.2 * noise
+        elif name.endswith("bias"):
+            weights[name] = 0.1 * noise
+        else:
+            weights[name] = 0.3 * noise
+    assert set(weights) == saved
+    return weights
+
+
+def store(name, weights):
+    """Writes the weights, and returns them as read back."""
+    file = OUT / f"{name}.safetensors"
+    file.write_bytes(save(weights))
+    return load_file(file)
+
+
+def batch(seed, vocabulary, lengths, padding=0):
+    """Token ids padded on the right with `padding`, which no real token is, and their mask."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(0, vocabulary - 1, (len(lengths), max(lengths)), generator=generator)
+    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    return torch.where(mask == 1, ids + (ids >= padding), padding), mask
+
+
+def scrambled(ids, mask, vocabulary):
+    """Other content where the padding is."""
+    return torch.where(mask == 1, ids, (ids + 5) % vocabulary)
+
+
+def gradients(model):
+    rows = []
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad
+        at = torch.unravel_index(gradient.abs().argmax(), gradient.shape)
+        rows.append({
+            "name": name, "shape": list(gradient.shape), "norm": gradient.norm().item(),
+            "largest": {"index": [int(i) for i in at], "value": gradient[at].item()},
+        })
+    return rows
+
+
+def backward(kind, config, weights, **inputs):
+    """A float64 model after one backward pass, its output, and the rows of its gradients."""
+    with widened():
+        model = new_model(kind, config, torch.float64, weights)
+        with OnlyFloat64():
+            output = model(**inputs)
+            output.loss.backward()
+        rows = gradients(model)
+    assert {row["name"] for row in rows} == set(weights)  # tied parameters once, by the stored name
+    return model, output, rows
+
+
+def logits64(model, **inputs):
+    with widened(), torch.no_grad():
+        return model(**inputs).logits
+
+
+def unpatched(kind, config, weights, **inputs):
+    """Logits and loss of the float64 model as transformers computes them, f32 within."""
+    output = new_model(kind, config, torch.float64, weights)(**inputs)
+    return output.logits, output.loss
+
+
+def single(kind, config, weights, **inputs):
+    """The logits in f32, as the shortest decimals that read back as the same f32."""
+    def shorten(values):
+        if isinstance(values, list):
+            return [shorten(value) for value in values]
+        short = float(str(numpy.float32(values)))
+        assert numpy.float32(short) == values
+        return short
+    with torch.no_grad():
+        logits = new_model(kind, config, torch.float32, weights)(**inputs).logits
+    assert logits.dtype == torch.float32
+    return logits, shorten(logits.tolist())
+
+
+def greedy(model, prompt):
+    """The tokens that follow the prompt, and the logits that chose the first few, computed with the cache: the prompt
+    at once, then a token at a time. They are held to those without cache and to `generate`; no choice is close."""
+    model.eval()
+    whole = step = torch.tensor([prompt])
+    cache, steps, margin = None, [], float("inf")
+    with widened(), torch.no_grad(), OnlyFloat64():
+        for _ in range(GENERATED):
+            output = model(input_ids=step, past_key_values=cache, use_cache=True)
+            cache, last = output.past_key_values, output.logits[0, -1]
+            without = model(input_ids=whole, use_cache=False).logits[0, -1]
+            assert (last - without).abs().max() < 1e-12
+            best = last.topk(2).values
+            margin = min(margin, (best[0] - best[1]).item())
+            steps.append(last.tolist())
+            step = last.argmax().view(1, 1)
+            whole = torch.cat([whole, step], 1)
+            assert cache.get_seq_length() == whole.shape[1] - 1
+    with widened(), torch.no_grad():
+        generated = model.generate(
+            torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+            max_new_tokens=GENERATED, do_sample=False, use_cache=True, eos_token_id=None, pad_token_id=0,
+        )
+    assert torch.equal(generated, whole), (generated, whole)
+    tokens = whole[0, len(prompt):].tolist()
+    assert margin > 1e-2, margin  # f32 chooses alike
+    assert len(set(tokens)) > 3, tokens  # it does not just repeat itself
+    model.train()
+    return tokens, steps[:STEPS]
+
+
+def apart(a, b):
+    return (a - b).abs().max().item()
+
+
+def pretty(value):
+    """JSON with the repr of each f64, a line for each short list or object, and long lists of numbers wrapped."""
+    def write(value, indent):
+        flat = json.dumps(value)
+        if len(flat) + indent <= WIDTH or not isinstance(value, (dict, list)):
+            return flat
+        pad = " " * (indent + 2)
+        if isinstance(value, dict):
+            lines = [f"{pad}{json.dumps(k)}: {write(v, indent + 2)}" for k, v in value.items()]
+            return "{\n" + ",\n".join(lines) + "\n" + " " * indent + "}"
+        if all(isinstance(v, (int, float)) for v in value):
+            lines = textwrap.fill(flat[1:-1], WIDTH, initial_indent=pad, subsequent_indent=pad, break_on_hyphens=False,
+                                  break_long_words=False)
+            return "[\n" + lines + "\n" + " " * indent + "]"
+        return "[\n" + ",\n".join(pad + write(v, indent + 2) for v in value) + "\n" + " " * indent + "]"
+    return write(value, 0) + "\n"
+
+
+def publish(name, script, seed, config, content):
+    """Writes the JSON beside the weights."""
+    golden = {
+        "generated": f"by peers/pytorch/golden/{script}; do not edit",
+        "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__},
+        "seed": seed,
+        "config": config,
+        **content,
+    }
+    text = pretty(golden)
+    assert json.loads(text) == golden
+    (OUT / f"{name}.json").write_text(text)
+    for file in (OUT / f"{name}.json", OUT / f"{name}.safetensors"):
+        assert file.stat().st_size < 60_000, (file, file.stat().st_size)
