@@ -6,6 +6,7 @@ mod cuda;
 mod devices;
 mod disk;
 mod errors;
+mod evaluate;
 mod measuring;
 mod nvml;
 mod pages;

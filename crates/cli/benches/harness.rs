@@ -11,12 +11,12 @@ use std::{
 };
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use mantissa_core::{Backend, DatasetKind, Environment, Plan, Profile, SCHEMA_VERSION, Status};
+use mantissa_core::{Backend, Environment, Plan, Profile, SCHEMA_VERSION, Status};
 use mantissa_runner::{
     Ended, Executor, Finished, Inputs, Policy, Progress, ProgressEvent, Request, RunError, RunFolder,
     RunSettings, Schedule, Stop, Told, fingerprint,
 };
-use mantissa_suite::{PlanOptions, parse, plan};
+use mantissa_suite::{PlanOptions, StartingWeights, parse, plan};
 
 const SUITE: &str = r#"
 title = "Small matrix products"
@@ -52,7 +52,8 @@ fn cells(suite: &str) -> Plan {
         profile: Profile::Smoke,
         backend: Backend::Flex,
         overrides: vec![],
-        dataset: DatasetKind::SyntheticReviews,
+        data: vec![],
+        weights: StartingWeights::None,
         filter: None,
     };
     plan(

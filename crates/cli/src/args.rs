@@ -61,11 +61,26 @@ pub(crate) enum Command {
     /// Ask a model whether it is range or precision that it needs: train the first f32 training of a suite, then test it
     /// with its products in formats of fewer and fewer bits, all layers and one by one
     Sensitivity(RunArguments),
+    /// Look at data before it is used
+    #[command(subcommand)]
+    Data(DataCommand),
     /// Print the JSON Schema of a record
     Schema,
     /// Run the cell on standard input
     #[command(hide = true)]
     Worker,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataCommand {
+    /// Read every example of a data set and tell what is in it; fails at the first that is wrong
+    Check {
+        /// What `--data` takes
+        path: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -80,12 +95,6 @@ pub(crate) struct RunArguments {
         hide_env_values = true
     )]
     pub(crate) vocabulary: Option<PathBuf>,
-    /// Weights to start from, as safetensors [default: seeded initialisation]
-    #[arg(long, value_name = "PATH", env = "MANTISSA_WEIGHTS", hide_env_values = true)]
-    pub(crate) weights: Option<PathBuf>,
-    /// `random`: start from seeded initialisation whatever `MANTISSA_WEIGHTS` says
-    #[arg(long, value_name = "HOW", hide_possible_values = true)]
-    pub(crate) init: Option<Init>,
     /// Fresh processes for each cell [default: 3 under `standard`, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: Option<u32>,
@@ -175,9 +184,22 @@ pub(crate) struct Selection {
     /// Only cells whose workload or setting contains this, e.g. `precision=16-mixed`
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Labelled reviews: an aclImdb folder, or TSV or CSV files [default: synthetic reviews]
+    /// Labelled reviews (an aclImdb folder, TSV or CSV files) or images (CIFAR-10's binary batches, a folder a class); may be given once for
+    /// each kind [default: synthetic data]
     #[arg(long, value_name = "PATH", env = "MANTISSA_DATA", hide_env_values = true)]
-    pub(crate) data: Option<PathBuf>,
+    pub(crate) data: Vec<PathBuf>,
+    /// Weights to start from, of all workloads or of one: safetensors, whole or in shards, `.pth`, llama2.c's `.bin`, or a folder as
+    /// Hugging Face has it [default: seeded initialisation]
+    #[arg(
+        long,
+        value_name = "[WORKLOAD=]PATH",
+        env = "MANTISSA_WEIGHTS",
+        hide_env_values = true
+    )]
+    pub(crate) weights: Vec<String>,
+    /// `random`: start from seeded initialisation whatever `MANTISSA_WEIGHTS` says, and where weights are needed
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    pub(crate) init: Option<Init>,
 }
 
 /// How a model starts.

@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod exit;
+mod paths;
 mod printer;
 mod progress;
 mod suites;

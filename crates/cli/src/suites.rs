@@ -6,10 +6,10 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use mantissa_core::{Axis, AxisValue, Backend, DatasetKind, Plan, Profile, nearest};
+use mantissa_core::{Axis, AxisValue, Backend, Plan, Profile, nearest};
 use mantissa_suite::{PlanOptions, Suite, load, parse_override, plan};
 
-use crate::args::Selection;
+use crate::{args::Selection, paths};
 
 /// Where suites lie.
 const FOLDER: &str = "suites";
@@ -112,19 +112,23 @@ pub(crate) fn expand(
         .iter()
         .map(|text| parse_override(text))
         .collect::<Result<_, _>>()?;
-    let dataset = if selection.data.is_some() {
-        DatasetKind::Reviews
-    } else {
-        DatasetKind::SyntheticReviews
-    };
+    let inputs = paths::inputs(selection)?;
     let options = PlanOptions {
         profile,
         backend,
         overrides,
-        dataset,
+        data: inputs.data.keys().copied().collect(),
+        weights: paths::starting_weights(&inputs),
         filter: selection.filter.clone(),
     };
     let suites: Vec<Suite> = found.iter().map(|found| found.suite.clone()).collect();
+    let workloads = suites.iter().flat_map(|suite| suite.workloads(profile));
+    paths::check(
+        &inputs,
+        &workloads
+            .map(|workload| workload.name.as_str())
+            .collect::<Vec<_>>(),
+    )?;
     Ok(plan(&suites, &options)?)
 }
 

@@ -288,15 +288,15 @@ impl Axis {
             | Self::Fusion
             | Self::Backend => true,
             Self::Size | Self::Gelu | Self::Distribution => task == TaskKind::Kernel,
+            Self::Batch | Self::Sequence | Self::KeepF32 => {
+                matches!(task, TaskKind::Train | TaskKind::Evaluate)
+            }
             Self::Accumulate
-            | Self::Batch
-            | Self::Sequence
             | Self::Optimizer
             | Self::AdamEps
             | Self::LearningRateScaling
             | Self::BatchNormMomentum
             | Self::Checkpointing
-            | Self::KeepF32
             | Self::Devices => task == TaskKind::Train,
         }
     }

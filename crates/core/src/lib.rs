@@ -42,7 +42,7 @@ pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};
 pub use trial::FormatTrial;
 pub use workload::{
-    AttentionShape, CacheState, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind,
-    KernelTask, LearningRateSchedule, MatmulShape, Model, ResNetSize, RowsShape, Split, Task, TaskKind,
-    TrainTask, Updates, Workload,
+    AttentionShape, BertSize, CacheState, ConvolutionShape, DatasetKind, DistilBertSize, EvaluateTask,
+    ImageNetResNetSize, Kernel, KernelKind, KernelTask, LearningRateSchedule, MatmulShape, Model, ResNetSize,
+    RowsShape, Split, Task, TaskKind, TrainTask, Updates, VitSize, Workload,
 };

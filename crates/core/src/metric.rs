@@ -74,6 +74,10 @@ metrics! {
     TokensPerSecond = "tokens_per_second", TokensPerSecond, Higher;
     /// Building or reading the model.
     LoadSeconds = "load_seconds", Seconds, Lower;
+    /// Reading weights from a file, rounding them to the setting's format and putting them on the device.
+    WeightsSeconds = "weights_seconds", Seconds, Lower;
+    /// Weights read from a file, as they are stored there.
+    LoadedBytes = "loaded_bytes", Bytes, Lower;
     /// Kernel compilation and autotuning.
     WarmupSeconds = "warmup_seconds", Seconds, Lower;
     /// From prompt to first token.
@@ -86,6 +90,10 @@ metrics! {
     ValidationAccuracy = "validation_accuracy", Ratio, Higher;
     /// Share of training examples predicted right while training, last epoch.
     TrainAccuracy = "train_accuracy", Ratio, Higher;
+    /// Share of test examples whose prediction is that of the same weights under `32-true` and `matmul = highest`.
+    Agreement = "agreement", Ratio, Higher;
+    /// Mean cross-entropy of the test.
+    TestLoss = "test_loss", Nats, Lower;
     /// Exponential of the mean negative log-likelihood.
     Perplexity = "perplexity", Ratio, Lower;
     /// Mean training loss of the last tenth of the steps.

@@ -10,6 +10,8 @@ named! {
     pub enum TaskKind ("task") {
         /// Train a model and test it.
         Train = "train",
+        /// Test a model that has been trained elsewhere.
+        Evaluate = "evaluate",
         /// Time one operation and compare it with float64.
         Kernel = "kernel",
     }
@@ -55,13 +57,30 @@ named! {
         Reviews = "reviews",
         /// The seeded generator of labelled images: synthetic, and named as such wherever it shows.
         SyntheticImages = "synthetic-images",
+        /// Labelled images from the user's disk.
+        Images = "images",
     }
 }
 
 impl DatasetKind {
     /// Whether the examples are images, and not texts.
     pub fn has_images(self) -> bool {
-        self == Self::SyntheticImages
+        matches!(self, Self::SyntheticImages | Self::Images)
+    }
+
+    /// Whether it is made by a seeded generator.
+    pub fn is_synthetic(self) -> bool {
+        matches!(self, Self::SyntheticReviews | Self::SyntheticImages)
+    }
+
+    /// The seeded generator of examples of this kind.
+    #[must_use]
+    pub fn synthetic(self) -> Self {
+        if self.has_images() {
+            Self::SyntheticImages
+        } else {
+            Self::SyntheticReviews
+        }
     }
 }
 
@@ -89,7 +108,17 @@ impl Workload {
     pub fn kind(&self) -> TaskKind {
         match self.task {
             Task::Train(_) => TaskKind::Train,
+            Task::Evaluate(_) => TaskKind::Evaluate,
             Task::Kernel(_) => TaskKind::Kernel,
+        }
+    }
+
+    /// The model that it runs, if that is what it does.
+    pub fn model(&self) -> Option<&Model> {
+        match &self.task {
+            Task::Train(task) => Some(&task.model),
+            Task::Evaluate(task) => Some(&task.model),
+            Task::Kernel(_) => None,
         }
     }
 
@@ -97,8 +126,9 @@ impl Workload {
     pub fn concerns(&self, axis: Axis) -> bool {
         axis.applies_to(self.kind())
             && match (&self.task, axis) {
-                (Task::Train(task), Axis::BatchNormMomentum) => task.model.normalises_batches(),
-                (Task::Train(task), Axis::Sequence | Axis::Attention) => !task.model.sees_images(),
+                (Task::Train(_) | Task::Evaluate(_), axis) => {
+                    self.model().is_none_or(|model| model.concerns(axis))
+                }
                 (Task::Kernel(task), Axis::Attention) => task.kernel.kind() == KernelKind::Attention,
                 (Task::Kernel(task), Axis::Gelu) => task.kernel.kind() == KernelKind::Gelu,
                 (Task::Kernel(task), Axis::Matmul | Axis::Accumulator) => task.kernel.kind().multiplies(),
@@ -114,6 +144,8 @@ impl Workload {
 pub enum Task {
     /// Train a classifier, then test it.
     Train(TrainTask),
+    /// Test a model with the weights that it is given.
+    Evaluate(EvaluateTask),
     /// Time one operation.
     Kernel(KernelTask),
 }
@@ -146,6 +178,18 @@ pub struct TrainTask {
     /// How an optimizer step is made of gradients.
     #[serde(flatten)]
     pub updates: Updates,
+}
+
+/// Testing a model with the weights that it is given, and comparing what it predicts with what it predicts in f32.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EvaluateTask {
+    /// The model and its size.
+    pub model: Model,
+    /// The data, of which the test part is used.
+    pub dataset: DatasetKind,
+    /// Test examples, at most; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<u32>,
 }
 
 /// How an optimizer step is made of gradients. What is as in the article is not part of a cell's identity.
@@ -235,8 +279,14 @@ pub struct Split {
 pub enum Model {
     /// DistilBERT for sequence classification (arXiv 1910.01108).
     Distilbert(DistilBertSize),
+    /// BERT for sequence classification (arXiv 1810.04805).
+    Bert(BertSize),
     /// ResNet for small images (arXiv 1512.03385, section 4.2).
     Resnet(ResNetSize),
+    /// ResNet for large images (arXiv 1512.03385, table 1; bottlenecks with their stride in the 3 × 3, "v1.5").
+    ResnetImagenet(ImageNetResNetSize),
+    /// Vision transformer (arXiv 2010.11929).
+    Vit(VitSize),
 }
 
 impl Model {
@@ -244,19 +294,153 @@ impl Model {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Distilbert(_) => "distilbert",
+            Self::Bert(_) => "bert",
             Self::Resnet(_) => "resnet",
+            Self::ResnetImagenet(_) => "resnet-imagenet",
+            Self::Vit(_) => "vit",
         }
     }
 
     /// Whether its examples are images, and not texts.
     pub fn sees_images(&self) -> bool {
-        matches!(self, Self::Resnet(_))
+        self.image_size().is_some()
+    }
+
+    /// Rows and columns of the images that it sees.
+    pub fn image_size(&self) -> Option<u32> {
+        match self {
+            Self::Resnet(_) => Some(ResNetSize::IMAGE),
+            Self::ResnetImagenet(size) => Some(size.image_size),
+            Self::Vit(size) => Some(size.image_size),
+            Self::Distilbert(_) | Self::Bert(_) => None,
+        }
+    }
+
+    /// Tokens of the longest sequence that it has positions for.
+    pub fn positions(&self) -> Option<u32> {
+        match self {
+            Self::Distilbert(size) => Some(size.max_position_embeddings),
+            Self::Bert(size) => Some(size.max_position_embeddings),
+            Self::Resnet(_) | Self::ResnetImagenet(_) | Self::Vit(_) => None,
+        }
+    }
+
+    /// Share of the weights of attention that a training drops; absent without attention.
+    pub fn attention_dropout(&self) -> Option<f64> {
+        match self {
+            Self::Distilbert(size) => Some(size.attention_dropout),
+            Self::Bert(size) => Some(size.attention_probs_dropout_prob),
+            Self::Vit(size) => Some(size.attention_probs_dropout_prob),
+            Self::Resnet(_) | Self::ResnetImagenet(_) => None,
+        }
+    }
+
+    /// Whether an axis that concerns some models means anything to this one.
+    fn concerns(&self, axis: Axis) -> bool {
+        match axis {
+            Axis::BatchNormMomentum => self.normalises_batches(),
+            Axis::Sequence => !self.sees_images(),
+            Axis::Attention => self.attention_dropout().is_some(),
+            _ => true,
+        }
     }
 
     /// Whether it has batch norms.
     pub fn normalises_batches(&self) -> bool {
-        matches!(self, Self::Resnet(_))
+        matches!(self, Self::Resnet(_) | Self::ResnetImagenet(_))
     }
+
+    /// Whether it has layers that convolve.
+    pub fn convolves(&self) -> bool {
+        self.normalises_batches()
+    }
+}
+
+/// Size of a BERT, in the words of its Hugging Face `config.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BertSize {
+    /// Width of the residual stream.
+    pub hidden_size: u32,
+    /// Transformer blocks.
+    pub num_hidden_layers: u32,
+    /// Attention heads; divides `hidden_size`.
+    pub num_attention_heads: u32,
+    /// Width of the feed-forward layer.
+    pub intermediate_size: u32,
+    /// Longest sequence.
+    pub max_position_embeddings: u32,
+    /// Dropout after embeddings and sub-layers, and before the classifier.
+    pub hidden_dropout_prob: f64,
+    /// Dropout of attention weights.
+    pub attention_probs_dropout_prob: f64,
+}
+
+impl BertSize {
+    /// `bert-base-uncased`: 109 million parameters with its vocabulary of 30,522.
+    pub const BASE: Self = Self {
+        hidden_size: 768,
+        num_hidden_layers: 12,
+        num_attention_heads: 12,
+        intermediate_size: 3072,
+        max_position_embeddings: 512,
+        hidden_dropout_prob: 0.1,
+        attention_probs_dropout_prob: 0.1,
+    };
+}
+
+/// Size of a vision transformer, in the words of its Hugging Face `config.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VitSize {
+    /// Rows and columns of an image; a multiple of `patch_size`.
+    pub image_size: u32,
+    /// Rows and columns of a patch.
+    pub patch_size: u32,
+    /// Width of the residual stream.
+    pub hidden_size: u32,
+    /// Transformer blocks.
+    pub num_hidden_layers: u32,
+    /// Attention heads; divides `hidden_size`.
+    pub num_attention_heads: u32,
+    /// Width of the feed-forward layer.
+    pub intermediate_size: u32,
+    /// Dropout after embeddings and sub-layers.
+    pub hidden_dropout_prob: f64,
+    /// Dropout of attention weights.
+    pub attention_probs_dropout_prob: f64,
+}
+
+impl VitSize {
+    /// `vit-base-patch16-224`: 86 million parameters.
+    pub const BASE: Self = Self {
+        image_size: 224,
+        patch_size: 16,
+        hidden_size: 768,
+        num_hidden_layers: 12,
+        num_attention_heads: 12,
+        intermediate_size: 3072,
+        hidden_dropout_prob: 0.0,
+        attention_probs_dropout_prob: 0.0,
+    };
+}
+
+/// Size of a ResNet for large images: four stages, each of which but the first halves the edge and doubles the channels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ImageNetResNetSize {
+    /// Layers with weights: 18, or 50 with bottlenecks.
+    pub depth: u32,
+    /// Channels of the first stage.
+    pub width: u32,
+    /// Rows and columns of an image.
+    pub image_size: u32,
+}
+
+impl ImageNetResNetSize {
+    /// ResNet-50: 26 million parameters with 1,000 classes.
+    pub const RESNET50: Self = Self {
+        depth: 50,
+        width: 64,
+        image_size: 224,
+    };
 }
 
 /// Size of a ResNet for small images: three stages of as many blocks, the second and third of which halve the edge and double
@@ -270,6 +454,9 @@ pub struct ResNetSize {
 }
 
 impl ResNetSize {
+    /// Rows and columns of the images.
+    pub const IMAGE: u32 = 32;
+
     /// ResNet-20: 270 thousand parameters.
     pub const RESNET20: Self = Self { depth: 20, width: 16 };
 

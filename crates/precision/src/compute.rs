@@ -3,7 +3,7 @@
 
 use burn::tensor::{
     Bool, DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation, backend::Backend,
-    ops::FloatTensor, s,
+    module::max_pool2d, ops::FloatTensor, s,
 };
 use mantissa_core::{
     Accumulator, Attention, Format, Gelu, Layout, MatmulPrecision, Precision, Requested, Setting,
@@ -286,6 +286,20 @@ impl Compute {
         };
         let output = B::controlled_convolution(images, filters, convolution, self.mode);
         self.emulated(tensor_of(output))
+    }
+
+    /// The largest of each window of images `[n, c, h, w]`, whose `padding` is less than everything: `[n, c, y, x]`. Where windows
+    /// overlap, the gradient of a value is summed in f32 at least and rounded once, as PyTorch's is on CUDA.
+    pub fn max_pool<B: PrecisionBackend>(
+        &self,
+        images: Tensor<B, 4>,
+        edge: usize,
+        stride: usize,
+        padding: usize,
+    ) -> Tensor<B, 4> {
+        let dtype = images.dtype();
+        let pooled = max_pool2d(wide(images), [edge; 2], [stride; 2], [padding; 2], [1; 2], false);
+        round(pooled, dtype)
     }
 
     /// Softmax over the last dimension.

@@ -21,6 +21,15 @@ const BUILT_IN: &[(&str, &str)] = &[
         "matmul-accuracy-pytorch",
         include_str!("../../../references/matmul-accuracy-pytorch.toml"),
     ),
+    (
+        "resnet-cifar10",
+        include_str!("../../../references/resnet-cifar10.toml"),
+    ),
+    ("resnet50", include_str!("../../../references/resnet50.toml")),
+    (
+        "vit-cifar10",
+        include_str!("../../../references/vit-cifar10.toml"),
+    ),
 ];
 
 /// A published table.
@@ -144,6 +153,24 @@ mod tests {
     use mantissa_core::{MatmulPrecision, Precision};
 
     use super::*;
+
+    #[test]
+    fn every_published_table_is_built_in_and_can_be_read() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../references");
+        let files = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let mut names: Vec<String> = files
+            .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        let mut built_in: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+        built_in.sort_unstable();
+        assert_eq!(names, built_in);
+        for name in built_in {
+            assert!(!reference(name).unwrap().rows.is_empty(), "{name}");
+        }
+    }
 
     #[test]
     fn every_built_in_reference_has_rows_notes_and_a_source() {

@@ -1,7 +1,7 @@
 //! Columns and fields of a group's table, as the page and the summary show them.
 
 use mantissa_analysis::{CONFIDENCE, Estimate};
-use mantissa_core::{Axis, MetricName, TaskKind};
+use mantissa_core::{Axis, Better, MetricName, TaskKind};
 use serde::Serialize;
 
 use crate::{
@@ -257,7 +257,7 @@ impl Column {
                     value(row, group.speed),
                     base.and_then(|base| value(base, group.speed)),
                 );
-                if group.kind == TaskKind::Kernel {
+                if group.speed.better() == Better::Higher {
                     ratio(mine, theirs)
                 } else {
                     ratio(theirs, mine)
@@ -349,6 +349,13 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     columns.extend(of_rows(group).then_some(Column::Metric(MetricName::BytesPerSecond)));
     columns.extend(match group.kind {
         TaskKind::Train => vec![Column::Metric(MetricName::TestAccuracy)],
+        TaskKind::Evaluate => [
+            MetricName::TestAccuracy,
+            MetricName::Agreement,
+            MetricName::TestLoss,
+        ]
+        .map(Column::Metric)
+        .to_vec(),
         TaskKind::Kernel => [MetricName::RelativeError, MetricName::MaxUlp]
             .map(Column::Metric)
             .to_vec(),

@@ -171,6 +171,7 @@ impl<'a> Group<'a> {
         let has = |metric: &MetricName| rows.iter().any(|row| row.metrics.contains_key(metric));
         let kernel = rows.first().and_then(|row| shape::kernel(&row.cell.workload));
         let speed = match kernel {
+            None if kind == TaskKind::Evaluate => MetricName::SamplesPerSecond,
             None => MetricName::TrainSeconds,
             Some(kernel) if kernel.kind().multiplies() => MetricName::FlopsPerSecond,
             Some(_) => MetricName::ValuesPerSecond,

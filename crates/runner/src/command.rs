@@ -55,14 +55,23 @@ impl Commands {
             option("--filter", cell.workload.name.clone());
         }
         let inputs = &settings.inputs;
-        for (name, path) in [
-            ("--data", &inputs.data),
-            ("--vocabulary", &inputs.vocabulary),
-            ("--weights", &inputs.weights),
-        ] {
-            if let Some(path) = path {
-                option(name, path.display().to_string());
-            }
+        for path in inputs.data.values() {
+            option("--data", path.display().to_string());
+        }
+        if let Some(path) = &inputs.vocabulary {
+            option("--vocabulary", path.display().to_string());
+        }
+        for (workload, path) in &inputs.weights {
+            option(
+                "--weights",
+                match workload.as_str() {
+                    "" => path.display().to_string(),
+                    workload => format!("{workload}={}", path.display()),
+                },
+            );
+        }
+        if inputs.random {
+            option("--init", "random".to_owned());
         }
         words
             .iter()
@@ -84,8 +93,8 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mantissa_core::{Backend, DatasetKind, Profile};
-    use mantissa_suite::{PlanOptions, parse, parse_override, plan};
+    use mantissa_core::{Backend, Profile};
+    use mantissa_suite::{PlanOptions, StartingWeights, parse, parse_override, plan};
 
     use super::*;
     use crate::testing;
@@ -116,7 +125,8 @@ mod tests {
                 .iter()
                 .map(|text| parse_override(text).unwrap())
                 .collect(),
-            dataset: DatasetKind::SyntheticReviews,
+            data: vec![],
+            weights: StartingWeights::None,
             filter,
         };
         plan(&[parse("tiny", "tiny.toml", SUITE).unwrap()], &options).unwrap()

@@ -47,6 +47,7 @@ pub fn summarise(setting: &Setting, measured: &Measurements<'_>) -> Metrics {
     );
     match &outcome.measured {
         Measured::Train { .. } => train(&mut metrics, setting, outcome),
+        Measured::Evaluate { .. } => evaluate(&mut metrics, outcome),
         Measured::Kernel { .. } => kernel(&mut metrics, outcome),
     }
     memory(&mut metrics, setting.backend(), measured);
@@ -121,6 +122,63 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
     }
     parts(metrics, memory.as_ref());
     ranges(metrics, &outcome.samples.ranges);
+}
+
+fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
+    let Measured::Evaluate {
+        weights,
+        examples,
+        tokens,
+        loss,
+        test,
+        agreement,
+        ..
+    } = &outcome.measured
+    else {
+        return;
+    };
+    let (batches, whose) = untroubled(outcome, "batch_seconds", "throttled");
+    // A short last micro-batch is another kind of work.
+    let whole = batches.len() - usize::from(test.n % examples != 0 && whose.is_empty()).min(batches.len());
+    let batches = &batches[..whole];
+    let mut rates = |name, count: u64| {
+        rate(
+            metrics,
+            name,
+            count as f64,
+            batches.to_vec(),
+            ("micro-batch", whose),
+            "wall clock",
+        )
+    };
+    rates(MetricName::SamplesPerSecond, *examples);
+    if let Some(tokens) = tokens {
+        rates(MetricName::TokensPerSecond, *tokens);
+    }
+    let random = "the weights are random";
+    let of_weights = |share: &Share| weights.and_then(|_| wilson(share.hits, share.n));
+    estimate(metrics, MetricName::TestAccuracy, of_weights(test), random);
+    if let Some(agreement) = agreement {
+        estimate(metrics, MetricName::Agreement, of_weights(agreement), random);
+    }
+    let name = MetricName::TestLoss;
+    let loss = match weights {
+        Some(_) => Metric {
+            n: Some(test.n),
+            ..Metric::reading(name, *loss, "mean over the test examples")
+        },
+        None => Metric::absent(name, random),
+    };
+    metrics.insert(name, loss);
+    if let Some(read) = weights {
+        reading(metrics, MetricName::WeightsSeconds, read.seconds, "wall clock");
+        reading(
+            metrics,
+            MetricName::LoadedBytes,
+            read.bytes as f64,
+            "as the file has them",
+        );
+    }
 }
 
 /// Shares of all values that were observed; nothing where nothing was.
@@ -238,24 +296,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     };
     let (launches, whose) = untroubled(outcome, "launch_seconds", "throttled");
     let mut rate = |name, done: f64, launches: Vec<f64>, whose: &str, clock: &str| {
-        let rate = match median(launches) {
-            None => Metric::absent(name, "no launches"),
-            Some(seconds) => {
-                let at_median = Metric::reading(
-                    name,
-                    done / seconds.value,
-                    &format!("from the median launch{whose}; {clock}"),
-                );
-                let interval = seconds
-                    .interval
-                    .map(|interval| (done / interval.high, done / interval.low));
-                let method = format!("from the launch time{whose}: {}; {clock}", seconds.method);
-                interval.map_or(at_median, |interval| {
-                    Metric::estimate(name, done / seconds.value, interval, seconds.n, &method)
-                })
-            }
-        };
-        metrics.insert(name, rate);
+        rate(metrics, name, done, launches, ("launch", whose), clock)
     };
     if let Some(flops) = flops {
         rate(MetricName::FlopsPerSecond, *flops, launches.clone(), whose, clock);
@@ -298,6 +339,35 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     insert(MetricName::RoundingError, |error| error.rounding);
     insert(MetricName::MagnitudeBias, |error| error.bias);
     insert(MetricName::MaxUlp, |error| error.max_ulp);
+}
+
+/// What is done in a second, from the times that it takes: those of a `kind`, with words on which of them.
+fn rate(
+    metrics: &mut Metrics,
+    name: MetricName,
+    done: f64,
+    times: Vec<f64>,
+    (kind, whose): (&str, &str),
+    clock: &str,
+) {
+    let metric = match median(times) {
+        None => Metric::absent(name, &format!("no {kind}")),
+        Some(seconds) => {
+            let at_median = Metric::reading(
+                name,
+                done / seconds.value,
+                &format!("from the median {kind}{whose}; {clock}"),
+            );
+            let interval = seconds
+                .interval
+                .map(|interval| (done / interval.high, done / interval.low));
+            let method = format!("from the {kind} time{whose}: {}; {clock}", seconds.method);
+            interval.map_or(at_median, |interval| {
+                Metric::estimate(name, done / seconds.value, interval, seconds.n, &method)
+            })
+        }
+    };
+    metrics.insert(name, metric);
 }
 
 /// Launches while the clock was not held back, and words about them; all of them where those are too few for an interval.

@@ -262,10 +262,11 @@ fn throttled(measured: &Measured, watched: &Watched) -> impl Iterator<Item = Ser
     let (windows, of) = match measured {
         Measured::Kernel { windows, .. } => (windows, "launch"),
         Measured::Train { windows, .. } => (windows, "optimizer step"),
+        Measured::Evaluate { windows, .. } => (windows, "micro-batch"),
     };
     let copies = match measured {
         Measured::Kernel { traffic, .. } => traffic.as_ref().map(|traffic| &traffic.windows),
-        Measured::Train { .. } => None,
+        Measured::Train { .. } | Measured::Evaluate { .. } => None,
     };
     let copies = copies.and_then(|windows| marks("copy_throttled", of, windows, watched));
     marks("throttled", of, windows, watched).into_iter().chain(copies)

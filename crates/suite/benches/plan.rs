@@ -4,7 +4,7 @@ use std::{fmt::Write, hint::black_box};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use mantissa_core::{Backend, DatasetKind, Plan, Profile};
-use mantissa_suite::{PlanOptions, Suite, parse, plan};
+use mantissa_suite::{PlanOptions, StartingWeights, Suite, parse, plan};
 
 const CELLS: usize = 100_000;
 
@@ -28,7 +28,8 @@ fn plan_all(suites: &[Suite]) -> Plan {
         profile: Profile::Full,
         backend: Backend::Cuda,
         overrides: vec![],
-        dataset: DatasetKind::Reviews,
+        data: vec![DatasetKind::Reviews],
+        weights: StartingWeights::None,
         filter: None,
     };
     plan(suites, &options).expect("the suite has a plan")

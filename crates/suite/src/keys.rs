@@ -129,7 +129,7 @@ tables! {
     train = "workload, task = \"train\"" {
         MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
-        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews` are the user's if the run was given any, else synthetic ones; `synthetic-reviews` are always synthetic. A `distilbert` reads reviews, a `resnet` sees images";
+        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews` and `images` are the user's if the run was given any, else synthetic ones; `synthetic-reviews` and `synthetic-images` are always synthetic. A `distilbert` and a `bert` read reviews, the others see images";
         SPLIT: "split", Takes::Table, Absent::Error, "how the data is divided (see `split`)";
         EPOCHS: "epochs", Takes::Whole(1), Absent::Error, "passes over the training part";
         LEARNING_RATE: "learning_rate", Takes::Positive, Absent::Error, "learning rate: the highest of its schedule, before the axis `learning_rate_scaling`";
@@ -143,6 +143,13 @@ tables! {
         LEARNING_RATE_BATCH: "learning_rate_batch", Takes::Whole(1), Absent::Value("32"), "effective batch that `learning_rate` is meant for; the axis `learning_rate_scaling` scales it to that of the cell";
         CLIP_NORM: "clip_norm", Takes::Positive, Absent::Means("they are left as they are"), "gradients of all parameters together are scaled down to this norm";
         LOSS_SCALE: "loss_scale", Takes::Positive, Absent::Means("it starts at 65536, halves after an overflow and doubles after 2000 good steps"), "a loss scale that stays, for `precision = \"16-mixed\"`";
+    }
+    /// `[[workload]]` with `task = "evaluate"`.
+    evaluate = "workload, task = \"evaluate\"" {
+        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture; its weights are those that the run is given. Without any its cells are skipped, unless `--init random` asks for times and memory alone";
+        MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
+        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "as above; its test part is used, or all of it where it has one part";
+        TEST: "test", Takes::Whole(1), Absent::Means("all there are"), "test examples, at most";
     }
     /// `[workload.model_size]` of `model = "distilbert"`.
     distilbert = "model_size, model = \"distilbert\"" {
@@ -159,6 +166,33 @@ tables! {
     resnet = "model_size, model = \"resnet\"" {
         DEPTH: "depth", Takes::Whole(8), Absent::Value("20"), "layers with weights: 2 more than a multiple of 6";
         WIDTH: "width", Takes::Whole(1), Absent::Value("16"), "channels of the first of three stages; each of the others has twice as many";
+    }
+    /// `[workload.model_size]` of `model = "bert"`.
+    bert = "model_size, model = \"bert\"" {
+        HIDDEN_SIZE: "hidden_size", Takes::Whole(1), Absent::Value("768"), "width of the residual stream; a multiple of `num_attention_heads`";
+        LAYERS: "num_hidden_layers", Takes::Whole(1), Absent::Value("12"), "transformer blocks";
+        HEADS: "num_attention_heads", Takes::Whole(1), Absent::Value("12"), "attention heads";
+        INTERMEDIATE: "intermediate_size", Takes::Whole(1), Absent::Value("3072"), "width of the feed-forward layer";
+        MAX_POSITION: "max_position_embeddings", Takes::Whole(1), Absent::Value("512"), "longest sequence in tokens; a cell with a longer `sequence` is skipped";
+        DROPOUT: "hidden_dropout_prob", Takes::Share, Absent::Value("0.1"), "dropout after embeddings and sub-layers, and before the classifier";
+        ATTENTION_DROPOUT: "attention_probs_dropout_prob", Takes::Share, Absent::Value("0.1"), "dropout of attention weights";
+    }
+    /// `[workload.model_size]` of `model = "resnet-imagenet"`.
+    imagenet = "model_size, model = \"resnet-imagenet\"" {
+        DEPTH: "depth", Takes::Whole(18), Absent::Value("50"), "layers with weights: 18, or 50 with bottlenecks";
+        WIDTH: "width", Takes::Whole(1), Absent::Value("64"), "channels of the first of four stages; each of the others has twice as many";
+        IMAGE_SIZE: "image_size", Takes::Whole(33), Absent::Value("224"), "rows and columns of an image; with 32, batch norms of the last stage would see one value";
+    }
+    /// `[workload.model_size]` of `model = "vit"`.
+    vit = "model_size, model = \"vit\"" {
+        IMAGE_SIZE: "image_size", Takes::Whole(1), Absent::Value("224"), "rows and columns of an image; a multiple of `patch_size`";
+        PATCH_SIZE: "patch_size", Takes::Whole(1), Absent::Value("16"), "rows and columns of a patch";
+        HIDDEN_SIZE: "hidden_size", Takes::Whole(1), Absent::Value("768"), "width of the residual stream; a multiple of `num_attention_heads`";
+        LAYERS: "num_hidden_layers", Takes::Whole(1), Absent::Value("12"), "transformer blocks";
+        HEADS: "num_attention_heads", Takes::Whole(1), Absent::Value("12"), "attention heads";
+        INTERMEDIATE: "intermediate_size", Takes::Whole(1), Absent::Value("3072"), "width of the feed-forward layer";
+        DROPOUT: "hidden_dropout_prob", Takes::Share, Absent::Value("0.0"), "dropout after embeddings and sub-layers";
+        ATTENTION_DROPOUT: "attention_probs_dropout_prob", Takes::Share, Absent::Value("0.0"), "dropout of attention weights";
     }
     /// `[workload.split]`.
     split = "split" {
@@ -217,8 +251,17 @@ tables! {
 
 /// Names of the models.
 pub(crate) fn model_names() -> Vec<&'static str> {
-    vec![DISTILBERT, RESNET]
+    vec![DISTILBERT, BERT, RESNET, RESNET_IMAGENET, VIT]
 }
+
+/// `mantissa_core::Model::Bert`.
+pub(crate) const BERT: &str = "bert";
+
+/// `mantissa_core::Model::ResnetImagenet`.
+pub(crate) const RESNET_IMAGENET: &str = "resnet-imagenet";
+
+/// `mantissa_core::Model::Vit`.
+pub(crate) const VIT: &str = "vit";
 
 /// `mantissa_core::Model::Distilbert`.
 pub(crate) const DISTILBERT: &str = "distilbert";
@@ -258,6 +301,10 @@ mod tests {
             "shape, any other kernel" => &["workload", "4", "shape"],
             "model_size, model = \"distilbert\"" => &["workload", "0", "model_size"],
             "model_size, model = \"resnet\"" => &["workload", "5", "model_size"],
+            "workload, task = \"evaluate\"" => &["workload", "6"],
+            "model_size, model = \"bert\"" => &["workload", "7", "model_size"],
+            "model_size, model = \"resnet-imagenet\"" => &["workload", "8", "model_size"],
+            "model_size, model = \"vit\"" => &["workload", "9", "model_size"],
             "split" => &["workload", "0", "split"],
             "expect" => &["expect", "1"],
             _ => &["workload", "0"],

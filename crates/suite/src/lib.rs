@@ -20,5 +20,5 @@ mod workload;
 
 pub use diagnostic::{Diagnostic, SuiteErrors};
 pub use overrides::parse_override;
-pub use plan::{PlanError, PlanOptions, plan};
+pub use plan::{PlanError, PlanOptions, StartingWeights, plan};
 pub use suite::{Suite, load, parse};

@@ -23,10 +23,37 @@ pub struct PlanOptions {
     pub backend: Backend,
     /// Axes and the values that replace those of the suites, as [`crate::parse_override`] reads them.
     pub overrides: Vec<(Axis, Vec<AxisValue>)>,
-    /// What `dataset = "reviews"` resolves to: the user's reviews if there are any, else synthetic ones.
-    pub dataset: DatasetKind,
+    /// Kinds of data that the user gave; in place of any other stands its synthetic generator.
+    pub data: Vec<DatasetKind>,
+    /// Which workloads start from weights.
+    pub weights: StartingWeights,
     /// Keeps the cells whose workload name or setting text (`precision=bf16-mixed matmul=high …`) contains it.
     pub filter: Option<String>,
+}
+
+/// Which workloads start from weights of the user's.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum StartingWeights {
+    /// None: what needs weights is skipped.
+    #[default]
+    None,
+    /// None, on purpose: what needs weights runs for its times and memory.
+    Random,
+    /// All.
+    All,
+    /// Those of these names.
+    Of(Vec<String>),
+}
+
+impl StartingWeights {
+    /// Whether a workload that needs weights can run.
+    fn are_there_for(&self, workload: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Random | Self::All => true,
+            Self::Of(names) => names.iter().any(|name| name == workload),
+        }
+    }
 }
 
 /// Why there is no plan.
@@ -104,7 +131,7 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
             plan_workload(
                 &mut plan,
                 &info.name,
-                with_dataset(workload, options.dataset),
+                with_dataset(workload, &options.data),
                 &sweeps,
                 options,
             );
@@ -144,7 +171,7 @@ fn plan_workload(plan: &mut Plan, suite: &str, workload: Workload, sweeps: &[Swe
         if kept(&setting) {
             let cell = maker.cell(setting, seed);
             if !earlier.contains(&cell.id) {
-                let skip = skip_reason(&cell);
+                let skip = skip_reason(&cell, &options.weights);
                 plan.cells.push(PlannedCell { cell, skip });
             }
         }
@@ -202,38 +229,46 @@ fn overridden(sweeps: &[Sweep], workload: &Workload, options: &PlanOptions) -> V
     sweeps
 }
 
-fn with_dataset(workload: &Workload, dataset: DatasetKind) -> Workload {
+fn with_dataset(workload: &Workload, given: &[DatasetKind]) -> Workload {
     let mut workload = workload.clone();
-    if let Task::Train(task) = &mut workload.task
-        && task.dataset == DatasetKind::Reviews
-    {
-        task.dataset = dataset;
+    let dataset = match &mut workload.task {
+        Task::Train(task) => &mut task.dataset,
+        Task::Evaluate(task) => &mut task.dataset,
+        Task::Kernel(_) => return workload,
+    };
+    if !given.contains(dataset) {
+        *dataset = dataset.synthetic();
     }
     workload
 }
 
-fn skip_reason(cell: &Cell) -> Option<String> {
+fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<String> {
     if let Some(reason) = cell.setting.skip_reason() {
         return Some(reason.to_string());
     }
     match &cell.workload.task {
-        Task::Train(task) => model_skips(&task.model, &cell.setting),
+        Task::Train(task) => model_skips(&task.model, &cell.setting, true),
+        Task::Evaluate(_) if !weights.are_there_for(&cell.workload.name) => Some(format!(
+            "no weights for `{0}`: give `--weights {0}=PATH`, or `--init random` for times and memory alone",
+            cell.workload.name
+        )),
+        Task::Evaluate(task) => model_skips(&task.model, &cell.setting, false),
         Task::Kernel(task) => kernel_skips(&task.kernel, &cell.setting),
     }
 }
 
-fn model_skips(model: &Model, setting: &Setting) -> Option<String> {
-    let Model::Distilbert(size) = model else {
-        return None;
-    };
-    let (sequence, longest) = (setting.sequence(), size.max_position_embeddings);
-    if sequence > longest {
+fn model_skips(model: &Model, setting: &Setting, training: bool) -> Option<String> {
+    let sequence = setting.sequence();
+    if let Some(longest) = model.positions().filter(|longest| sequence > *longest) {
         return Some(format!(
             "`sequence={sequence}` is longer than the model's `max_position_embeddings` of {longest}"
         ));
     }
-    let drops = size.attention_dropout > 0.0 && setting.attention() == Attention::Fused;
-    drops.then(|| "burn's fused attention has no dropout: it needs `attention_dropout = 0`".to_owned())
+    let drops = training && model.attention_dropout().is_some_and(|share| share > 0.0);
+    (drops && setting.attention() == Attention::Fused).then(|| {
+        "burn's fused attention has no dropout: that of attention weights has to be 0 in `model_size`"
+            .to_owned()
+    })
 }
 
 fn kernel_skips(kernel: &Kernel, setting: &Setting) -> Option<String> {
@@ -403,7 +438,8 @@ mod tests {
                 .iter()
                 .map(|text| crate::parse_override(text).unwrap())
                 .collect(),
-            dataset: DatasetKind::SyntheticReviews,
+            data: vec![],
+            weights: StartingWeights::None,
             filter: None,
         }
     }
@@ -539,11 +575,11 @@ mod tests {
             .task
         {
             Task::Train(task) => task.dataset,
-            Task::Kernel(_) => panic!("the first workload trains"),
+            _ => panic!("the first workload trains"),
         };
         assert_eq!(dataset(&options(&[])), DatasetKind::SyntheticReviews);
         let users = PlanOptions {
-            dataset: DatasetKind::Reviews,
+            data: vec![DatasetKind::Reviews],
             ..options(&[])
         };
         assert_eq!(dataset(&users), DatasetKind::Reviews);

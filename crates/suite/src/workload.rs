@@ -1,12 +1,16 @@
 //! `[[workload]]`: what is run, with the sizes of one profile.
 
 use mantissa_core::{
-    AttentionShape, ConvolutionShape, DatasetKind, DistilBertSize, Kernel, KernelKind, KernelTask,
-    MatmulShape, Model, Profile, ResNetSize, RowsShape, Split, Task, TaskKind, TrainTask, Updates, Workload,
+    AttentionShape, BertSize, ConvolutionShape, DatasetKind, DistilBertSize, EvaluateTask,
+    ImageNetResNetSize, Kernel, KernelKind, KernelTask, MatmulShape, Model, Profile, ResNetSize, RowsShape,
+    Split, Task, TaskKind, TrainTask, Updates, VitSize, Workload,
 };
 
 use crate::{
-    keys::{self, attention, convolution, distilbert, kernel, matmul, resnet, rows, split, train, workload},
+    keys::{
+        self, attention, bert, convolution, distilbert, evaluate, imagenet, kernel, matmul, resnet, rows,
+        split, train, vit, workload,
+    },
     section::Section,
 };
 
@@ -20,6 +24,7 @@ pub(crate) fn read(base: &Section<'_>, profile: Profile) -> Option<Workload> {
     let section = overrides.map_or_else(|| base.clone(), |specific| base.overlaid_with(&specific));
     let task = match task? {
         TaskKind::Train => Task::Train(train_task(&section)?),
+        TaskKind::Evaluate => Task::Evaluate(evaluate_task(&section)?),
         TaskKind::Kernel => Task::Kernel(kernel_task(&section)?),
     };
     Some(Workload { name: name?, task })
@@ -39,10 +44,15 @@ fn check_keys(base: &Section<'_>, overrides: Option<&Section<'_>>, task: Option<
     let overridable = |keys: &'static [keys::Key]| keys.split_at(1).1;
     let (own, changeable): (&[&[keys::Key]], _) = match task {
         Some(TaskKind::Train) => (&[train::KEYS], vec![overridable(train::KEYS)]),
+        Some(TaskKind::Evaluate) => (&[evaluate::KEYS], vec![overridable(evaluate::KEYS)]),
         Some(TaskKind::Kernel) => (&[kernel::KEYS], vec![overridable(kernel::KEYS)]),
         None => (
-            &[train::KEYS, kernel::KEYS],
-            vec![overridable(train::KEYS), overridable(kernel::KEYS)],
+            &[train::KEYS, evaluate::KEYS, kernel::KEYS],
+            vec![
+                overridable(train::KEYS),
+                overridable(evaluate::KEYS),
+                overridable(kernel::KEYS),
+            ],
         ),
     };
     base.only(&[&[workload::KEYS], own].concat());
@@ -51,13 +61,48 @@ fn check_keys(base: &Section<'_>, overrides: Option<&Section<'_>>, task: Option<
     }
 }
 
-fn train_task(section: &Section<'_>) -> Option<TrainTask> {
+/// A model with its size, and data that it can take. Keys are named alike whatever is done with the model.
+fn model_and_data(section: &Section<'_>) -> Option<(Model, DatasetKind)> {
     let model = section.listed_name(&train::MODEL).map(|name| match name {
         keys::DISTILBERT => distilbert_size(section).map(Model::Distilbert),
+        keys::BERT => bert_size(section).map(Model::Bert),
         keys::RESNET => resnet_size(section).map(Model::Resnet),
+        keys::RESNET_IMAGENET => imagenet_size(section).map(Model::ResnetImagenet),
+        keys::VIT => vit_size(section).map(Model::Vit),
         other => unreachable!("`{other}` is listed as a model and has no size"),
     });
     let dataset = section.name::<DatasetKind>(&train::DATASET);
+    let (model, dataset) = (model??, dataset?);
+    if model.sees_images() != dataset.has_images() {
+        let kinds = DatasetKind::ALL.iter();
+        let fitting = kinds.filter(|kind| kind.has_images() == model.sees_images());
+        let fitting: Vec<String> = fitting.map(|kind| format!("`{kind}`")).collect();
+        section.complain(
+            &train::DATASET,
+            format_args!(
+                "`{}` cannot take `{dataset}`\n  hint: it takes {}",
+                model.name(),
+                fitting.join(" or ")
+            ),
+        );
+        return None;
+    }
+    Some((model, dataset))
+}
+
+fn evaluate_task(section: &Section<'_>) -> Option<EvaluateTask> {
+    let of_model = model_and_data(section);
+    let test = section.optional_whole(&evaluate::TEST);
+    let (model, dataset) = of_model?;
+    Some(EvaluateTask {
+        model,
+        dataset,
+        test: test?,
+    })
+}
+
+fn train_task(section: &Section<'_>) -> Option<TrainTask> {
+    let of_model = model_and_data(section);
     let split = split_of(section);
     let epochs = section.whole(&train::EPOCHS);
     let learning_rate = section.number(&train::LEARNING_RATE);
@@ -67,21 +112,7 @@ fn train_task(section: &Section<'_>) -> Option<TrainTask> {
     let observe_every = section.whole(&train::OBSERVE_EVERY);
     let sensitivity = section.flag(&train::SENSITIVITY);
     let updates = updates(section);
-    let (model, dataset) = (model??, dataset?);
-    if model.sees_images() != dataset.has_images() {
-        let kinds = DatasetKind::ALL.iter();
-        let fitting = kinds.filter(|kind| kind.has_images() == model.sees_images());
-        let fitting: Vec<String> = fitting.map(|kind| format!("`{kind}`")).collect();
-        section.complain(
-            &train::DATASET,
-            format_args!(
-                "`{}` cannot be trained on `{dataset}`\n  hint: it takes {}",
-                model.name(),
-                fitting.join(" or ")
-            ),
-        );
-        return None;
-    }
+    let (model, dataset) = of_model?;
     Some(TrainTask {
         model,
         dataset,
@@ -121,18 +152,7 @@ fn distilbert_size(section: &Section<'_>) -> Option<DistilBertSize> {
     let dropout = size.number(&distilbert::DROPOUT);
     let attention_dropout = size.number(&distilbert::ATTENTION_DROPOUT);
     let seq_classif_dropout = size.number(&distilbert::CLASSIFIER_DROPOUT);
-    let (dim, n_heads) = (dim?, n_heads?);
-    if dim % n_heads != 0 {
-        let hint = format!(
-            "every head takes `dim / n_heads` of the width, so try `dim = {}`",
-            dim.next_multiple_of(n_heads)
-        );
-        size.complain(
-            &distilbert::DIM,
-            format_args!("`dim` {dim} is no multiple of `n_heads` {n_heads}\n  hint: {hint}"),
-        );
-        return None;
-    }
+    let (dim, n_heads) = multiple(&size, (&distilbert::DIM, dim?), (&distilbert::N_HEADS, n_heads?))?;
     Some(DistilBertSize {
         n_layers: n_layers?,
         dim,
@@ -142,6 +162,104 @@ fn distilbert_size(section: &Section<'_>) -> Option<DistilBertSize> {
         dropout: dropout?,
         attention_dropout: attention_dropout?,
         seq_classif_dropout: seq_classif_dropout?,
+    })
+}
+
+/// A width and what has to divide it.
+fn multiple(
+    size: &Section<'_>,
+    (width, n): (&keys::Key, u32),
+    (part, of): (&keys::Key, u32),
+) -> Option<(u32, u32)> {
+    if n.is_multiple_of(of) {
+        return Some((n, of));
+    }
+    size.complain(
+        width,
+        format_args!(
+            "`{0}` {n} is no multiple of `{1}` {of}\n  hint: each is a whole part of the other, so try `{0} = {2}`",
+            width.name,
+            part.name,
+            n.next_multiple_of(of)
+        ),
+    );
+    None
+}
+
+fn bert_size(section: &Section<'_>) -> Option<BertSize> {
+    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
+    size.only(&[bert::KEYS]);
+    let [hidden_size, heads, layers, intermediate, positions] = [
+        &bert::HIDDEN_SIZE,
+        &bert::HEADS,
+        &bert::LAYERS,
+        &bert::INTERMEDIATE,
+        &bert::MAX_POSITION,
+    ]
+    .map(|key| size.whole(key));
+    let [dropout, attention_dropout] = [&bert::DROPOUT, &bert::ATTENTION_DROPOUT].map(|key| size.number(key));
+    let (hidden_size, num_attention_heads) =
+        multiple(&size, (&bert::HIDDEN_SIZE, hidden_size?), (&bert::HEADS, heads?))?;
+    Some(BertSize {
+        hidden_size,
+        num_hidden_layers: layers?,
+        num_attention_heads,
+        intermediate_size: intermediate?,
+        max_position_embeddings: positions?,
+        hidden_dropout_prob: dropout?,
+        attention_probs_dropout_prob: attention_dropout?,
+    })
+}
+
+fn vit_size(section: &Section<'_>) -> Option<VitSize> {
+    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
+    size.only(&[vit::KEYS]);
+    let [image_size, patch_size, hidden_size, heads, layers, intermediate] = [
+        &vit::IMAGE_SIZE,
+        &vit::PATCH_SIZE,
+        &vit::HIDDEN_SIZE,
+        &vit::HEADS,
+        &vit::LAYERS,
+        &vit::INTERMEDIATE,
+    ]
+    .map(|key| size.whole(key));
+    let [dropout, attention_dropout] = [&vit::DROPOUT, &vit::ATTENTION_DROPOUT].map(|key| size.number(key));
+    let (hidden_size, num_attention_heads) =
+        multiple(&size, (&vit::HIDDEN_SIZE, hidden_size?), (&vit::HEADS, heads?))?;
+    let (image_size, patch_size) = multiple(
+        &size,
+        (&vit::IMAGE_SIZE, image_size?),
+        (&vit::PATCH_SIZE, patch_size?),
+    )?;
+    Some(VitSize {
+        image_size,
+        patch_size,
+        hidden_size,
+        num_hidden_layers: layers?,
+        num_attention_heads,
+        intermediate_size: intermediate?,
+        hidden_dropout_prob: dropout?,
+        attention_probs_dropout_prob: attention_dropout?,
+    })
+}
+
+fn imagenet_size(section: &Section<'_>) -> Option<ImageNetResNetSize> {
+    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
+    size.only(&[imagenet::KEYS]);
+    let [depth, width, image_size] =
+        [&imagenet::DEPTH, &imagenet::WIDTH, &imagenet::IMAGE_SIZE].map(|key| size.whole(key));
+    let depth = depth?;
+    if ![18, 50].contains(&depth) {
+        size.complain(
+            &imagenet::DEPTH,
+            format_args!("`depth` {depth} is not built\n  hint: there are 18 and 50"),
+        );
+        return None;
+    }
+    Some(ImageNetResNetSize {
+        depth,
+        width: width?,
+        image_size: image_size?,
     })
 }
 
@@ -326,7 +444,8 @@ mod tests {
         let text = format!("{TRAIN}\nmodel_size = {{ dim = 100, n_heads = 12 }}");
         let error = workload(&text, Profile::Full).unwrap_err();
         assert!(
-            error.contains("`dim` 100 is no multiple of `n_heads` 12\n  hint: every head"),
+            error.contains("`dim` 100 is no multiple of `n_heads` 12\n  hint: ")
+                && error.contains("`dim = 108`"),
             "{error}"
         );
     }
@@ -353,7 +472,8 @@ mod tests {
         assert!(error.contains("unknown key `dim`"), "{error}");
         let text = TRAIN.replace("'reviews'", "'synthetic-images'");
         let error = workload(&text, Profile::Full).unwrap_err();
-        let wanted = "`distilbert` cannot be trained on `synthetic-images`\n  hint: it takes `synthetic-reviews` or `reviews`";
+        let wanted =
+            "`distilbert` cannot take `synthetic-images`\n  hint: it takes `synthetic-reviews` or `reviews`";
         assert!(error.contains(wanted), "{error}");
     }
 

@@ -6,10 +6,9 @@ use std::{
 };
 
 use mantissa_core::{
-    Axis, Backend, Cell, DatasetKind, DistilBertSize, Kernel, Model, OptimizerKind, Plan, Profile, Split,
-    Status, Task,
+    Axis, Backend, Cell, DistilBertSize, Kernel, Model, OptimizerKind, Plan, Profile, Split, Status, Task,
 };
-use mantissa_suite::{PlanOptions, Suite, load, plan};
+use mantissa_suite::{PlanOptions, StartingWeights, Suite, load, plan};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -37,14 +36,14 @@ fn shipped() -> Vec<Suite> {
 }
 
 fn planned(suites: &[Suite], profile: Profile, backend: Backend) -> Plan {
-    let dataset = DatasetKind::SyntheticReviews;
     plan(
         suites,
         &PlanOptions {
             profile,
             backend,
             overrides: vec![],
-            dataset,
+            data: vec![],
+            weights: StartingWeights::All,
             filter: None,
         },
     )
@@ -200,6 +199,7 @@ fn a_smoke_cell_is_small_enough_for_a_laptop() {
                 };
                 assert!(task.max_seconds <= 1.0 && small, "{}", cell.setting);
             }
+            Task::Evaluate(task) => assert!(task.test.is_some_and(|test| test <= 200)),
             Task::Train(task) => {
                 let Model::Distilbert(size) = &task.model else {
                     continue;

@@ -16,6 +16,19 @@ pub fn is_there(name: &str, found: Result<(), String>) -> bool {
     false
 }
 
+/// A part of the real data, which is not in the repository: under `MANTISSA_DATA`, or beside the checkout. What is not there is told as
+/// `skipped`.
+pub fn real_data(name: &str) -> Option<std::path::PathBuf> {
+    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let given = std::env::var_os("MANTISSA_DATA").map(std::path::PathBuf::from);
+    let places = given.into_iter().chain([beside]);
+    let found = places.map(|place| place.join(name)).find(|path| path.exists());
+    if found.is_none() {
+        println!("skipped: no `{name}` under `MANTISSA_DATA` or `../shared/data`");
+    }
+    found
+}
+
 /// The larger of two errors; one that is no number is larger than any, while `f64::max` would pass it over.
 pub fn worse(one: f64, other: f64) -> f64 {
     if one.is_nan() || other.is_nan() {

@@ -5,11 +5,7 @@ use std::path::{Path, PathBuf};
 use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Model, Setting, Task};
 use mantissa_precision::{Compute, Operation, PrecisionBackend, Probed, device, probe};
 
-use crate::{
-    Inputs, Observer, Outcome, WorkloadError, kernel,
-    models::{DistilBert, Kept, Network, ResNet},
-    train,
-};
+use crate::{Inputs, Observer, Outcome, WorkloadError, evaluate, kernel, subject::kept_operations, train};
 
 pub use mantissa_precision::device::{Support, available, device_name, device_uuid, format_support};
 
@@ -71,6 +67,7 @@ fn run_on<B: PrecisionBackend>(
     let probed = probed::<B>(cell, compute, &device).map_err(WorkloadError::Device)?;
     let mut outcome = match &cell.workload.task {
         Task::Train(task) => train::train::<B>(cell, task, inputs, &device, observer),
+        Task::Evaluate(task) => evaluate::evaluate::<B>(cell, task, inputs, &device, observer),
         Task::Kernel(task) => kernel::kernel::<B>(cell, task, &device, observer),
     }?;
     outcome.executed = probed.confirm();
@@ -89,30 +86,10 @@ fn probed<B: PrecisionBackend>(cell: &Cell, compute: Compute, device: &B::Device
     Ok(probed.beside("layers kept in f32", observe(&kept, compute.in_f32())?))
 }
 
-/// What the layers do that a cell keeps in f32.
-fn kept_operations(cell: &Cell) -> Vec<Operation> {
-    let Task::Train(task) = &cell.workload.task else {
-        return vec![];
-    };
-    let kept = Kept::Matching(cell.setting.keep_f32().to_vec());
-    let attention = match cell.setting.attention() {
-        Attention::Fused => Operation::FusedAttention,
-        Attention::Math => Operation::Matmul,
-    };
-    // Layers have the same names whatever the data is.
-    match &task.model {
-        Model::Distilbert(size) => DistilBert::new(size.clone(), 1, 1)
-            .with_kept(kept)
-            .kept_operations(attention),
-        Model::Resnet(size) => ResNet::new(size.clone(), 1, 1)
-            .with_kept(kept)
-            .kept_operations(attention),
-    }
-}
-
 /// The operations of a cell that sum products.
 fn operations(cell: &Cell) -> Vec<Operation> {
     let fused = cell.setting.attention() == Attention::Fused;
+    let model = cell.workload.model();
     match &cell.workload.task {
         Task::Kernel(task) => match task.kernel.kind() {
             KernelKind::Convolution => vec![Operation::Convolution],
@@ -121,9 +98,9 @@ fn operations(cell: &Cell) -> Vec<Operation> {
             // There is no product whose bits could be looked at.
             _ => vec![],
         },
-        Task::Train(task) if task.model.sees_images() => vec![Operation::Matmul, Operation::Convolution],
-        Task::Train(_) if fused => vec![Operation::Matmul, Operation::FusedAttention],
-        Task::Train(_) => vec![Operation::Matmul],
+        _ if model.is_some_and(Model::convolves) => vec![Operation::Matmul, Operation::Convolution],
+        _ if fused => vec![Operation::Matmul, Operation::FusedAttention],
+        _ => vec![Operation::Matmul],
     }
 }
 

@@ -4,14 +4,17 @@
 
 pub mod backend;
 pub mod data;
+mod evaluate;
 mod kernel;
 mod models;
 mod outcome;
+mod start;
+mod subject;
 mod train;
 mod weights;
 
 pub use backend::run;
 pub use outcome::{
-    AllocatorBytes, Inputs, Measured, MemoryParts, NumericError, Observer, Outcome, Phase, Progress, Share,
-    Traffic, WorkloadError,
+    AllocatorBytes, Inputs, Measured, MemoryParts, NumericError, Observer, Outcome, Phase, Progress,
+    ReadWeights, Share, Traffic, WorkloadError,
 };

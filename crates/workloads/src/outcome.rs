@@ -1,21 +1,44 @@
 //! What goes into a workload and what comes out: raw measurements, no statistics.
 
-use std::{ops::Range, path::PathBuf, time::Instant};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
-use mantissa_core::{DataSource, Event, Executed, Samples};
+use mantissa_core::{DataSource, DatasetKind, Event, Executed, Samples};
 use mantissa_precision::PrecisionBackend;
 
 /// Where a workload finds what it reads.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Inputs {
-    /// Labelled data of the user's: an aclImdb folder, or TSV/CSV files. Absent: the synthetic generator.
-    pub data: Option<PathBuf>,
+    /// Data of the user's, by its kind. Absent: the synthetic generator.
+    #[serde(default)]
+    pub data: BTreeMap<DatasetKind, PathBuf>,
     /// A WordPiece vocabulary, one token a line. Absent: made from the training part.
     pub vocabulary: Option<PathBuf>,
-    /// A safetensors file. Absent: seeded initialisation.
-    pub weights: Option<PathBuf>,
+    /// Checkpoints by the workload that starts from them; the empty name is that of every other. Absent: seeded initialisation.
+    #[serde(default)]
+    pub weights: BTreeMap<String, PathBuf>,
+    /// Whether seeded weights are wanted even where a checkpoint is needed.
+    #[serde(default)]
+    pub random: bool,
     /// Folder for tokenised data, named by content hash.
     pub cache: PathBuf,
+}
+
+impl Inputs {
+    /// The checkpoint that a workload starts from.
+    pub fn weights_of(&self, workload: &str) -> Option<&Path> {
+        let found = self.weights.get(workload).or_else(|| self.weights.get(""));
+        found.map(PathBuf::as_path)
+    }
+
+    /// The user's data of a kind.
+    pub fn data_of(&self, kind: DatasetKind) -> Option<&Path> {
+        self.data.get(&kind).map(PathBuf::as_path)
+    }
 }
 
 /// Told how a workload gets on, on the thread that runs it.
@@ -146,6 +169,23 @@ pub enum Measured {
         /// From before each step began until it was done.
         windows: Vec<Range<Instant>>,
     },
+    /// Series: `batch_seconds` by micro-batch.
+    Evaluate {
+        /// What was read of a checkpoint; absent: the weights are random.
+        weights: Option<ReadWeights>,
+        /// Examples of a full micro-batch.
+        examples: u64,
+        /// Their tokens, padding included, where they are texts.
+        tokens: Option<u64>,
+        /// Mean cross-entropy of the test, nats.
+        loss: f64,
+        /// Predicted right.
+        test: Share,
+        /// Predicted as in f32; absent where the cell is itself in f32.
+        agreement: Option<Share>,
+        /// From before each micro-batch was uploaded until its logits were there.
+        windows: Vec<Range<Instant>>,
+    },
     /// Series: `launch_seconds` by launch; `launch_wall_seconds` too where the device has a clock of its own.
     Kernel {
         /// Floating-point operations of one launch, of kernels that are bound by them.
@@ -159,6 +199,15 @@ pub enum Measured {
         /// Against float64 on the same quantised inputs; absent if the result is not finite.
         error: Option<NumericError>,
     },
+}
+
+/// Weights read from a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReadWeights {
+    /// As they are stored there.
+    pub bytes: u64,
+    /// Until they were on the device, in the setting's format.
+    pub seconds: f64,
 }
 
 /// What holds the memory of a training, in bytes, as the allocator counts them.

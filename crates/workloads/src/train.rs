@@ -21,23 +21,22 @@ use std::{cell::RefCell, ops::Range, time::Instant};
 
 use burn::{
     backend::Autodiff,
-    tensor::{DType, Int, Tensor, TensorData},
+    tensor::{Int, Tensor, TensorData},
 };
-use mantissa_core::{
-    Axis, Cell, DistilBertSize, Event, Executed, Model, OptimizerKind, Precision, Samples, Series, TrainTask,
-};
+use mantissa_core::{Axis, Cell, Event, Executed, OptimizerKind, Precision, Samples, Series, TrainTask};
 use mantissa_precision::{
     Compute, GradientSum, LearningRate, LossScaler, Moments, Optimizer, OptimizerSettings, ParameterSet,
-    PrecisionBackend, ScaleChange, Tracked, aside, dtype, micro_batch_momentum,
+    PrecisionBackend, ScaleChange, Tracked, aside, micro_batch_momentum,
 };
 
 use crate::{
     Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
-    data::{Dataset, Labelled, Part, load_reviews, synthetic_images},
+    data::{Dataset, Labelled, Part, Wanted},
     kernel::timing::wall_clock,
-    models::{Batch, DistilBert, Network, Norms, ResNet, Stage},
+    models::{Batch, DistilBert, Network, Norms, Stage},
     outcome::allocator,
-    weights,
+    start::{Purpose, Start, start},
+    subject::{Work, with_subject},
 };
 use evaluate::evaluate;
 use schedule::groups;
@@ -52,45 +51,35 @@ pub(crate) fn train<B: PrecisionBackend>(
 ) -> Result<Outcome, WorkloadError> {
     let started = Instant::now();
     progress::<B>(observer, device, Phase::Prepare, 0, 1);
-    match &task.model {
-        Model::Distilbert(size) => {
-            let text = load_reviews(
-                task.dataset,
-                &task.split,
-                cell.setting.sequence(),
-                inputs.data.as_deref(),
-                inputs.vocabulary.as_deref(),
-                &inputs.cache,
-            )
-            .map_err(|error| WorkloadError::Data(error.to_string()))?;
-            let model = distilbert(cell, size, text.train.vocabulary(), text.classes)?;
-            let trainer = Trainer::<B, _>::new(cell, task, model, inputs, device)?;
-            train_on(trainer, &text, inputs, started, observer)
-        }
-        Model::Resnet(size) => {
-            let images = synthetic_images(&task.split);
-            let model = ResNet::new(size.clone(), images.train.edge(), images.classes);
-            let trainer = Trainer::<B, _>::new(cell, task, model, inputs, device)?;
-            train_on(trainer, &images, inputs, started, observer)
-        }
-    }
+    let wanted = Wanted::Divided(task.split.clone());
+    let training = Training::<B> {
+        cell,
+        task,
+        inputs,
+        device,
+        started,
+        observer,
+    };
+    with_subject(cell, (&task.model, task.dataset), &wanted, inputs, training)
 }
 
-/// The model that a cell is about, for a vocabulary.
-fn distilbert(
-    cell: &Cell,
-    size: &DistilBertSize,
-    vocabulary: u32,
-    classes: u32,
-) -> Result<DistilBert, WorkloadError> {
-    if cell.setting.sequence() > size.max_position_embeddings {
-        return Err(WorkloadError::Data(format!(
-            "`sequence={}` is longer than the model's {} positions",
-            cell.setting.sequence(),
-            size.max_position_embeddings
-        )));
+/// A training without its model and its data.
+struct Training<'a, B: PrecisionBackend> {
+    cell: &'a Cell,
+    task: &'a TrainTask,
+    inputs: &'a Inputs,
+    device: &'a B::Device,
+    started: Instant,
+    observer: &'a mut dyn Observer,
+}
+
+impl<B: PrecisionBackend> Work for Training<'_, B> {
+    type Output = Outcome;
+
+    fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
+        let trainer = Trainer::<B, _>::new(self.cell, self.task, model, self.inputs, self.device)?;
+        train_on(trainer, &data, self.inputs, self.started, self.observer)
     }
-    Ok(DistilBert::new(size.clone(), vocabulary, classes))
 }
 
 /// Trains on what was loaded since `started`, and tests.
@@ -166,6 +155,8 @@ struct Trainer<'a, B: PrecisionBackend, M: Network = DistilBert> {
     parameters: ParameterSet<B>,
     /// Running statistics of the batch norms.
     running: Norms<B>,
+    /// What those are at the start.
+    first_running: Norms<B>,
     settings: OptimizerSettings,
     optimizer: Optimizer<B>,
     scaler: Option<LossScaler>,
@@ -246,35 +237,15 @@ fn scaler(cell: &Cell, task: &TrainTask) -> Option<LossScaler> {
     cell.setting.precision().scales_loss().then(scaler)
 }
 
-/// The parameters that training starts from.
-fn parameters<B: PrecisionBackend, M: Network>(
+/// What a training starts from.
+fn beginning<B: PrecisionBackend, M: Network>(
     model: &M,
     cell: &Cell,
     inputs: &Inputs,
     device: &B::Device,
-) -> Result<ParameterSet<B>, WorkloadError> {
-    let specs = model.parameters();
-    let values = match &inputs.weights {
-        Some(path) => weights::from_file(path, &specs)?,
-        None => weights::initial(&specs, cell.seed),
-    };
-    Ok(ParameterSet::new(
-        values,
-        cell.setting.precision().parameters(),
-        device,
-    ))
-}
-
-/// What the running statistics of a model start from: in f32 at least, since they are sums.
-fn running<B: PrecisionBackend, M: Network>(model: &M, precision: Precision, device: &B::Device) -> Norms<B> {
-    let format = match dtype(precision.parameters()) {
-        DType::F64 => DType::F64,
-        _ => DType::F32,
-    };
-    let norms = model.norms().into_iter();
-    norms
-        .map(|(name, channels)| (name, Moments::unit(channels, format, device)))
-        .collect()
+) -> Result<Start<B>, WorkloadError> {
+    let format = cell.setting.precision().parameters();
+    start(model, (cell, format, Purpose::Training), inputs, device)
 }
 
 impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
@@ -288,7 +259,8 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         let model = model
             .keeping(cell.setting.keep_f32())
             .map_err(WorkloadError::Unavailable)?;
-        let parameters = parameters(&model, cell, inputs, device)?;
+        let begin = beginning::<B, M>(&model, cell, inputs, device)?;
+        let parameters = begin.parameters;
         let settings = OptimizerSettings {
             momentum: task.momentum,
             epsilon: cell.setting.adam_eps(),
@@ -314,7 +286,8 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
             scaler: scaler(cell, task),
             compute: Compute::of(&cell.setting),
             micro_batches: 0,
-            running: running(&model, cell.setting.precision(), device),
+            first_running: begin.running.clone(),
+            running: begin.running,
             log: Log {
                 samples: Samples {
                     series,
@@ -322,7 +295,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
                     ranges: vec![],
                     trials: vec![],
                 },
-                events: vanishing_epsilon(cell).into_iter().collect(),
+                events: begin.event.into_iter().chain(vanishing_epsilon(cell)).collect(),
                 diverged: None,
                 totals: Totals::default(),
             },

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+mod data;
 mod devices;
 mod plan;
 mod probe;
@@ -10,7 +11,12 @@ mod sensitivity;
 use anyhow::Result;
 use mantissa_core::{Record, explain};
 
-use crate::{args::Command, exit::Exit, printer::Printer, suites};
+use crate::{
+    args::{Command, DataCommand},
+    exit::Exit,
+    printer::Printer,
+    suites,
+};
 
 /// Does what the command line asks.
 pub(crate) fn dispatch(command: Command, printer: &Printer) -> Result<Exit> {
@@ -23,6 +29,7 @@ pub(crate) fn dispatch(command: Command, printer: &Printer) -> Result<Exit> {
         Command::Devices { json } => devices::devices(json, printer)?,
         Command::Probe(arguments) => return probe::probe(&arguments, printer),
         Command::Sensitivity(arguments) => return sensitivity::sensitivity(&arguments, printer),
+        Command::Data(DataCommand::Check { path, json }) => data::data_check(&path, json, printer)?,
         Command::Schema => {
             let schema = schemars::schema_for!(Record);
             printer.data(&serde_json::to_string_pretty(&schema)?);

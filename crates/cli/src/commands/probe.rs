@@ -4,17 +4,13 @@
 //! interest. So a device that fails, hangs or runs out of memory is a row here as it is in a run.
 
 use anyhow::Result;
-use mantissa_core::{Axis, DatasetKind, ExecutedVerdict, Profile, Status};
+use mantissa_core::{Axis, ExecutedVerdict, Profile, Status};
 use mantissa_report::{Align, Report, Row, Table, load};
 use mantissa_runner::{Inputs, Policy, RunSettings, Start, Stop, choose_backend, planned, start};
-use mantissa_suite::{PlanOptions, parse, parse_override, plan};
+use mantissa_suite::{PlanOptions, StartingWeights, parse, parse_override, plan};
 
 use crate::{
-    args::ProbeArguments,
-    commands::{report::draw, run::CACHE},
-    exit::Exit,
-    printer::Printer,
-    progress::Bar,
+    args::ProbeArguments, commands::report::draw, exit::Exit, paths, printer::Printer, progress::Bar,
 };
 
 pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exit> {
@@ -36,7 +32,8 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         profile: Profile::Smoke,
         backend,
         overrides,
-        dataset: DatasetKind::SyntheticReviews,
+        data: vec![],
+        weights: StartingWeights::None,
         filter: None,
     };
     let folder = tempfile::Builder::new().prefix("mantissa-probe-").tempdir()?;
@@ -45,7 +42,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         settings: RunSettings {
             backend,
             inputs: Inputs {
-                cache: CACHE.into(),
+                cache: paths::CACHE.into(),
                 ..Inputs::default()
             },
             repeats: 1,

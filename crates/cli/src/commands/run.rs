@@ -1,24 +1,20 @@
 //! `mantissa run`.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::{Result, bail};
+use anyhow::Result;
 use mantissa_runner::{
     Busy, Finish, Inputs, Order, Policy, RunSettings, Start, Stop, choose_backend, default_repeats, planned,
     resume, start,
 };
 
 use crate::{
-    args::{BusyChoice, Init, OrderChoice, RunArguments},
+    args::{BusyChoice, OrderChoice, RunArguments},
     commands::{plan, report},
     exit::Exit,
+    paths,
     printer::Printer,
     progress::Bar,
     suites::{self, Found},
 };
-
-/// Tokenised data and compiled kernels, by content hash; ignored by git.
-pub(crate) const CACHE: &str = ".mantissa/cache";
 
 pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     let mut bar = Bar::new(printer, arguments.json);
@@ -92,26 +88,13 @@ fn policy(arguments: &RunArguments) -> Policy {
 }
 
 fn inputs(arguments: &RunArguments) -> Result<Inputs> {
-    let weights = match arguments.init {
-        Some(Init::Random) => None,
-        None => arguments.weights.clone(),
-    };
-    let inputs = Inputs {
-        data: arguments.selection.data.clone(),
-        vocabulary: arguments.vocabulary.clone(),
-        weights,
-        cache: PathBuf::from(CACHE),
-    };
-    for (option, path) in [
-        ("--data", &inputs.data),
-        ("--vocabulary", &inputs.vocabulary),
-        ("--weights", &inputs.weights),
-    ] {
-        if let Some(path) = path.as_deref().filter(|path: &&Path| !path.exists()) {
-            bail!("`{option} {}` does not exist", path.display());
-        }
+    if let Some(path) = &arguments.vocabulary {
+        paths::there("--vocabulary", path)?;
     }
-    Ok(inputs)
+    Ok(Inputs {
+        vocabulary: arguments.vocabulary.clone(),
+        ..paths::inputs(&arguments.selection)?
+    })
 }
 
 /// What the run folder is named after.

@@ -50,7 +50,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let bottom = top + rows.len() as f64 * (BAR + GAP) + breaks as f64 * GROUP_GAP;
     let epochs = match &rows[0].cell.workload.task {
         mantissa_core::Task::Train(task) => task.epochs,
-        mantissa_core::Task::Kernel(_) => 0,
+        _ => 0,
     };
     let plural = if epochs == 1 { "epoch" } else { "epochs" };
     let capped = shown_of(rows.len(), tried.len())

@@ -40,6 +40,19 @@ pub enum DataError {
     /// Labelled data was asked for and no path given.
     #[error("no data given\n  hint: name a file or a folder with `--data` or `MANTISSA_DATA`")]
     NoPath,
+    /// Weights and the numbers of words belong together.
+    #[error(
+        "weights that were trained elsewhere need the vocabulary that they were trained with\n  hint: name it with `--vocabulary` or `MANTISSA_VOCABULARY`"
+    )]
+    NoVocabulary,
+    /// Nothing there that can be read as images.
+    #[error("no images in `{}`: {reason}\n  hint: give CIFAR-10's binary batches, one of them, or a folder with a folder of images a class, also below `train` and `test`", path.display())]
+    NoImages {
+        /// What was given.
+        path: PathBuf,
+        /// What is missing or in doubt.
+        reason: String,
+    },
     /// A split asks for more than there is.
     #[error(
         "the split asks for {asked} {what} examples, the data has {available}\n  hint: lower the split's sizes or give more data"

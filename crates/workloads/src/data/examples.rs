@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use super::{DataError, LineProblem};
+use super::{DataError, LineProblem, split::Given};
 
 /// One labelled text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,14 +14,10 @@ pub struct Example {
 }
 
 /// Labelled text in the parts in which it was given.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LabelledParts {
-    /// Training examples.
-    pub train: Vec<Example>,
-    /// Validation examples, if the data has such a part.
-    pub validation: Option<Vec<Example>>,
-    /// Test examples, if the data has such a part.
-    pub test: Option<Vec<Example>>,
+    /// The examples.
+    pub given: Given<Example>,
     /// Number of classes.
     pub classes: u32,
 }
@@ -75,11 +71,10 @@ impl Row {
 pub(super) fn label(rows: Vec<Row>) -> Result<LabelledParts, DataError> {
     let known = known_labels(&rows)?;
     let has = |part| rows.iter().any(|row| row.part == part);
-    let mut parts = LabelledParts {
+    let mut given = Given {
         train: vec![],
         validation: has(Part::Validation).then(Vec::new),
         test: has(Part::Test).then(Vec::new),
-        classes: known.len() as u32,
     };
     for row in rows {
         let Some(class) = known.iter().position(|label| *label == row.label) else {
@@ -89,16 +84,19 @@ pub(super) fn label(rows: Vec<Row>) -> Result<LabelledParts, DataError> {
             }));
         };
         let part = match row.part {
-            Part::Train => Some(&mut parts.train),
-            Part::Validation => parts.validation.as_mut(),
-            Part::Test => parts.test.as_mut(),
+            Part::Train => Some(&mut given.train),
+            Part::Validation => given.validation.as_mut(),
+            Part::Test => given.test.as_mut(),
         };
         part.expect("made above").push(Example {
             label: class as u32,
             text: row.text,
         });
     }
-    Ok(parts)
+    Ok(LabelledParts {
+        given,
+        classes: known.len() as u32,
+    })
 }
 
 fn known_labels(rows: &[Row]) -> Result<Vec<String>, DataError> {
@@ -131,6 +129,7 @@ mod tests {
         let rows = labels.iter().map(|label| row(Part::Train, label, 1)).collect();
         label(rows)
             .unwrap()
+            .given
             .train
             .iter()
             .map(|example| example.label)

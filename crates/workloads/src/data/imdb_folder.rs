@@ -116,12 +116,12 @@ mod tests {
         };
         let expected =
             [(0, "bad"), (1, "great<br />"), (1, "good")].map(|(label, text)| (label, text.to_owned()));
-        assert_eq!(texts(&parts.train), expected);
+        assert_eq!(texts(&parts.given.train), expected);
         assert_eq!(
-            texts(&parts.test.unwrap()),
+            texts(&parts.given.test.unwrap()),
             [(0, "dull".to_owned()), (1, "fine".to_owned())]
         );
-        assert_eq!((parts.validation, parts.classes), (None, 2));
+        assert_eq!((parts.given.validation, parts.classes), (None, 2));
     }
 
     #[test]

@@ -4,10 +4,12 @@
 //! set is never used in part without saying so.
 
 mod cache;
+mod check;
 mod delimited;
 mod error;
 mod examples;
 mod grammar;
+mod image_files;
 mod images;
 mod imdb_folder;
 mod part;
@@ -15,16 +17,33 @@ mod reviews;
 mod source;
 mod split;
 mod synthetic;
+mod synthetic_images;
 mod tokenized;
 mod tokenizer;
 mod vocabulary;
 
+pub use check::{Checked, CheckedPart, check};
 pub use error::{DataError, LineProblem};
 pub use examples::Example;
-pub use images::{CLASSES, DEFAULT_TEST_IMAGES, DEFAULT_TRAIN_IMAGES, ImageBatch, Images, synthetic_images};
+pub use image_files::load_images;
+pub use images::{ImageBatch, Images};
 pub use part::{Dataset, Labelled, Part};
 pub use reviews::load_reviews;
+pub use split::Wanted;
 pub use synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, LABEL_NOISE, synthetic_reviews};
+pub use synthetic_images::{CLASSES, DEFAULT_TEST_IMAGES, DEFAULT_TRAIN_IMAGES, synthetic_images};
 pub use tokenized::{TokenBatch, Tokenized};
 
+use std::path::Path;
+
 use examples::LabelledParts;
+use mantissa_core::DatasetKind;
+
+/// The kind of the data at a path, from what lies there.
+pub fn kind_of(path: &Path) -> DatasetKind {
+    if image_files::are_at(path) {
+        DatasetKind::Images
+    } else {
+        DatasetKind::Reviews
+    }
+}

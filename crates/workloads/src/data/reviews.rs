@@ -7,7 +7,7 @@ use mantissa_core::{DataSource, DatasetKind, Split};
 use super::{
     DataError, Dataset, LabelledParts, Tokenized, cache,
     source::Source,
-    split,
+    split::{Given, Wanted},
     synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, synthetic_reviews},
     tokenizer::Tokenizer,
     vocabulary::Vocabulary,
@@ -19,7 +19,7 @@ enum Corpus {
     Synthetic(LabelledParts),
 }
 
-/// Loads the data set `kind`, divided by `split`, at most `sequence` tokens an example.
+/// Loads what is `wanted` of the data set `kind`, at most `sequence` tokens an example.
 ///
 /// `data` is an aclImdb folder, a TSV or CSV file (also gzipped), or a folder with a training and a test file;
 /// synthetic reviews need none. `vocabulary` is a `vocab.txt`; without it, synthetic reviews have the words of their
@@ -30,21 +30,37 @@ enum Corpus {
 /// Whatever is wrong with the files, with file and line; a split that the data cannot fill.
 pub fn load_reviews(
     kind: DatasetKind,
-    split: &Split,
+    wanted: &Wanted,
     sequence: u32,
     data: Option<&Path>,
     vocabulary: Option<&Path>,
     cache: &Path,
 ) -> Result<Dataset<Tokenized>, DataError> {
-    let (corpus, source, split) = match kind {
+    let (corpus, source, wanted) = match kind {
         DatasetKind::SyntheticReviews => {
-            let split = Split {
-                train: split.train.or(Some(DEFAULT_TRAIN)),
-                test: split.test.or(Some(DEFAULT_TEST)),
-                ..split.clone()
+            let (wanted, sizes) = match wanted {
+                Wanted::Divided(split) => {
+                    let split = Split {
+                        train: split.train.or(Some(DEFAULT_TRAIN)),
+                        test: split.test.or(Some(DEFAULT_TEST)),
+                        ..split.clone()
+                    };
+                    (Wanted::Divided(split.clone()), split)
+                }
+                Wanted::Test(limit) => {
+                    let test = limit.unwrap_or(DEFAULT_TEST);
+                    let sizes = Split {
+                        join: false,
+                        train: Some(0),
+                        validation: 0,
+                        test: Some(test),
+                        seed: 0,
+                    };
+                    (Wanted::Test(Some(test)), sizes)
+                }
             };
-            let (parts, hash) = synthetic(&split);
-            let name = format!("synthetic reviews, seed {}", split.seed);
+            let (parts, hash) = synthetic(&sizes);
+            let name = format!("synthetic reviews, seed {}", sizes.seed);
             (
                 Corpus::Synthetic(parts),
                 DataSource {
@@ -52,10 +68,12 @@ pub fn load_reviews(
                     hash,
                     synthetic: true,
                 },
-                split,
+                wanted,
             )
         }
-        DatasetKind::SyntheticImages => unreachable!("a suite gives no model images to read"),
+        DatasetKind::SyntheticImages | DatasetKind::Images => {
+            unreachable!("a suite gives no model images to read")
+        }
         DatasetKind::Reviews => {
             let files = Source::read(data.ok_or(DataError::NoPath)?)?;
             let source = DataSource {
@@ -63,7 +81,7 @@ pub fn load_reviews(
                 hash: short(files.hash()),
                 synthetic: false,
             };
-            (Corpus::Files(files), source, split.clone())
+            (Corpus::Files(files), source, wanted.clone())
         }
     };
     let vocabulary = match (vocabulary, &corpus) {
@@ -72,14 +90,15 @@ pub fn load_reviews(
             Some(Vocabulary::from_file(&bytes, path)?)
         }
         (None, Corpus::Synthetic(_)) => Some(Vocabulary::synthetic()),
+        (None, Corpus::Files(_)) if matches!(wanted, Wanted::Test(_)) => return Err(DataError::NoVocabulary),
         (None, Corpus::Files(_)) => None,
     };
 
-    let file = cache::file_in(cache, &inputs(&source, vocabulary.as_ref(), &split, sequence));
+    let file = cache::file_in(cache, &inputs(&source, vocabulary.as_ref(), &wanted, sequence));
     let entry = match cache::load(&file) {
         Some(entry) => entry,
         None => {
-            let entry = tokenise(corpus, vocabulary, &split, sequence)?;
+            let entry = tokenise(corpus, vocabulary, &wanted, sequence)?;
             cache::store(&file, &entry)?;
             entry
         }
@@ -115,9 +134,11 @@ fn synthetic(split: &Split) -> (LabelledParts, String) {
     }
     let test = reviews.split_off(training);
     let parts = LabelledParts {
-        train: reviews,
-        validation: None,
-        test: Some(test),
+        given: Given {
+            train: reviews,
+            validation: None,
+            test: Some(test),
+        },
         classes: 2,
     };
     (parts, short(hasher.finalize()))
@@ -132,19 +153,19 @@ fn short(hash: blake3::Hash) -> String {
 fn inputs(
     source: &DataSource,
     vocabulary: Option<&Vocabulary>,
-    split: &Split,
+    wanted: &Wanted,
     sequence: u32,
 ) -> blake3::Hash {
     let vocabulary = vocabulary.map_or_else(|| "learned".to_owned(), |v| v.text());
     let mut hasher = cache::hasher();
-    hasher.update(format!("{}\n{split:?}\n{sequence}\n{vocabulary}", source.hash).as_bytes());
+    hasher.update(format!("{}\n{wanted:?}\n{sequence}\n{vocabulary}", source.hash).as_bytes());
     hasher.finalize()
 }
 
 fn tokenise(
     corpus: Corpus,
     vocabulary: Option<Vocabulary>,
-    split: &Split,
+    wanted: &Wanted,
     sequence: u32,
 ) -> Result<cache::Entry, DataError> {
     let parts = match corpus {
@@ -152,7 +173,7 @@ fn tokenise(
         Corpus::Synthetic(parts) => parts,
     };
     let classes = parts.classes;
-    let divided = split::divide(parts, split)?;
+    let divided = wanted.of(parts.given)?;
     let vocabulary = match vocabulary {
         Some(vocabulary) => vocabulary,
         None => Vocabulary::learn(&divided.train)?,
@@ -195,7 +216,7 @@ mod tests {
         } else {
             DatasetKind::SyntheticReviews
         };
-        load_reviews(kind, split, 32, data, vocabulary, cache).unwrap()
+        load_reviews(kind, &Wanted::Divided(split.clone()), 32, data, vocabulary, cache).unwrap()
     }
 
     fn sizes(data: &Dataset<Tokenized>) -> [usize; 3] {
@@ -289,7 +310,7 @@ mod tests {
         let reviews = |split: &Split, sequence, vocabulary| {
             load_reviews(
                 DatasetKind::Reviews,
-                split,
+                &Wanted::Divided(split.clone()),
                 sequence,
                 Some(data.path()),
                 vocabulary,
@@ -327,7 +348,7 @@ mod tests {
     fn reviews_without_a_path_are_an_error_with_a_hint() {
         let error = load_reviews(
             DatasetKind::Reviews,
-            &split(None, 0, None),
+            &Wanted::Divided(split(None, 0, None)),
             32,
             None,
             None,
@@ -341,24 +362,14 @@ mod tests {
         );
     }
 
-    /// A part of the real data, which is not in the repository: under `MANTISSA_DATA`, or beside the checkout.
     fn real(name: &str) -> Option<PathBuf> {
-        let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-        let places = std::env::var_os("MANTISSA_DATA")
-            .map(PathBuf::from)
-            .into_iter()
-            .chain([beside]);
-        let found = places.map(|place| place.join(name)).find(|path| path.exists());
-        if found.is_none() {
-            eprintln!("skipped: no `{name}` under `MANTISSA_DATA` or `../shared/data`");
-        }
-        found
+        mantissa_testing::real_data(name)
     }
 
     #[test]
     fn the_real_imdb_reviews_are_fifty_thousand_and_balanced() {
         let Some(path) = real("imdb") else { return };
-        let parts = Source::read(&path).unwrap().parse().unwrap();
+        let parts = Source::read(&path).unwrap().parse().unwrap().given;
         let test = parts.test.unwrap();
         assert_eq!(
             (parts.train.len(), parts.validation, test.len()),
@@ -377,7 +388,7 @@ mod tests {
         };
         let vocabulary = Vocabulary::from_file(&fs::read(&vocabulary).unwrap(), &vocabulary).unwrap();
         assert_eq!(vocabulary.len(), 30_522);
-        let parts = Source::read(&imdb).unwrap().parse().unwrap();
+        let parts = Source::read(&imdb).unwrap().parse().unwrap().given;
         let tokens = Tokenizer::new(&vocabulary, 512)
             .unwrap()
             .tokenize(&parts.train[..200])

@@ -199,7 +199,7 @@ mod tests {
         ]);
         let source = Source::read(folder.path()).unwrap();
         assert_eq!(source.name, "train.tsv, dev.tsv, sst_Test.csv");
-        let parts = source.parse().unwrap();
+        let parts = source.parse().unwrap().given;
         let sizes = (
             parts.train.len(),
             parts.validation.map(|part| part.len()),
@@ -213,7 +213,7 @@ mod tests {
         let folder = folder(&[("mine.tsv", ROWS)]);
         let source = Source::read(&folder.path().join("mine.tsv")).unwrap();
         assert_eq!(source.name, "mine.tsv");
-        let parts = source.parse().unwrap();
+        let parts = source.parse().unwrap().given;
         assert_eq!((parts.train.len(), parts.validation, parts.test), (2, None, None));
     }
 

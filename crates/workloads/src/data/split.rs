@@ -4,14 +4,61 @@ use mantissa_core::Split;
 use rand::seq::SliceRandom;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
-use super::{DataError, Example, LabelledParts};
+use super::DataError;
+
+/// Examples in the parts in which they were given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Given<T> {
+    pub train: Vec<T>,
+    pub validation: Option<Vec<T>>,
+    pub test: Option<Vec<T>>,
+}
 
 /// The three parts of a split.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Divided {
-    pub train: Vec<Example>,
-    pub validation: Vec<Example>,
-    pub test: Vec<Example>,
+pub(super) struct Divided<T> {
+    pub train: Vec<T>,
+    pub validation: Vec<T>,
+    pub test: Vec<T>,
+}
+
+/// What of a data set is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wanted {
+    /// All of it, divided for a training.
+    Divided(Split),
+    /// What a trained model is tested on: at most so many examples.
+    Test(Option<u32>),
+}
+
+impl Wanted {
+    /// The examples that are wanted of those that are given.
+    pub(super) fn of<T>(&self, given: Given<T>) -> Result<Divided<T>, DataError> {
+        match self {
+            Self::Divided(split) => divide(given, split),
+            Self::Test(limit) => Ok(Divided {
+                train: vec![],
+                validation: vec![],
+                test: to_test(given, *limit),
+            }),
+        }
+    }
+}
+
+/// What a model is tested on that is not trained: the given test part, or all there is where no part has that name; at most
+/// `limit` examples, always the same ones.
+fn to_test<T>(given: Given<T>, limit: Option<u32>) -> Vec<T> {
+    let Given {
+        train,
+        validation,
+        test,
+    } = given;
+    let mut examples = test.or(validation).unwrap_or(train);
+    if let Some(limit) = limit.filter(|limit| (*limit as usize) < examples.len()) {
+        shuffle(&mut examples, 0, 2);
+        examples.truncate(limit as usize);
+    }
+    examples
 }
 
 /// Divides `parts` as `split` says. Every part is shuffled by the split's seed before it is cut, as files tend to be
@@ -20,13 +67,12 @@ pub(super) struct Divided {
 /// Without `join`, given parts stay what they are: `train` and `test` are upper limits, a given validation part is
 /// used up to `validation`, and otherwise exactly `validation` examples are cut from the training part. With `join`,
 /// or where no test part was given, all examples are one heap from which exactly the sizes asked for are cut.
-pub(super) fn divide(parts: LabelledParts, split: &Split) -> Result<Divided, DataError> {
-    let LabelledParts {
+pub(super) fn divide<T>(given: Given<T>, split: &Split) -> Result<Divided<T>, DataError> {
+    let Given {
         mut train,
         validation,
         test,
-        ..
-    } = parts;
+    } = given;
     match (test, split.join) {
         (Some(mut test), false) => {
             shuffle(&mut train, split.seed, 0);
@@ -56,7 +102,7 @@ pub(super) fn divide(parts: LabelledParts, split: &Split) -> Result<Divided, Dat
     }
 }
 
-fn cut_heap(mut heap: Vec<Example>, split: &Split) -> Result<Divided, DataError> {
+fn cut_heap<T>(mut heap: Vec<T>, split: &Split) -> Result<Divided<T>, DataError> {
     let sizes = [split.train, Some(split.validation), split.test];
     let asked: u64 = sizes.into_iter().flatten().map(u64::from).sum();
     let available = heap.len() as u64;
@@ -83,7 +129,7 @@ fn cut_heap(mut heap: Vec<Example>, split: &Split) -> Result<Divided, DataError>
 }
 
 /// Takes `n` examples off the end.
-fn cut(from: &mut Vec<Example>, n: u32, what: &'static str) -> Result<Vec<Example>, DataError> {
+fn cut<T>(from: &mut Vec<T>, n: u32, what: &'static str) -> Result<Vec<T>, DataError> {
     let rest = from.len().checked_sub(n as usize).ok_or(DataError::TooFew {
         what,
         asked: n.into(),
@@ -92,7 +138,7 @@ fn cut(from: &mut Vec<Example>, n: u32, what: &'static str) -> Result<Vec<Exampl
     Ok(from.split_off(rest))
 }
 
-fn at_least_one(divided: Divided) -> Result<Divided, DataError> {
+fn at_least_one<T>(divided: Divided<T>) -> Result<Divided<T>, DataError> {
     for (what, part) in [("training", &divided.train), ("test", &divided.test)] {
         if part.is_empty() {
             return Err(DataError::TooFew {
@@ -106,7 +152,7 @@ fn at_least_one(divided: Divided) -> Result<Divided, DataError> {
 }
 
 /// Parts have streams of their own, so that one part's size does not change another's order.
-fn shuffle(examples: &mut [Example], seed: u64, stream: u64) {
+fn shuffle<T>(examples: &mut [T], seed: u64, stream: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(stream);
     examples.shuffle(&mut rng);
@@ -116,6 +162,7 @@ fn shuffle(examples: &mut [Example], seed: u64, stream: u64) {
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::Example;
     use super::*;
 
     /// `n` examples sorted by label, each with a text of its own.
@@ -128,12 +175,11 @@ mod tests {
             .collect()
     }
 
-    fn parts(train: u32, validation: Option<u32>, test: Option<u32>) -> LabelledParts {
-        LabelledParts {
+    fn parts(train: u32, validation: Option<u32>, test: Option<u32>) -> Given<Example> {
+        Given {
             train: sorted("train", train),
             validation: validation.map(|n| sorted("validation", n)),
             test: test.map(|n| sorted("test", n)),
-            classes: 2,
         }
     }
 
@@ -147,7 +193,7 @@ mod tests {
         }
     }
 
-    fn sizes(divided: &Divided) -> [usize; 3] {
+    fn sizes<T>(divided: &Divided<T>) -> [usize; 3] {
         [divided.train.len(), divided.validation.len(), divided.test.len()]
     }
 

@@ -9,7 +9,10 @@ use mantissa_core::DistilBertSize;
 use mantissa_precision::PrecisionBackend;
 
 use super::{Batch, Init, Kept, Network, ParameterSpec, Pass};
-use crate::data::Tokenized;
+use crate::{
+    data::{TokenBatch, Tokenized},
+    weights::Naming,
+};
 
 /// Epsilon of every layer norm, from the reference.
 const NORM_EPSILON: f64 = 1e-12;
@@ -32,6 +35,21 @@ pub(crate) struct TextInput<B: PrecisionBackend> {
     pub ids: Tensor<B, 2, Int>,
     /// True where a token is padding, `[n, sequence]`.
     pub padding: Tensor<B, 2, Bool>,
+}
+
+impl<B: PrecisionBackend> TextInput<B> {
+    /// Puts a micro-batch on a device.
+    pub(super) fn upload(batch: &TokenBatch, device: &B::Device) -> Self {
+        let n = batch.labels.len();
+        let sequence = batch.ids.len() / n;
+        let ids = Tensor::from_data(TensorData::new(batch.ids.clone(), [n, sequence]), device);
+        let lengths = batch.lengths.iter();
+        let padding = lengths
+            .flat_map(|&length| (0..sequence as i32).map(move |position| position >= length))
+            .collect();
+        let padding = Tensor::from_data(TensorData::new::<bool, _>(padding, [n, sequence]), device);
+        Self { ids, padding }
+    }
 }
 
 impl DistilBert {
@@ -97,6 +115,19 @@ impl Network for DistilBert {
         specs
     }
 
+    fn naming(&self) -> Naming {
+        Naming {
+            prefix: "distilbert.",
+            head: &["pre_classifier.", "classifier."],
+            beside: &[
+                "vocab_transform.",
+                "vocab_layer_norm.",
+                "vocab_projector.",
+                "position_ids",
+            ],
+        }
+    }
+
     fn is_multiplied(name: &str) -> bool {
         !["embeddings", "LayerNorm", "layer_norm"]
             .iter()
@@ -124,15 +155,7 @@ impl Network for DistilBert {
     }
 
     fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> TextInput<B> {
-        let n = batch.labels.len();
-        let sequence = batch.ids.len() / n;
-        let ids = Tensor::from_data(TensorData::new(batch.ids.clone(), [n, sequence]), device);
-        let lengths = batch.lengths.iter();
-        let padding = lengths
-            .flat_map(|&length| (0..sequence as i32).map(move |position| position >= length))
-            .collect();
-        let padding = Tensor::from_data(TensorData::new::<bool, _>(padding, [n, sequence]), device);
-        TextInput { ids, padding }
+        TextInput::upload(batch, device)
     }
 
     /// The embeddings and the blocks.

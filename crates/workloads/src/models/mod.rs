@@ -1,19 +1,25 @@
 //! Models: their parameters by name and shape, and their forward passes.
 
+mod bert;
 mod distilbert;
+mod imagenet_resnet;
 mod kept;
 mod pass;
 mod resnet;
+mod vit;
 
 use burn::tensor::Tensor;
 use mantissa_precision::{Compute, Operation, PrecisionBackend, Tracked};
 
-use crate::data::Part;
+use crate::{data::Part, weights::Naming};
 
+pub(crate) use bert::Bert;
 pub(crate) use distilbert::DistilBert;
+pub(crate) use imagenet_resnet::ImageNetResNet;
 pub(crate) use kept::Kept;
 pub(crate) use pass::{Norms, Pass, Seen, Stage};
 pub(crate) use resnet::ResNet;
+pub(crate) use vit::Vit;
 
 /// A model that classifies, as the trainer sees it: segments one after the other, each of which needs of the ones before it
 /// their last hidden states alone, and a head. Hidden states between segments are matrices, a row a token or an image.
@@ -22,9 +28,16 @@ pub(crate) trait Network: Clone {
     type Part: Part;
     /// A micro-batch on the device.
     type Input<B: PrecisionBackend>;
+    /// Whether weights of four dimensions are the filters of convolutions. Patches of images may be multiplied as rows.
+    const CONVOLVES: bool = true;
 
     /// Every parameter, in the names and the order of published checkpoints.
     fn parameters(&self) -> Vec<ParameterSpec>;
+
+    /// What published checkpoints call things.
+    fn naming(&self) -> Naming {
+        Naming::default()
+    }
 
     /// Whether the parameter of this name belongs to a layer that multiplies.
     fn is_multiplied(name: &str) -> bool;
@@ -98,7 +111,7 @@ pub(crate) trait Network: Clone {
             let layer = spec.name.strip_suffix(".weight")?;
             let kept = Self::is_multiplied(&spec.name) && self.kept().contains(layer);
             kept.then_some(match spec.shape.len() {
-                4 => Operation::Convolution,
+                4 if Self::CONVOLVES => Operation::Convolution,
                 _ => Operation::Matmul,
             })
         });

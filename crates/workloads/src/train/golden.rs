@@ -1,7 +1,10 @@
 //! The training step against PyTorch and transformers: `peers/pytorch/golden/distilbert.py` made the numbers.
 
+mod bert;
+mod imagenet_resnet;
 mod mixed_precision;
 mod resnet;
+mod vit;
 
 use std::path::Path;
 
@@ -155,7 +158,7 @@ fn with_trainer<B: PrecisionBackend, T>(
     let cell = Cell::new("golden", workload, setting, 1);
     let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/distilbert-tiny.safetensors");
     let inputs = Inputs {
-        weights: Some(weights),
+        weights: [(String::new(), weights)].into(),
         ..Inputs::default()
     };
     let device = B::Device::default();

@@ -5,10 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mantissa_core::*;
 use mantissa_precision::device::Flex;
 
-use super::{Trainer, distilbert, evaluate::evaluate};
+use super::{Trainer, evaluate::evaluate};
 use crate::{
     Inputs, Observer, Phase, Progress,
-    data::{Dataset, Part, Tokenized, load_reviews},
+    data::{Dataset, Part, Tokenized, Wanted, load_reviews},
+    models::DistilBert,
 };
 
 thread_local! {
@@ -64,7 +65,7 @@ pub(super) fn data(
     let cache = tempfile::tempdir().unwrap();
     let data = load_reviews(
         DatasetKind::SyntheticReviews,
-        &split,
+        &Wanted::Divided(split),
         16,
         None,
         None,
@@ -127,7 +128,7 @@ pub(super) fn trainer<'a>(
     let Model::Distilbert(size) = &task.model else {
         unreachable!("made above")
     };
-    let model = distilbert(cell, size, data.train.vocabulary(), data.classes).unwrap();
+    let model = DistilBert::new(size.clone(), data.train.vocabulary(), data.classes);
     Trainer::new(cell, task, model, &Inputs::default(), &burn_flex::FlexDevice).unwrap()
 }
 

@@ -2,7 +2,7 @@
 
 use mantissa_precision::{LossScaler, Optimizer, OptimizerSettings, PrecisionBackend};
 
-use super::{Trainer, parameters, running, scaler, sync};
+use super::{Trainer, beginning, scaler, sync};
 use crate::{
     Inputs, WorkloadError,
     data::{Dataset, Part},
@@ -52,10 +52,10 @@ impl<B: PrecisionBackend, M: Network> Trainer<'_, B, M> {
     pub(super) fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
         self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
         self.scaler = scaler(self.cell, self.task);
-        self.running = running(&self.model, self.cell.setting.precision(), self.device);
+        self.running = self.first_running.clone();
         self.micro_batches = 0;
         if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
-            self.parameters = parameters(&self.model, self.cell, inputs, self.device)?;
+            self.parameters = beginning(&self.model, self.cell, inputs, self.device)?.parameters;
         }
         B::seed(self.device, self.cell.seed);
         sync::<B>(self.device)

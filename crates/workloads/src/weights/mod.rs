@@ -6,7 +6,7 @@ mod llama2c;
 mod pytorch;
 mod tensors;
 
-pub(crate) use checkpoint::{Checkpoint, Fitted, Naming};
+pub(crate) use checkpoint::{Checkpoint, Naming};
 pub(crate) use initial::initial;
 
 /// Name, shape and row-major values of a parameter.

@@ -75,7 +75,7 @@ fn with_resnet<B: PrecisionBackend, T>(
     let cell = Cell::new("golden", workload, setting, 1);
     let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/resnet-tiny.safetensors");
     let inputs = Inputs {
-        weights: Some(weights),
+        weights: [(String::new(), weights)].into(),
         ..Inputs::default()
     };
     let model = ResNet::new(of_model, size(golden, "edge") as usize, size(golden, "classes"));
@@ -245,13 +245,16 @@ fn a_trailing_group_follows_with_the_momentum_of_the_micro_batches_it_has() {
 
 /// Images of which a last micro-batch is short.
 fn some_images() -> Dataset<crate::data::Images> {
-    crate::data::synthetic_images(&Split {
-        join: false,
-        train: Some(20),
-        validation: 6,
-        test: Some(10),
-        seed: 3,
-    })
+    crate::data::synthetic_images(
+        &crate::data::Wanted::Divided(Split {
+            join: false,
+            train: Some(20),
+            validation: 6,
+            test: Some(10),
+            seed: 3,
+        }),
+        32,
+    )
 }
 
 /// What `run` makes of a small trainer with weights of its own.
@@ -403,7 +406,7 @@ fn a_resnet_learns_synthetic_images_and_its_running_statistics_serve_the_test() 
         test: Some(128),
         seed: 3,
     };
-    let data = crate::data::synthetic_images(&split);
+    let data = crate::data::synthetic_images(&crate::data::Wanted::Divided(split), 32);
     let of_model = ResNetSize { depth: 8, width: 4 };
     with_resnet::<Flex, _>(&golden, &[(Axis::Batch, "32")], |trainer| {
         let mut task = trainer.task.clone();

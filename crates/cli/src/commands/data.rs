@@ -1,0 +1,71 @@
+//! `mantissa data`.
+
+use std::path::Path;
+
+use anyhow::Result;
+use mantissa_report::{Align, Table};
+use mantissa_runner::data::{Checked, CheckedPart, check};
+
+use crate::{commands::report::draw, paths, printer::Printer};
+
+/// Reads a data set and prints what is in it.
+pub(crate) fn data_check(path: &Path, json: bool, printer: &Printer) -> Result<()> {
+    paths::there("data check", path)?;
+    let checked = check(path)?;
+    if json {
+        printer.data(&serde_json::to_string_pretty(&checked)?);
+    } else {
+        printer.data(&draw(&table(&checked)));
+        checked
+            .remarks
+            .iter()
+            .for_each(|remark| printer.data(&format!("  {remark}")));
+    }
+    Ok(())
+}
+
+fn table(checked: &Checked) -> Table {
+    let hash = checked
+        .hash
+        .as_ref()
+        .map(|hash| format!(", contents {hash}"))
+        .unwrap_or_default();
+    let header = [
+        ("part", Align::Left),
+        ("examples", Align::Right),
+        ("by class", Align::Left),
+        ("size: least, median, most", Align::Left),
+        ("repeated", Align::Right),
+    ];
+    Table {
+        title: format!(
+            "{}: {} of {} classes{hash}",
+            checked.name, checked.kind, checked.classes
+        ),
+        header: header.map(|(title, align)| (title.to_owned(), align)).to_vec(),
+        rows: checked.parts.iter().map(row).collect(),
+    }
+}
+
+fn row(part: &CheckedPart) -> Vec<String> {
+    /// More classes than this are told by the smallest and the largest.
+    const SHOWN: usize = 10;
+    let counts = &part.classes;
+    let classes = if counts.len() <= SHOWN {
+        counts.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
+    } else {
+        let (least, most) = (
+            counts.iter().min().unwrap_or(&0),
+            counts.iter().max().unwrap_or(&0),
+        );
+        format!("{least} to {most}")
+    };
+    let [least, median, most] = part.sizes;
+    vec![
+        part.name.to_owned(),
+        part.examples.to_string(),
+        classes,
+        format!("{least}, {median}, {most} {}", part.unit),
+        part.repeated.to_string(),
+    ]
+}

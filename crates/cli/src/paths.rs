@@ -1,0 +1,93 @@
+//! The user's files: data by what they hold, weights by the workload that starts from them.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Result, bail};
+use mantissa_core::nearest;
+use mantissa_runner::{Inputs, data::kind_of};
+use mantissa_suite::StartingWeights;
+
+use crate::args::{Init, Selection};
+
+/// Tokenised data and compiled kernels, by content hash; ignored by git.
+pub(crate) const CACHE: &str = ".mantissa/cache";
+
+/// Data and weights that were asked for.
+pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
+    let mut inputs = Inputs {
+        random: selection.init.is_some(),
+        cache: PathBuf::from(CACHE),
+        ..Inputs::default()
+    };
+    for path in &selection.data {
+        there("--data", path)?;
+        let kind = kind_of(path);
+        if let Some(other) = inputs.data.insert(kind, path.clone()) {
+            bail!(
+                "`--data {}` and `--data {}` both hold {kind}\n  hint: give one path for each kind of data",
+                other.display(),
+                path.display()
+            );
+        }
+    }
+    if let Some(Init::Random) = selection.init {
+        return Ok(inputs);
+    }
+    for given in &selection.weights {
+        // A path that is there is one, whatever it is named.
+        let (workload, path) = match given.split_once('=') {
+            Some((workload, path)) if !Path::new(given).exists() => (workload, path),
+            _ => ("", given.as_str()),
+        };
+        there("--weights", Path::new(path))?;
+        if inputs.weights.insert(workload.to_owned(), path.into()).is_some() {
+            bail!("`--weights` is given twice for {}", named(workload));
+        }
+    }
+    Ok(inputs)
+}
+
+/// Refuses weights for a workload that there is not.
+pub(crate) fn check(inputs: &Inputs, workloads: &[&str]) -> Result<()> {
+    let unknown = |name: &&String| !name.is_empty() && !workloads.contains(&name.as_str());
+    if let Some(name) = inputs.weights.keys().find(unknown) {
+        let hint = match nearest(name, workloads.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are `{}`", workloads.join("`, `")),
+        };
+        bail!("`--weights {name}=…`: the suites have no workload `{name}`\n  hint: {hint}");
+    }
+    Ok(())
+}
+
+/// Refuses a path that is not there.
+pub(crate) fn there(option: &str, path: &Path) -> Result<()> {
+    if !path.exists() {
+        bail!("`{option} {}` does not exist", path.display());
+    }
+    Ok(())
+}
+
+fn named(workload: &str) -> String {
+    match workload {
+        "" => "all workloads\n  hint: `--weights WORKLOAD=PATH` is for one".to_owned(),
+        workload => format!("`{workload}`"),
+    }
+}
+
+/// Which workloads can start from weights.
+pub(crate) fn starting_weights(inputs: &Inputs) -> StartingWeights {
+    let weights: &BTreeMap<String, PathBuf> = &inputs.weights;
+    if inputs.random {
+        StartingWeights::Random
+    } else if weights.contains_key("") {
+        StartingWeights::All
+    } else if weights.is_empty() {
+        StartingWeights::None
+    } else {
+        StartingWeights::Of(weights.keys().cloned().collect())
+    }
+}

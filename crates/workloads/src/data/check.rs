@@ -1,0 +1,249 @@
+//! Reading a whole data set and telling what is in it, for whoever is about to use it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
+
+use mantissa_core::DatasetKind;
+use serde::Serialize;
+
+use super::{DataError, Example, image_files, kind_of, source::Source, split::Given};
+
+/// What a data set holds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Checked {
+    /// What kind of data it is.
+    pub kind: DatasetKind,
+    /// Names of its files, or of its folder.
+    pub name: String,
+    /// Hash of its contents, as records have it; absent where they depend on the size that images are scaled to.
+    pub hash: Option<String>,
+    /// Number of classes.
+    pub classes: u32,
+    /// Its parts.
+    pub parts: Vec<CheckedPart>,
+    /// What a careful user would want to know.
+    pub remarks: Vec<String>,
+}
+
+/// A part of a data set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CheckedPart {
+    /// `training`, `validation` or `test`.
+    pub name: &'static str,
+    /// Number of examples.
+    pub examples: usize,
+    /// Examples of each class.
+    pub classes: Vec<usize>,
+    /// Sizes of the smallest, the median and the largest example.
+    pub sizes: [u64; 3],
+    /// Of what these are: `words`, or `pixels` along the shorter side.
+    pub unit: &'static str,
+    /// Examples that are equal to an earlier one of the part.
+    pub repeated: usize,
+}
+
+/// An example as far as it is counted.
+struct Seen {
+    label: u32,
+    size: u64,
+    content: [u8; 32],
+}
+
+/// Reads every example at a path, of whatever kind it is.
+///
+/// # Errors
+/// Whatever is wrong with the data, with its file and line.
+pub fn check(path: &Path) -> Result<Checked, DataError> {
+    let kind = kind_of(path);
+    let (name, hash, classes, unit, given) = match kind {
+        DatasetKind::Images => {
+            let (name, classes, given) = image_files::looked_at(path)?;
+            let seen = |(label, size, content)| Seen { label, size, content };
+            (name, None, classes, "pixels", mapped(given, seen))
+        }
+        _ => {
+            let source = Source::read(path)?;
+            let parts = source.parse()?;
+            let seen = |example: Example| Seen {
+                label: example.label,
+                size: example.text.split_whitespace().count() as u64,
+                content: *blake3::hash(example.text.as_bytes()).as_bytes(),
+            };
+            let hash = source.hash().to_hex()[..16].to_owned();
+            (
+                source.name.clone(),
+                Some(hash),
+                parts.classes,
+                "words",
+                mapped(parts.given, seen),
+            )
+        }
+    };
+    let named = [
+        ("training", Some(given.train)),
+        ("validation", given.validation),
+        ("test", given.test),
+    ];
+    let named: Vec<(&'static str, Vec<Seen>)> = named
+        .into_iter()
+        .filter_map(|(name, part)| Some((name, part.filter(|part| !part.is_empty())?)))
+        .collect();
+    Ok(Checked {
+        kind,
+        name,
+        hash,
+        classes,
+        remarks: remarks(&named, classes),
+        parts: named
+            .iter()
+            .map(|(name, part)| counted(name, part, classes, unit))
+            .collect(),
+    })
+}
+
+fn mapped<T>(given: Given<T>, seen: impl Fn(T) -> Seen) -> Given<Seen> {
+    let all = |part: Vec<T>| part.into_iter().map(&seen).collect();
+    Given {
+        train: all(given.train),
+        validation: given.validation.map(all),
+        test: given.test.map(all),
+    }
+}
+
+fn counted(name: &'static str, part: &[Seen], classes: u32, unit: &'static str) -> CheckedPart {
+    let mut sizes: Vec<u64> = part.iter().map(|seen| seen.size).collect();
+    sizes.sort_unstable();
+    let mut counts = vec![0; classes as usize];
+    let mut known: HashMap<[u8; 32], usize> = HashMap::new();
+    for seen in part {
+        counts[seen.label as usize] += 1;
+        *known.entry(seen.content).or_default() += 1;
+    }
+    CheckedPart {
+        name,
+        examples: part.len(),
+        classes: counts,
+        sizes: [0, sizes.len() / 2, sizes.len() - 1].map(|rank| sizes[rank]),
+        unit,
+        repeated: part.len() - known.len(),
+    }
+}
+
+/// Test examples that were trained on, equal examples with different labels, classes that hardly occur.
+fn remarks(parts: &[(&'static str, Vec<Seen>)], classes: u32) -> Vec<String> {
+    let mut remarks = vec![];
+    let of = |wanted: &str| {
+        parts
+            .iter()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, part)| part)
+    };
+    if let (Some(train), Some(test)) = (of("training"), of("test")) {
+        let trained: HashMap<[u8; 32], u32> = train.iter().map(|seen| (seen.content, seen.label)).collect();
+        let both = test
+            .iter()
+            .filter(|seen| trained.contains_key(&seen.content))
+            .count();
+        if both > 0 {
+            remarks.push(format!("{both} test examples are training examples too"));
+        }
+    }
+    let mut labels: BTreeMap<[u8; 32], u32> = BTreeMap::new();
+    let all = parts.iter().flat_map(|(_, part)| part);
+    let torn = all
+        .filter(|seen| *labels.entry(seen.content).or_insert(seen.label) != seen.label)
+        .count();
+    if torn > 0 {
+        remarks.push(format!("{torn} examples are equal to one with another label"));
+    }
+    for (name, part) in parts {
+        let present: std::collections::BTreeSet<u32> = part.iter().map(|seen| seen.label).collect();
+        let absent = classes as usize - present.len();
+        if absent > 0 {
+            remarks.push(format!(
+                "{absent} of {classes} classes do not occur in the {name} part"
+            ));
+        }
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_in_reviews_is_counted_and_what_is_odd_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let train = "0\tbad\n1\tgood film\n1\tgood film\n0\tgood film\n";
+        fs::write(folder.path().join("train.tsv"), train).unwrap();
+        fs::write(folder.path().join("test.tsv"), "1\tgood film\n1\ta b c\n").unwrap();
+        let checked = check(folder.path()).unwrap();
+        assert_eq!((checked.kind, checked.classes), (DatasetKind::Reviews, 2));
+        let part = |name, examples, classes: [usize; 2], sizes, repeated| CheckedPart {
+            name,
+            examples,
+            classes: classes.to_vec(),
+            sizes,
+            unit: "words",
+            repeated,
+        };
+        assert_eq!(
+            checked.parts,
+            [
+                part("training", 4, [2, 2], [1, 2, 2], 2),
+                part("test", 2, [0, 2], [2, 3, 3], 0)
+            ]
+        );
+        assert_eq!(
+            checked.remarks,
+            [
+                "1 test examples are training examples too",
+                "1 examples are equal to one with another label",
+                "1 of 2 classes do not occur in the test part",
+            ]
+        );
+        fs::write(folder.path().join("test.tsv"), "7\tanother\n").unwrap();
+        assert!(
+            check(folder.path())
+                .unwrap_err()
+                .to_string()
+                .contains("unknown label `7`")
+        );
+    }
+
+    #[test]
+    fn the_real_data_is_what_its_sources_say() {
+        let counts = |name: &str| {
+            let path = mantissa_testing::real_data(name)?;
+            let checked = check(&path).unwrap();
+            Some(
+                checked
+                    .parts
+                    .into_iter()
+                    .map(|part| (part.classes, part.repeated))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        if let Some(imdb) = counts("imdb") {
+            let classes: Vec<_> = imdb.iter().map(|(classes, _)| classes.clone()).collect();
+            assert_eq!(classes, [[12_500, 12_500], [12_500, 12_500]]);
+            assert!(
+                imdb.iter().all(|(_, repeated)| *repeated > 0),
+                "it is known to repeat itself"
+            );
+        }
+        if let Some(sst2) = counts("sst2") {
+            let examples: Vec<usize> = sst2.iter().map(|(classes, _)| classes.iter().sum()).collect();
+            assert_eq!(examples, [67_349, 872, 1_821]);
+        }
+        if let Some(cifar) = counts("images/cifar10_lossless4000/cifar10_first4000_train.bin") {
+            assert_eq!(cifar[0].0.iter().sum::<usize>(), 4000);
+            assert_eq!((cifar[0].0.len(), cifar[0].1), (10, 0));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A seeded generator of labelled images, for machines without data.
+//!
+//! Each class has a pattern of a few waves a colour. An image is the pattern of its class, shifted, as strong as chance has
+//! it, with a weaker pattern of another class over it and noise on every pixel.
+
+use mantissa_core::{DataSource, Split};
+use rand::Rng;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+
+use super::{
+    Dataset, Images, Wanted,
+    images::{COLOURS, Pixels},
+};
+
+/// Training images where a split leaves the number open.
+pub const DEFAULT_TRAIN_IMAGES: u32 = 2_000;
+/// Test images where a split leaves the number open.
+pub const DEFAULT_TEST_IMAGES: u32 = 1_000;
+/// Classes of synthetic images.
+pub const CLASSES: u32 = 10;
+/// Waves of a pattern, in each colour.
+const WAVES: usize = 3;
+/// How strong the other pattern is, at most, of the weakest that an own one may be.
+const DISTRACTION: f64 = 0.8;
+/// Standard deviation of the noise.
+const NOISE: f64 = 0.5;
+/// Stream of random numbers for the patterns; images have those of their numbers.
+const PATTERNS: u64 = u64::MAX;
+
+/// As many synthetic images as are wanted, of this edge: the same for the same seed.
+pub fn synthetic_images(wanted: &Wanted, edge: usize) -> Dataset<Images> {
+    let (train, validation, test, seed) = match wanted {
+        Wanted::Divided(Split {
+            train,
+            validation,
+            test,
+            seed,
+            ..
+        }) => (train.unwrap_or(DEFAULT_TRAIN_IMAGES), *validation, *test, *seed),
+        Wanted::Test(limit) => (0, 0, *limit, 0),
+    };
+    let test = test.unwrap_or(DEFAULT_TEST_IMAGES);
+    let patterns = patterns(seed);
+    let mut hasher = blake3::Hasher::new();
+    let mut begin = 0;
+    let mut part = |count: u32| {
+        let drawn: Vec<_> = (begin..begin + u64::from(count))
+            .into_par_iter()
+            .map(|index| image(&patterns, edge, &mut numbers(seed, index)))
+            .collect();
+        begin += u64::from(count);
+        let (mut labels, mut all) = (vec![], vec![]);
+        for (label, values) in drawn {
+            hasher.update(&label.to_le_bytes());
+            for value in &values {
+                hasher.update(&value.to_le_bytes());
+            }
+            labels.push(label);
+            all.extend(values);
+        }
+        Images::new(Pixels::Values(all), edge, labels)
+    };
+    let (train, validation, test) = (part(train), part(validation), part(test));
+    Dataset {
+        train,
+        validation,
+        test,
+        classes: CLASSES,
+        source: DataSource {
+            name: format!("synthetic images, seed {}", seed),
+            hash: hasher.finalize().to_hex()[..16].to_owned(),
+            synthetic: true,
+        },
+    }
+}
+
+/// Each image has a stream of random numbers to itself.
+fn numbers(seed: u64, stream: u64) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(stream);
+    rng
+}
+
+/// A wave over an image: how often along either axis, where it begins, how high it is.
+struct Wave {
+    rows: f64,
+    columns: f64,
+    phase: f64,
+    height: f64,
+}
+
+impl Wave {
+    fn at(&self, edge: f64, row: f64, column: f64) -> f64 {
+        let turns = (self.rows * row + self.columns * column) / edge + self.phase;
+        self.height * (std::f64::consts::TAU * turns).sin()
+    }
+}
+
+/// For every class and colour, the waves of its pattern.
+type Patterns = Vec<[Vec<Wave>; COLOURS]>;
+
+fn patterns(seed: u64) -> Patterns {
+    let mut rng = numbers(seed, PATTERNS);
+    let mut wave = || Wave {
+        rows: f64::from(rng.random_range(-4..=4)),
+        columns: f64::from(rng.random_range(-4..=4)),
+        phase: rng.random(),
+        height: rng.random_range(0.3..0.8),
+    };
+    (0..CLASSES)
+        .map(|_| [(); COLOURS].map(|()| (0..WAVES).map(|_| wave()).collect()))
+        .collect()
+}
+
+/// An image and its class.
+fn image(patterns: &Patterns, edge: usize, rng: &mut ChaCha8Rng) -> (i32, Vec<f32>) {
+    /// The weakest that a pattern of an image's own class is.
+    const WEAKEST: f64 = 0.5;
+    let class = rng.random_range(0..CLASSES);
+    let other = (class + rng.random_range(1..CLASSES)) % CLASSES;
+    let mut place = || {
+        let shift = |rng: &mut ChaCha8Rng| f64::from(rng.random_range(-3..=3));
+        (shift(rng), shift(rng))
+    };
+    let (own_shift, other_shift) = (place(), place());
+    let strength = rng.random_range(WEAKEST..1.0);
+    let distraction = rng.random_range(0.0..DISTRACTION * WEAKEST);
+    let mut values = Vec::with_capacity(COLOURS * edge * edge);
+    let pattern = |waves: &[Wave], (down, right): (f64, f64), row: usize, column: usize| -> f64 {
+        let (row, column) = (row as f64 + down, column as f64 + right);
+        waves.iter().map(|wave| wave.at(edge as f64, row, column)).sum()
+    };
+    let colours = patterns[class as usize].iter().zip(&patterns[other as usize]);
+    for (own, beside) in colours {
+        for row in 0..edge {
+            for column in 0..edge {
+                let noise: f64 = StandardNormal.sample(rng);
+                let value = strength * pattern(own, own_shift, row, column)
+                    + distraction * pattern(beside, other_shift, row, column)
+                    + NOISE * noise;
+                values.push(value as f32);
+            }
+        }
+    }
+    (class.cast_signed(), values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Part;
+    use super::*;
+
+    const EDGE: usize = 32;
+    const VALUES: usize = COLOURS * EDGE * EDGE;
+
+    fn wanted(train: u32, seed: u64) -> Wanted {
+        Wanted::Divided(Split {
+            join: false,
+            train: Some(train),
+            validation: 3,
+            test: Some(5),
+            seed,
+        })
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_images_and_another_seed_others() {
+        let (first, again, other) = (
+            synthetic_images(&wanted(20, 1), EDGE),
+            synthetic_images(&wanted(20, 1), EDGE),
+            synthetic_images(&wanted(20, 2), EDGE),
+        );
+        assert_eq!(first.train, again.train);
+        assert_eq!(first.source.hash, again.source.hash);
+        assert_ne!(first.train, other.train);
+        assert_ne!(first.source.hash, other.source.hash);
+        assert_eq!(
+            [first.train.len(), first.validation.len(), first.test.len()],
+            [20, 3, 5]
+        );
+        assert!(first.source.synthetic);
+        assert_eq!(synthetic_images(&Wanted::Test(Some(7)), EDGE).test.len(), 7);
+    }
+
+    #[test]
+    fn a_batch_holds_the_images_in_the_order_asked_for() {
+        let images = synthetic_images(&wanted(8, 1), EDGE).train;
+        let batch = images.batch(&[5, 2]);
+        assert_eq!(batch.labels, [images.labels()[5], images.labels()[2]]);
+        assert_eq!(batch.values.len(), 2 * VALUES);
+        assert_eq!(batch.values[VALUES..], images.batch(&[2]).values);
+    }
+
+    #[test]
+    fn classes_are_balanced_and_pixels_of_about_unit_size() {
+        let images = synthetic_images(&wanted(1000, 1), EDGE).train;
+        for class in 0..CLASSES.cast_signed() {
+            let share = images.labels().iter().filter(|label| **label == class).count();
+            assert!((60..140).contains(&share), "class {class}: {share} of 1000");
+        }
+        let all: Vec<usize> = (0..images.len()).collect();
+        let values = images.batch(&all).values;
+        let n = values.len() as f64;
+        let mean = values.iter().map(|x| f64::from(*x)).sum::<f64>() / n;
+        let square = values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / n;
+        assert!(
+            mean.abs() < 0.05 && (0.5..1.2).contains(&square.sqrt()),
+            "{mean}, {square}"
+        );
+    }
+}

@@ -1,0 +1,318 @@
+//! ResNet for large images (arXiv 1512.03385, table 1): four stages, each of which but the first halves the
+//! edge and doubles the channels, of basic blocks or of bottlenecks with their stride in the 3 × 3 ("v1.5").
+//! Shortcuts project where shapes change (option B). Names are torchvision's.
+
+use std::iter;
+
+use burn::tensor::Tensor;
+use mantissa_core::ImageNetResNetSize;
+use mantissa_precision::PrecisionBackend;
+
+use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, ResNet};
+use crate::{data::Images, weights::Naming};
+
+/// Epsilon of every batch norm, PyTorch's.
+const NORM_EPSILON: f64 = 1e-5;
+/// Colours of an image.
+const COLOURS: usize = 3;
+/// Channels behind a bottleneck, for one inside.
+const EXPANSION: usize = 4;
+
+/// The model's shape.
+#[derive(Debug, Clone)]
+pub(crate) struct ImageNetResNet {
+    size: ImageNetResNetSize,
+    /// Edge of an image.
+    edge: usize,
+    classes: usize,
+    kept: Kept,
+}
+
+/// A convolution without a bias, and the batch norm behind it.
+struct Layer {
+    /// Names of the two.
+    names: [String; 2],
+    /// Channels that come in, and that go out.
+    channels: [usize; 2],
+    /// Edge of the filters; half of it, rounded down, is the padding.
+    filter: usize,
+    stride: usize,
+}
+
+impl Layer {
+    /// Shape of the filters.
+    fn shape(&self) -> [usize; 4] {
+        let [from, to] = self.channels;
+        [to, from, self.filter, self.filter]
+    }
+
+    fn forward<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, images: Tensor<B, 4>) -> Tensor<B, 4> {
+        let [convolution, norm] = &self.names;
+        let images = pass.convolution(images, convolution, self.shape(), self.stride, self.filter / 2);
+        pass.batch_norm(images, norm, NORM_EPSILON)
+    }
+}
+
+impl ImageNetResNet {
+    pub(crate) fn new(size: ImageNetResNetSize, edge: usize, classes: u32) -> Self {
+        Self {
+            size,
+            edge,
+            classes: classes as usize,
+            kept: Kept::default(),
+        }
+    }
+
+    /// Blocks of each stage.
+    fn blocks(&self) -> [u32; 4] {
+        match self.size.depth {
+            18 => [2, 2, 2, 2],
+            50 => [3, 4, 6, 3],
+            depth => unreachable!("a suite has no ResNet of {depth} layers"),
+        }
+    }
+
+    fn has_bottlenecks(&self) -> bool {
+        self.size.depth == 50
+    }
+
+    /// Channels inside the blocks of a stage.
+    fn planes(&self, stage: u32) -> usize {
+        (self.size.width as usize) << stage
+    }
+
+    /// Channels behind a stage.
+    fn channels(&self, stage: u32) -> usize {
+        let expansion = if self.has_bottlenecks() { EXPANSION } else { 1 };
+        self.planes(stage) * expansion
+    }
+
+    /// Edge behind a stage: halved twice by the stem and once by each stage but the first, rounded up.
+    fn edge(&self, stage: u32) -> usize {
+        (0..stage + 2).fold(self.edge, |edge, _| edge.div_ceil(2))
+    }
+
+    /// Channels and edge behind a segment.
+    fn shape(&self, segment: u32) -> (usize, usize) {
+        match segment.checked_sub(1) {
+            None => (self.planes(0), self.edge(0)),
+            Some(block) => {
+                let (stage, _) = self.place(block);
+                (self.channels(stage), self.edge(stage))
+            }
+        }
+    }
+
+    /// Stage and number in it of a block.
+    fn place(&self, block: u32) -> (u32, u32) {
+        let mut number = block;
+        for (stage, blocks) in (0..).zip(self.blocks()) {
+            if number < blocks {
+                return (stage, number);
+            }
+            number -= blocks;
+        }
+        unreachable!("there is no block {block}")
+    }
+
+    fn name(&self, block: u32) -> String {
+        let (stage, number) = self.place(block);
+        format!("layer{}.{number}", stage + 1)
+    }
+
+    fn stem(&self) -> Layer {
+        Layer {
+            names: ["conv1", "bn1"].map(str::to_owned),
+            channels: [COLOURS, self.planes(0)],
+            filter: 7,
+            stride: 2,
+        }
+    }
+
+    /// The layers of a block one behind the other, and that of its shortcut where the shape changes.
+    fn layers_of(&self, block: u32) -> (Vec<Layer>, Option<Layer>) {
+        let ((stage, number), name) = (self.place(block), self.name(block));
+        // What is behind the segment before the block's own, which has the next number.
+        let (from, _) = self.shape(block);
+        let (planes, to) = (self.planes(stage), self.channels(stage));
+        let stride = if stage > 0 && number == 0 { 2 } else { 1 };
+        let layer = |number: u32, channels, filter, stride| Layer {
+            names: ["conv", "bn"].map(|kind| format!("{name}.{kind}{number}")),
+            channels,
+            filter,
+            stride,
+        };
+        let layers = if self.has_bottlenecks() {
+            vec![
+                layer(1, [from, planes], 1, 1),
+                layer(2, [planes, planes], 3, stride),
+                layer(3, [planes, to], 1, 1),
+            ]
+        } else {
+            vec![layer(1, [from, to], 3, stride), layer(2, [to, to], 3, 1)]
+        };
+        let shortcut = (stride > 1 || from != to).then(|| Layer {
+            names: [0, 1].map(|part| format!("{name}.downsample.{part}")),
+            channels: [from, to],
+            filter: 1,
+            stride,
+        });
+        (layers, shortcut)
+    }
+
+    /// All convolutions and their norms, in the order of checkpoints.
+    fn normed(&self) -> impl Iterator<Item = Layer> {
+        let blocks = (0..self.segments() - 1).flat_map(move |block| {
+            let (layers, shortcut) = self.layers_of(block);
+            layers.into_iter().chain(shortcut)
+        });
+        iter::once(self.stem()).chain(blocks)
+    }
+
+    fn block<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        block: u32,
+        images: Tensor<B, 4>,
+    ) -> Tensor<B, 4> {
+        let (layers, shortcut) = self.layers_of(block);
+        let mut inner = images.clone();
+        for (number, layer) in layers.iter().enumerate() {
+            if number > 0 {
+                inner = pass.relu(inner);
+            }
+            inner = layer.forward(pass, inner);
+        }
+        let shortcut = match shortcut {
+            Some(layer) => layer.forward(pass, images),
+            None => images,
+        };
+        let sum = pass.compute.add(inner, shortcut);
+        pass.show(&self.name(block), pass.relu(sum))
+    }
+}
+
+impl Network for ImageNetResNet {
+    type Part = Images;
+    type Input<B: PrecisionBackend> = Tensor<B, 4>;
+
+    /// torchvision's start, but that `fc` is normal, with the deviation of the uniform values there.
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let mut specs = vec![];
+        let mut add = |name: String, shape: &[usize], init| {
+            specs.push(ParameterSpec {
+                name,
+                shape: shape.to_vec(),
+                init,
+            });
+        };
+        for layer in self.normed() {
+            let ([_, to], [convolution, norm]) = (layer.channels, &layer.names);
+            // He's: what goes backward keeps its size.
+            let init = Init::Normal((2.0 / (to * layer.filter * layer.filter) as f64).sqrt());
+            add(format!("{convolution}.weight"), &layer.shape(), init);
+            add(format!("{norm}.weight"), &[to], Init::Ones);
+            add(format!("{norm}.bias"), &[to], Init::Zeros);
+        }
+        let features = self.channels(3);
+        // Uniform within 1/√features has this deviation.
+        let init = Init::Normal((3.0 * features as f64).sqrt().recip());
+        add("fc.weight".into(), &[self.classes, features], init);
+        add("fc.bias".into(), &[self.classes], init);
+        specs
+    }
+
+    fn naming(&self) -> Naming {
+        Naming {
+            head: &["fc."],
+            ..Naming::default()
+        }
+    }
+
+    fn is_multiplied(name: &str) -> bool {
+        name.contains("conv") || name.contains("downsample.0.") || name.starts_with("fc.")
+    }
+
+    fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    fn with_kept(self, kept: Kept) -> Self {
+        Self { kept, ..self }
+    }
+
+    fn norms(&self) -> Vec<(String, usize)> {
+        let norm = |layer: Layer| {
+            let ([_, norm], [_, channels]) = (layer.names, layer.channels);
+            (norm, channels)
+        };
+        self.normed().map(norm).collect()
+    }
+
+    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> Tensor<B, 4> {
+        ResNet::upload::<B>(batch, device)
+    }
+
+    fn segments(&self) -> u32 {
+        1 + self.blocks().iter().sum::<u32>()
+    }
+
+    fn segment<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        segment: u32,
+        input: &Tensor<B, 4>,
+        hidden: Option<Tensor<B, 2>>,
+    ) -> Tensor<B, 2> {
+        let n = input.dims()[0];
+        let images = match hidden {
+            None => {
+                let images = pass.relu(self.stem().forward(pass, input.clone()));
+                pass.compute.max_pool(images, 3, 2, 1)
+            }
+            Some(hidden) => {
+                let (channels, edge) = self.shape(segment - 1);
+                self.block(pass, segment - 1, hidden.reshape([n, channels, edge, edge]))
+            }
+        };
+        let values = images.shape().num_elements() / n;
+        images.reshape([n, values])
+    }
+
+    fn head<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        _: &Tensor<B, 4>,
+    ) -> Tensor<B, 2> {
+        let n = hidden.dims()[0];
+        let (channels, edge) = self.shape(self.segments() - 1);
+        // A sum over the image: in f32 under a mixed setting, in the one format of a true one.
+        let hidden = pass.compute.full(hidden);
+        let pooled = hidden.reshape([n * channels, edge * edge]).mean_dim(1);
+        pass.linear(pooled.reshape([n, channels]), "fc")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_depths_have_the_published_numbers_of_parameters_and_layers() {
+        for (depth, parameters, layers) in [(18, 11_689_512, 21), (50, 25_557_032, 54)] {
+            let size = ImageNetResNetSize {
+                depth,
+                ..ImageNetResNetSize::RESNET50
+            };
+            let model = ImageNetResNet::new(size, 224, 1000);
+            let specs = model.parameters().into_iter();
+            let count: usize = specs.map(|spec| spec.shape.iter().product::<usize>()).sum();
+            assert_eq!(count, parameters, "{depth}");
+            // Shortcuts multiply too, and each layer but the last has a norm.
+            assert_eq!(model.layers().len(), layers, "{depth}");
+            assert_eq!(model.norms().len(), layers - 1, "{depth}");
+            assert_eq!(model.shape(model.segments() - 1).1, 7, "{depth}");
+        }
+    }
+}

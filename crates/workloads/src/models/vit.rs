@@ -1,0 +1,312 @@
+//! Vision transformer for image classification (arXiv 2010.11929), the architecture of
+//! `google/vit-base-patch16-224`.
+//!
+//! Pre-norm encoder blocks over patches of the image, with a class token before them, learnt positions and
+//! exact GELU; the head reads the class token. Dropout sits where the reference has it: after the embeddings,
+//! on the attention weights, and after the last layer of each half of a block.
+
+use burn::tensor::{Bool, DType, Tensor, TensorData};
+use mantissa_core::VitSize;
+use mantissa_precision::PrecisionBackend;
+
+use super::{Batch, Init, Kept, Network, ParameterSpec, Pass};
+use crate::{data::Images, weights::Naming};
+
+/// Epsilon of every layer norm, from the reference.
+const NORM_EPSILON: f64 = 1e-12;
+/// Standard deviation of initial weights, from the reference.
+const INIT_DEVIATION: f64 = 0.02;
+/// Colours of an image.
+const COLOURS: usize = 3;
+
+/// Name of the token before all patches.
+const CLASS_TOKEN: &str = "vit.embeddings.cls_token";
+/// Name of what is added to every token by its place.
+const POSITIONS: &str = "vit.embeddings.position_embeddings";
+/// Name of the layer that makes tokens of patches.
+const PROJECTION: &str = "vit.embeddings.patch_embeddings.projection";
+
+/// The model's shape.
+#[derive(Debug, Clone)]
+pub(crate) struct Vit {
+    size: VitSize,
+    classes: usize,
+    kept: Kept,
+}
+
+impl Vit {
+    pub(crate) fn new(size: VitSize, classes: u32) -> Self {
+        Self {
+            size,
+            classes: classes as usize,
+            kept: Kept::default(),
+        }
+    }
+
+    /// Edge of a patch.
+    fn patch(&self) -> usize {
+        self.size.patch_size as usize
+    }
+
+    /// Patches along an edge of an image.
+    fn side(&self) -> usize {
+        self.size.image_size as usize / self.patch()
+    }
+
+    /// The patches of an image, and the class token.
+    fn tokens(&self) -> usize {
+        1 + self.side() * self.side()
+    }
+
+    /// Width of the residual stream.
+    fn width(&self) -> usize {
+        self.size.hidden_size as usize
+    }
+}
+
+impl Network for Vit {
+    type Part = Images;
+    type Input<B: PrecisionBackend> = Tensor<B, 4>;
+    const CONVOLVES: bool = false;
+
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let (width, inner) = (self.width(), self.size.intermediate_size as usize);
+        let mut specs = vec![];
+        let mut add = |name: String, shape: &[usize], init| {
+            specs.push(ParameterSpec {
+                name,
+                shape: shape.to_vec(),
+                init,
+            });
+        };
+        let normal = Init::Normal(INIT_DEVIATION);
+        add(CLASS_TOKEN.into(), &[1, 1, width], normal);
+        add(POSITIONS.into(), &[1, self.tokens(), width], normal);
+        let filters = [width, COLOURS, self.patch(), self.patch()];
+        add(format!("{PROJECTION}.weight"), &filters, normal);
+        add(format!("{PROJECTION}.bias"), &[width], Init::Zeros);
+        for layer in 0..self.size.num_hidden_layers {
+            let layer = layer_name(layer);
+            let linear = [
+                ("attention.attention.query", width, width),
+                ("attention.attention.key", width, width),
+                ("attention.attention.value", width, width),
+                ("attention.output.dense", width, width),
+                ("intermediate.dense", width, inner),
+                ("output.dense", inner, width),
+            ];
+            for (part, from, to) in linear {
+                add(format!("{layer}.{part}.weight"), &[to, from], normal);
+                add(format!("{layer}.{part}.bias"), &[to], Init::Zeros);
+            }
+            for norm in ["layernorm_before", "layernorm_after"] {
+                add(format!("{layer}.{norm}.weight"), &[width], Init::Ones);
+                add(format!("{layer}.{norm}.bias"), &[width], Init::Zeros);
+            }
+        }
+        add("vit.layernorm.weight".into(), &[width], Init::Ones);
+        add("vit.layernorm.bias".into(), &[width], Init::Zeros);
+        add("classifier.weight".into(), &[self.classes, width], normal);
+        add("classifier.bias".into(), &[self.classes], Init::Zeros);
+        specs
+    }
+
+    fn naming(&self) -> Naming {
+        Naming {
+            prefix: "vit.",
+            head: &["classifier."],
+            beside: &["pooler."],
+        }
+    }
+
+    fn is_multiplied(name: &str) -> bool {
+        ![CLASS_TOKEN, POSITIONS].contains(&name) && !name.contains("layernorm")
+    }
+
+    fn drops(&self) -> bool {
+        let size = &self.size;
+        [size.hidden_dropout_prob, size.attention_probs_dropout_prob]
+            .iter()
+            .any(|share| *share > 0.0)
+    }
+
+    fn weightless(&self) -> Vec<String> {
+        (0..self.size.num_hidden_layers)
+            .map(|layer| attention_name(&layer_name(layer)))
+            .collect()
+    }
+
+    fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    fn with_kept(self, kept: Kept) -> Self {
+        Self { kept, ..self }
+    }
+
+    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> Tensor<B, 4> {
+        let shape = [batch.labels.len(), COLOURS, batch.edge, batch.edge];
+        let data = TensorData::new(batch.values.clone(), shape);
+        Tensor::from_data(data, (device, DType::F32))
+    }
+
+    /// The embeddings and the blocks.
+    fn segments(&self) -> u32 {
+        1 + self.size.num_hidden_layers
+    }
+
+    fn segment<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        segment: u32,
+        input: &Tensor<B, 4>,
+        hidden: Option<Tensor<B, 2>>,
+    ) -> Tensor<B, 2> {
+        match hidden {
+            None => self.embed(pass, input.clone()),
+            Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1)),
+        }
+    }
+
+    fn head<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        input: &Tensor<B, 4>,
+    ) -> Tensor<B, 2> {
+        let n = input.dims()[0];
+        let normal = pass.layer_norm(hidden, "vit.layernorm", NORM_EPSILON);
+        let first = normal
+            .reshape([n, self.tokens(), self.width()])
+            .narrow(1, 0, 1)
+            .squeeze_dim(1);
+        pass.linear(first, "classifier")
+    }
+}
+
+/// The parts of a pass. Hidden states are `[n · tokens, width]`, so that every linear layer is one product.
+impl Vit {
+    /// Patches as tokens behind the class token. Filters that do not overlap are a linear layer.
+    fn embed<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, images: Tensor<B, 4>) -> Tensor<B, 2> {
+        let n = images.dims()[0];
+        let (side, patch, width) = (self.side(), self.patch(), self.width());
+        let values = COLOURS * patch * patch;
+        let patches = images
+            .reshape([n, COLOURS, side, patch, side, patch])
+            .permute([0, 2, 4, 1, 3, 5])
+            .reshape([n * side * side, values]);
+        let filters = pass.parameters.vector(&format!("{PROJECTION}.weight"));
+        let bias = pass.parameters.vector(&format!("{PROJECTION}.bias"));
+        let products = pass.products(PROJECTION);
+        let projected = products.linear(patches, filters.reshape([width, values]), bias);
+        let projected = pass.show(PROJECTION, projected);
+        // Beside the class token, in its format: the wider one, as the reference joins them.
+        let projected = pass.compute.full(projected).reshape([n, side * side, width]);
+        let class = pass.parameters.vector(CLASS_TOKEN).reshape([1, width]);
+        let rows = Tensor::cat(vec![pass.compute.repeated(class, n), projected], 1);
+        let positions = pass.parameters.vector(POSITIONS);
+        let places = positions.reshape([self.tokens(), width]);
+        let places = pass.compute.repeated(places, n);
+        let placed = pass.compute.add(rows, places).flatten(0, 1);
+        pass.dropout(placed, self.size.hidden_dropout_prob)
+    }
+
+    fn block<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        layer: &str,
+    ) -> Tensor<B, 2> {
+        let (compute, dropout) = (pass.compute, self.size.hidden_dropout_prob);
+        let name = format!("{layer}.layernorm_before");
+        let normal = pass.layer_norm(hidden.clone(), &name, NORM_EPSILON);
+        let attended = pass.dropout(self.attention(pass, normal, layer), dropout);
+        let hidden = compute.add(attended, hidden);
+        let name = format!("{layer}.layernorm_after");
+        let normal = pass.layer_norm(hidden.clone(), &name, NORM_EPSILON);
+        let first = format!("{layer}.intermediate.dense");
+        let wide = pass.products(&first).gelu(pass.linear(normal, &first));
+        let wide = pass.show(&format!("{layer}.intermediate.intermediate_act_fn"), wide);
+        let narrow = pass.linear(wide, &format!("{layer}.output.dense"));
+        compute.add(pass.dropout(narrow, dropout), hidden)
+    }
+
+    fn attention<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        layer: &str,
+    ) -> Tensor<B, 2> {
+        let (rows, tokens) = (hidden.dims()[0], self.tokens());
+        let n = rows / tokens;
+        let heads = self.size.num_attention_heads as usize;
+        let width = self.width() / heads;
+        let name = attention_name(layer);
+        let split = |part: &str| {
+            let projected = pass.linear(hidden.clone(), &format!("{name}.{part}"));
+            projected.reshape([n, tokens, heads, width]).swap_dims(1, 2)
+        };
+        let parts = [split("query"), split("key"), split("value")];
+        // An image has all of its patches.
+        let padding = Tensor::<B, 2, Bool>::full([n, tokens], false, &hidden.device());
+        let dropout = pass.dropped(self.size.attention_probs_dropout_prob);
+        let mixed = pass.products(&name).attention(parts, &padding, dropout);
+        let mixed = pass.show(&name, mixed);
+        let joined = mixed.swap_dims(1, 2).reshape([rows, heads * width]);
+        pass.linear(joined, &format!("{layer}.attention.output.dense"))
+    }
+}
+
+fn layer_name(layer: u32) -> String {
+    format!("vit.encoder.layer.{layer}")
+}
+
+/// What multiplies queries, keys and values.
+fn attention_name(layer: &str) -> String {
+    format!("{layer}.attention.attention")
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_precision::Operation;
+
+    use super::*;
+
+    /// As it was published for ImageNet.
+    fn base() -> Vit {
+        Vit::new(VitSize::BASE, 1000)
+    }
+
+    #[test]
+    fn the_base_model_has_the_published_number_of_parameters() {
+        let specs = base().parameters();
+        let counts = specs.iter().map(|spec| spec.shape.iter().product::<usize>());
+        // As Hugging Face counts them.
+        assert_eq!(counts.sum::<usize>(), 86_567_656);
+    }
+
+    #[test]
+    fn what_multiplies_is_a_layer_and_what_is_added_or_normalised_is_not() {
+        let layers = base().layers();
+        // Six with weights and the attention in each block, the projection and the classifier.
+        assert_eq!(layers.len(), 12 * 7 + 2);
+        assert_eq!(layers[0], PROJECTION);
+        assert!(!layers.iter().any(|layer| layer.contains("layernorm")));
+        assert!(!base().multiplies(CLASS_TOKEN) && !base().multiplies(POSITIONS));
+    }
+
+    #[test]
+    fn what_layers_do_that_are_kept_in_f32_is_their_own_and_not_the_models() {
+        let kept = |patterns: &[&str]| {
+            let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+            let model = base().keeping(&patterns).unwrap();
+            model.kept_operations(Operation::FusedAttention)
+        };
+        assert_eq!(kept(&[]), []);
+        assert_eq!(kept(&["classifier"]), [Operation::Matmul]);
+        assert_eq!(
+            kept(&["vit.encoder.layer.0.attention"]),
+            [Operation::Matmul, Operation::FusedAttention]
+        );
+    }
+}

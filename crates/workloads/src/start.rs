@@ -1,0 +1,113 @@
+//! What a model starts from: a checkpoint of the user's, or its seed.
+
+use std::time::Instant;
+
+use burn::tensor::{DType, Tensor, TensorData};
+use mantissa_core::{Cell, Event, Format};
+use mantissa_precision::{Moments, ParameterSet, PrecisionBackend, dtype};
+
+use crate::{
+    Inputs, ReadWeights, WorkloadError,
+    models::{Network, Norms},
+    weights::{self, Checkpoint},
+};
+
+/// A model's state on a device.
+pub(crate) struct Start<B: PrecisionBackend> {
+    pub parameters: ParameterSet<B>,
+    /// Running statistics of the batch norms: in f32 at least, since they are sums.
+    pub running: Norms<B>,
+    /// What was read; absent: all is from the seed.
+    pub read: Option<ReadWeights>,
+    /// What a checkpoint lacked and the seed gave.
+    pub event: Option<Event>,
+}
+
+/// What is done with the model: a training may lack what it makes itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A head and running statistics may be missing.
+    Training,
+    /// Nothing may.
+    Testing,
+}
+
+/// Puts a model on a device, in a format.
+pub(crate) fn start<B: PrecisionBackend, M: Network>(
+    model: &M,
+    (cell, format, purpose): (&Cell, Format, Purpose),
+    inputs: &Inputs,
+    device: &B::Device,
+) -> Result<Start<B>, WorkloadError> {
+    let Some(path) = inputs.weights_of(&cell.workload.name) else {
+        let drawn = weights::initial(model.parameters(), cell.seed);
+        return Ok(Start {
+            parameters: ParameterSet::new(drawn, format, device),
+            running: unit(model, format, device),
+            read: None,
+            event: None,
+        });
+    };
+    let begun = Instant::now();
+    let checkpoint = Checkpoint::open(path)?;
+    let fitted = checkpoint.fit(model, purpose == Purpose::Training)?;
+    let mut failed = None;
+    let read = fitted.parameters(cell.seed).map_while(|weight| {
+        let weight = weight.map_err(|error| failed = Some(error));
+        weight.ok()
+    });
+    let parameters = ParameterSet::new(read, format, device);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let mut running = unit(model, format, device);
+    for (norm, [mean, variance]) in fitted.running()? {
+        let slot = running.iter_mut().find(|(name, _)| *name == norm);
+        let (_, moments) = slot.expect("checkpoints are fitted to the model's own norms");
+        let like = moments.mean.dtype();
+        let vector = |values: Vec<f32>| {
+            let count = values.len();
+            Tensor::from_data(TensorData::new(values, [count]), (device, like))
+        };
+        *moments = Moments {
+            mean: vector(mean),
+            variance: vector(variance),
+        };
+    }
+    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+    let lacking = fitted.lacking();
+    let event = (!lacking.is_empty()).then(|| Event {
+        kind: "weights".into(),
+        step: None,
+        value: None,
+        detail: format!(
+            "not in the checkpoint, drawn from the seed: {}",
+            lacking.join(", ")
+        ),
+    });
+    Ok(Start {
+        parameters,
+        running,
+        read: Some(ReadWeights {
+            bytes: fitted.bytes(),
+            seconds: begun.elapsed().as_secs_f64(),
+        }),
+        event,
+    })
+}
+
+/// Running statistics that have seen nothing.
+pub(crate) fn unit<B: PrecisionBackend, M: Network>(
+    model: &M,
+    format: Format,
+    device: &B::Device,
+) -> Norms<B> {
+    let dtype = match dtype(format) {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
+    };
+    let norms = model.norms().into_iter();
+    norms
+        .map(|(name, channels)| (name, Moments::unit(channels, dtype, device)))
+        .collect()
+}

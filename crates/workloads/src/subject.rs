@@ -1,0 +1,123 @@
+//! From a cell to its model and its data: the one place where the model becomes a type.
+
+use mantissa_core::{Attention, Cell, DatasetKind, Model};
+use mantissa_precision::Operation;
+
+use crate::{
+    Inputs, WorkloadError,
+    data::{Dataset, Images, Tokenized, Wanted, load_images, load_reviews, synthetic_images},
+    models::{Bert, DistilBert, ImageNetResNet, Kept, Network, ResNet, Vit},
+};
+
+/// What is done with a model and its data, whatever type they have.
+pub(crate) trait Work {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Self::Output, WorkloadError>;
+}
+
+/// Loads what is `wanted` of a data set and makes the model for it.
+pub(crate) fn with_subject<W: Work>(
+    cell: &Cell,
+    (model, kind): (&Model, DatasetKind),
+    wanted: &Wanted,
+    inputs: &Inputs,
+    work: W,
+) -> Result<W::Output, WorkloadError> {
+    match model {
+        Model::Distilbert(size) => {
+            let text = texts(cell, (model, kind), wanted, inputs)?;
+            work.on(DistilBert::new(size.clone(), words(&text), text.classes), text)
+        }
+        Model::Bert(size) => {
+            let text = texts(cell, (model, kind), wanted, inputs)?;
+            work.on(Bert::new(size.clone(), words(&text), text.classes), text)
+        }
+        Model::Resnet(size) => {
+            let images = images((model, kind), wanted, inputs)?;
+            work.on(
+                ResNet::new(size.clone(), images.test.edge(), images.classes),
+                images,
+            )
+        }
+        Model::ResnetImagenet(size) => {
+            let images = images((model, kind), wanted, inputs)?;
+            work.on(
+                ImageNetResNet::new(size.clone(), images.test.edge(), images.classes),
+                images,
+            )
+        }
+        Model::Vit(size) => {
+            let images = images((model, kind), wanted, inputs)?;
+            work.on(Vit::new(size.clone(), images.classes), images)
+        }
+    }
+}
+
+/// Ids of the vocabulary: that of the part that is never empty.
+fn words(text: &Dataset<Tokenized>) -> u32 {
+    text.test.vocabulary()
+}
+
+fn texts(
+    cell: &Cell,
+    (model, kind): (&Model, DatasetKind),
+    wanted: &Wanted,
+    inputs: &Inputs,
+) -> Result<Dataset<Tokenized>, WorkloadError> {
+    let sequence = cell.setting.sequence();
+    if let Some(longest) = model.positions().filter(|longest| sequence > *longest) {
+        return Err(WorkloadError::Data(format!(
+            "`sequence={sequence}` is longer than the model's {longest} positions"
+        )));
+    }
+    let text = load_reviews(
+        kind,
+        wanted,
+        sequence,
+        inputs.data_of(kind),
+        inputs.vocabulary.as_deref(),
+        &inputs.cache,
+    );
+    text.map_err(|error| WorkloadError::Data(error.to_string()))
+}
+
+fn images(
+    (model, kind): (&Model, DatasetKind),
+    wanted: &Wanted,
+    inputs: &Inputs,
+) -> Result<Dataset<Images>, WorkloadError> {
+    let edge = model.image_size().expect("it sees images") as usize;
+    if kind.is_synthetic() {
+        return Ok(synthetic_images(wanted, edge));
+    }
+    let path = inputs.data_of(kind);
+    let path = path
+        .ok_or_else(|| WorkloadError::Data("no images given\n  hint: name them with `--data`".to_owned()))?;
+    load_images(path, wanted, edge).map_err(|error| WorkloadError::Data(error.to_string()))
+}
+
+/// What the layers do that a cell keeps in f32.
+pub(crate) fn kept_operations(cell: &Cell) -> Vec<Operation> {
+    let Some(model) = cell.workload.model() else {
+        return vec![];
+    };
+    let kept = Kept::Matching(cell.setting.keep_f32().to_vec());
+    let attention = match cell.setting.attention() {
+        Attention::Fused => Operation::FusedAttention,
+        Attention::Math => Operation::Matmul,
+    };
+    // Layers have the same names whatever the data is.
+    fn of<M: Network>(model: M, kept: Kept, attention: Operation) -> Vec<Operation> {
+        model.with_kept(kept).kept_operations(attention)
+    }
+    match model.clone() {
+        Model::Distilbert(size) => of(DistilBert::new(size, 1, 1), kept, attention),
+        Model::Bert(size) => of(Bert::new(size, 1, 1), kept, attention),
+        Model::Resnet(size) => of(ResNet::new(size, 1, 1), kept, attention),
+        Model::ResnetImagenet(size) => of(ImageNetResNet::new(size, 1, 1), kept, attention),
+        Model::Vit(size) => of(Vit::new(size, 1), kept, attention),
+    }
+}

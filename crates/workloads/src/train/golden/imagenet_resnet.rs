@@ -1,0 +1,237 @@
+//! ResNets for large images against torchvision: `peers/pytorch/golden/resnet_imagenet.py` made the numbers,
+//! and its head says what they mean.
+
+use mantissa_precision::GradientSum;
+
+use super::*;
+use crate::{
+    data::ImageBatch,
+    models::{ImageNetResNet, Network, Stage},
+};
+
+/// Basic blocks, and bottlenecks.
+const DEPTHS: [u32; 2] = [18, 50];
+
+fn golden(depth: u32) -> Value {
+    let text = match depth {
+        18 => include_str!("../../../tests/golden/resnet18-tiny.json"),
+        50 => include_str!("../../../tests/golden/resnet50-tiny.json"),
+        depth => unreachable!("no numbers of {depth} layers"),
+    };
+    serde_json::from_str(text).unwrap()
+}
+
+fn size(golden: &Value, key: &str) -> u32 {
+    golden["config"][key].as_u64().unwrap() as u32
+}
+
+/// All images as one micro-batch.
+fn images(golden: &Value) -> ImageBatch {
+    let quarters = floats(&golden["images"]);
+    let labels = floats(&golden["labels"]);
+    ImageBatch {
+        values: quarters.iter().map(|x| (x / 4.0) as f32).collect(),
+        edge: size(golden, "edge") as usize,
+        labels: labels.iter().map(|x| *x as i32).collect(),
+    }
+}
+
+/// What `run` makes of a trainer with the golden model.
+fn with_imagenet_resnet<B: PrecisionBackend, T>(
+    golden: &Value,
+    axes: &[(Axis, &str)],
+    run: impl FnOnce(&mut Trainer<B, ImageNetResNet>) -> T,
+) -> T {
+    let depth = size(golden, "depth");
+    let of_model = ImageNetResNetSize {
+        depth,
+        width: size(golden, "width"),
+        image_size: size(golden, "edge"),
+    };
+    let task = TrainTask {
+        model: Model::ResnetImagenet(of_model.clone()),
+        dataset: DatasetKind::SyntheticImages,
+        split: Split {
+            join: false,
+            train: None,
+            validation: 0,
+            test: None,
+            seed: 0,
+        },
+        epochs: 1,
+        learning_rate: 0.1,
+        weight_decay: 0.0,
+        momentum: 0.0,
+        drop_last: false,
+        observe_every: 0,
+        sensitivity: false,
+        updates: Updates::default(),
+    };
+    let workload = Workload {
+        name: "golden".into(),
+        task: Task::Train(task.clone()),
+    };
+    let mut setting = Setting::of(&workload, Backend::Flex);
+    for (axis, text) in [(Axis::Optimizer, "sgd")].iter().chain(axes) {
+        setting.set(*axis, axis.parse(text).unwrap()).unwrap();
+    }
+    let cell = Cell::new("golden", workload, setting, 1);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let weights = folder.join(format!("resnet{depth}-tiny.safetensors"));
+    let inputs = Inputs {
+        weights: [(String::new(), weights)].into(),
+        ..Inputs::default()
+    };
+    let (edge, classes) = (size(golden, "edge") as usize, size(golden, "classes"));
+    let model = ImageNetResNet::new(of_model, edge, classes);
+    let device = Default::default();
+    let mut trainer = Trainer::<B, _>::new(&cell, &task, model, &inputs, &device).unwrap();
+    run(&mut trainer)
+}
+
+/// Logits by the running statistics of the file, then by the batch's own.
+fn logits<B: PrecisionBackend>(golden: &Value, precision: &str) -> [Vec<f64>; 2] {
+    with_imagenet_resnet::<B, _>(golden, &[(Axis::Precision, precision)], |trainer| {
+        let batch = images(golden);
+        let parameters = trainer.working().freeze();
+        let (testing, _) = trainer.predict(&parameters, &batch);
+        let pass = trainer
+            .model
+            .pass(&parameters, &trainer.compute, Stage::Observing);
+        let input = ImageNetResNet::upload::<B>(&batch, trainer.device);
+        let training = trainer.model.forward(&pass, &input, |_| ());
+        [testing, training].map(|logits| logits.into_data().iter::<f64>().collect())
+    })
+}
+
+/// What a step computes before its update.
+#[derive(Debug, PartialEq)]
+struct Computed {
+    /// Mean over the images.
+    loss: f64,
+    /// By parameter.
+    gradients: Vec<(String, Vec<f64>)>,
+    /// Names of the norms, in the order of their running statistics.
+    norms: Vec<String>,
+    means: Vec<f64>,
+    variances: Vec<f64>,
+}
+
+fn computed<B: PrecisionBackend>(golden: &Value, axes: &[(Axis, &str)]) -> Computed {
+    with_imagenet_resnet::<B, _>(golden, axes, |trainer| {
+        let batch = images(golden);
+        let share = 1.0 / batch.labels.len() as f64;
+        let values = |tensor: &burn::tensor::Tensor<B, 1>| -> Vec<f64> {
+            tensor.clone().into_data().iter::<f64>().collect()
+        };
+        let working = trainer.working();
+        let mut sum = GradientSum::new(trainer.parameters.len());
+        let loss = trainer.backward(&working, &batch, share, &mut sum);
+        trainer.follow(loss.moments, 1);
+        let names = trainer.parameters.iter().map(|(name, _)| name.to_owned());
+        let gradients = sum
+            .iter()
+            .map(|gradient| values(gradient.expect("every parameter is used")));
+        let running = trainer.running.iter();
+        Computed {
+            loss: share * values(&loss.summed.inner())[0],
+            gradients: names.zip(gradients).collect(),
+            norms: running.clone().map(|(name, _)| name.clone()).collect(),
+            means: running
+                .clone()
+                .flat_map(|(_, moments)| values(&moments.mean))
+                .collect(),
+            variances: running
+                .flat_map(|(_, moments)| values(&moments.variance))
+                .collect(),
+        }
+    })
+}
+
+/// Every value within a share of the largest.
+fn assert_near(got: &[f64], wanted: &[f64], share: f64, what: &str) {
+    let largest = wanted.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+    assert_close(got, wanted, share * largest, what);
+}
+
+/// Norm and sum of every gradient within a share of the norm.
+fn assert_gradients_near(got: &[(String, Vec<f64>)], wanted: &Value, share: f64, what: &str) {
+    let wanted = wanted.as_object().unwrap();
+    assert_eq!(got.len(), wanted.len(), "{what}");
+    for (name, values) in got {
+        let [norm, sum] = ["norm", "sum"].map(|key| wanted[name][key].as_f64().unwrap());
+        let got_norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let got_sum = values.iter().sum::<f64>();
+        let near = |got: f64, wanted: f64| (got - wanted).abs() <= share * norm;
+        assert!(
+            near(got_norm, norm) && near(got_sum, sum),
+            "{what}: {name}: norm {got_norm} and not {norm}, or sum {got_sum} and not {sum}"
+        );
+    }
+}
+
+#[test]
+fn logits_are_torchvisions_by_running_statistics_and_by_the_batchs_own() {
+    for depth in DEPTHS {
+        let golden = golden(depth);
+        for (precision, share) in [("64-true", 1e-10), ("32-true", 1e-5)] {
+            let got = logits::<Flex>(&golden, precision);
+            for (key, got) in ["evaluation", "training"].iter().zip(got) {
+                let what = format!("ResNet-{depth}, {precision}, {key}");
+                assert_near(&got, &floats(&golden[*key]["logits"]), share, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn loss_gradients_and_running_statistics_of_a_step_are_torchvisions_in_f64() {
+    for depth in DEPTHS {
+        let golden = golden(depth);
+        let wanted = &golden["training"];
+        let got = computed::<Flex>(&golden, &[(Axis::Precision, "64-true")]);
+        let what = format!("ResNet-{depth}");
+        assert_near(&[got.loss], &[wanted["loss"].as_f64().unwrap()], F64, &what);
+        assert_gradients_near(&got.gradients, &wanted["gradients"], F64, &what);
+        let norms = wanted["norms"].as_array().unwrap();
+        let norms: Vec<_> = norms.iter().map(|name| name.as_str().unwrap()).collect();
+        assert_eq!(got.norms, norms, "{what}");
+        // The file has them to 12 decimals.
+        assert_near(&got.means, &floats(&wanted["means"]), 1e-11, &what);
+        assert_near(&got.variances, &floats(&wanted["variances"]), 1e-11, &what);
+    }
+}
+
+#[test]
+fn checkpointing_changes_no_bit_of_either_kind_of_block() {
+    for depth in DEPTHS {
+        let golden = golden(depth);
+        for precision in ["32-true", "bf16-mixed", "16-mixed"] {
+            let of = |checkpointing| {
+                let axes = [(Axis::Precision, precision), (Axis::Checkpointing, checkpointing)];
+                computed::<Flex>(&golden, &axes)
+            };
+            let off = of("off");
+            assert!(off.loss.is_finite(), "ResNet-{depth}, {precision}");
+            assert!(of("on") == off, "ResNet-{depth}, {precision}");
+        }
+    }
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn the_code_that_cuda_runs_follows_torchvisions_resnet_on_the_software_rasteriser() {
+    use mantissa_precision::device::VulkanFused;
+
+    if !vulkan_is_there() {
+        return;
+    }
+    let golden = golden(18);
+    let got = logits::<VulkanFused>(&golden, "32-true");
+    for (key, got) in ["evaluation", "training"].iter().zip(got) {
+        assert_near(&got, &floats(&golden[*key]["logits"]), 2e-5, key);
+    }
+    // The gradients behind the stem have gone through the max pool.
+    let got = computed::<VulkanFused>(&golden, &[]);
+    assert_gradients_near(&got.gradients, &golden["training"]["gradients"], 1e-3, "32-true");
+}

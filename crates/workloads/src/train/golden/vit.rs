@@ -1,0 +1,235 @@
+//! A vision transformer against PyTorch and transformers: `peers/pytorch/golden/vit.py` made the numbers, and
+//! its head says what they mean.
+
+use mantissa_precision::GradientSum;
+
+use super::*;
+use crate::{
+    data::ImageBatch,
+    models::{Network, Vit},
+};
+
+/// All images in one micro-batch.
+const ALL: [Rows; 1] = [(0, 3)];
+/// The same in two.
+const PIECES: [Rows; 2] = [(0, 2), (2, 3)];
+
+fn golden() -> Value {
+    serde_json::from_str(include_str!("../../../tests/golden/vit-tiny.json")).unwrap()
+}
+
+fn size(golden: &Value, key: &str) -> u32 {
+    golden["config"][key].as_u64().unwrap() as u32
+}
+
+fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
+    let edge = size(golden, "image_size") as usize;
+    let values = 3 * edge * edge;
+    // They are kept as whole quarters.
+    let all = floats(&golden["images"]);
+    let all: Vec<f32> = all.iter().map(|quarters| *quarters as f32 / 4.0).collect();
+    let labels: Vec<i32> = floats(&golden["labels"]).iter().map(|x| *x as i32).collect();
+    ImageBatch {
+        values: all[first * values..end * values].to_vec(),
+        edge,
+        labels: labels[first..end].to_vec(),
+    }
+}
+
+/// What `run` makes of a trainer with the golden model, with a share of elements dropped.
+fn with_vit<B: PrecisionBackend, T>(
+    golden: &Value,
+    axes: &[(Axis, &str)],
+    dropout: f64,
+    run: impl FnOnce(&mut Trainer<B, Vit>) -> T,
+) -> T {
+    let _alone = (dropout > 0.0).then(alone);
+    let of_model = VitSize {
+        image_size: size(golden, "image_size"),
+        patch_size: size(golden, "patch_size"),
+        hidden_size: size(golden, "hidden_size"),
+        num_hidden_layers: size(golden, "num_hidden_layers"),
+        num_attention_heads: size(golden, "num_attention_heads"),
+        intermediate_size: size(golden, "intermediate_size"),
+        hidden_dropout_prob: dropout,
+        attention_probs_dropout_prob: dropout,
+    };
+    let task = TrainTask {
+        model: Model::Vit(of_model.clone()),
+        dataset: DatasetKind::SyntheticImages,
+        split: Split {
+            join: false,
+            train: None,
+            validation: 0,
+            test: None,
+            seed: 0,
+        },
+        epochs: 1,
+        learning_rate: golden["training"]["lr"].as_f64().unwrap(),
+        weight_decay: 0.0,
+        momentum: 0.0,
+        drop_last: false,
+        observe_every: 0,
+        sensitivity: false,
+        updates: Updates::default(),
+    };
+    let workload = Workload {
+        name: "golden".into(),
+        task: Task::Train(task.clone()),
+    };
+    let mut setting = Setting::of(&workload, Backend::Flex);
+    for (axis, text) in [(Axis::Optimizer, "sgd")].iter().chain(axes) {
+        setting.set(*axis, axis.parse(text).unwrap()).unwrap();
+    }
+    let cell = Cell::new("golden", workload, setting, 1);
+    let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/vit-tiny.safetensors");
+    let inputs = Inputs {
+        weights: [(String::new(), weights)].into(),
+        ..Inputs::default()
+    };
+    let model = Vit::new(of_model, size(golden, "num_labels"));
+    let device = Default::default();
+    let mut trainer = Trainer::<B, _>::new(&cell, &task, model, &inputs, &device).unwrap();
+    run(&mut trainer)
+}
+
+/// Losses before each recorded step, and after the last, over micro-batches of the given rows.
+fn steps(golden: &Value, axes: &[(Axis, &str)], parts: &[Rows]) -> Vec<f64> {
+    steps_on::<Flex>(golden, axes, 0.0, parts)
+}
+
+fn steps_on<B: PrecisionBackend>(
+    golden: &Value,
+    axes: &[(Axis, &str)],
+    dropout: f64,
+    parts: &[Rows],
+) -> Vec<f64> {
+    with_vit::<B, _>(golden, axes, dropout, |trainer| {
+        let pieces: Vec<_> = parts.iter().map(|rows| images(golden, *rows)).collect();
+        let recorded = expected(&golden["training"]);
+        let losses = recorded.iter().map(|_| trainer.step(&pieces).unwrap().loss);
+        losses.collect()
+    })
+}
+
+#[test]
+fn logits_are_pytorchs() {
+    let golden = golden();
+    for (precision, tolerance) in [("64-true", 1e-10), ("32-true", 1e-5)] {
+        let logits = with_vit::<Flex, _>(&golden, &[(Axis::Precision, precision)], 0.0, |trainer| {
+            let parameters = trainer.working().freeze();
+            let (logits, _) = trainer.predict(&parameters, &images(&golden, ALL[0]));
+            logits.into_data().iter::<f64>().collect::<Vec<_>>()
+        });
+        assert_close(&logits, &floats(&golden["logits"]), tolerance, precision);
+    }
+}
+
+/// The place of an element in row-major order.
+fn place(index: &[f64], shape: &[f64]) -> usize {
+    let along = index.iter().zip(shape);
+    along.fold(0, |place, (at, length)| place * *length as usize + *at as usize)
+}
+
+#[test]
+fn the_loss_and_every_gradient_are_pytorchs_in_f64() {
+    let golden = golden();
+    with_vit::<Flex, _>(&golden, &[(Axis::Precision, "64-true")], 0.0, |trainer| {
+        let batch = images(&golden, ALL[0]);
+        let share = 1.0 / batch.labels.len() as f64;
+        let mut sum = GradientSum::new(trainer.parameters.len());
+        let loss = trainer.backward(&trainer.working(), &batch, share, &mut sum);
+        let loss = share * loss.summed.into_data().iter::<f64>().sum::<f64>();
+        assert_close(&[loss], &[golden["loss"].as_f64().unwrap()], F64, "loss");
+
+        let wanted = golden["gradients"].as_array().unwrap();
+        assert_eq!(trainer.parameters.len(), wanted.len());
+        for ((name, _), gradient) in trainer.parameters.iter().zip(sum.iter()) {
+            let data = gradient.expect("every parameter is used").clone().into_data();
+            let values: Vec<f64> = data.iter::<f64>().collect();
+            let norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
+            let mut rows = wanted.iter();
+            let row = rows.find(|row| row["name"] == name).expect("each is recorded");
+            let wanted = row["norm"].as_f64().unwrap();
+            if name.ends_with("key.bias") {
+                // 0 in exact arithmetic: it shifts all scores of a query alike.
+                assert!(norm < 1e-12 && wanted < 1e-12, "{name}: {norm:e}, {wanted:e}");
+                continue;
+            }
+            assert_close(&[norm], &[wanted], F64 * wanted, name);
+            let largest = &row["largest"];
+            let place = place(&floats(&largest["index"]), &floats(&row["shape"]));
+            let wanted = largest["value"].as_f64().unwrap();
+            assert_close(&[values[place]], &[wanted], F64 * wanted.abs(), name);
+        }
+    });
+}
+
+#[test]
+fn steps_follow_pytorch_in_f64_in_one_micro_batch_and_in_two_and_checkpointed() {
+    let golden = golden();
+    let wanted = expected(&golden["training"]);
+    let precision = (Axis::Precision, "64-true");
+    let whole = steps(&golden, &[precision], &ALL);
+    assert_close(&whole, &wanted, F64, "in one");
+    let two = [precision, (Axis::Accumulate, "2")];
+    assert_close(&steps(&golden, &two, &PIECES), &wanted, F64, "in two");
+    let checkpointed = [precision, (Axis::Checkpointing, "on")];
+    assert_eq!(steps(&golden, &checkpointed, &ALL), whole);
+}
+
+#[test]
+fn single_precision_differs_from_pytorch_by_rounding_alone() {
+    let golden = golden();
+    let wanted = expected(&golden["float32"]["training"]);
+    assert_close(&steps(&golden, &[], &ALL), &wanted, 5e-6, "f32");
+}
+
+#[test]
+fn checkpointing_changes_no_bit_and_drops_the_same_elements_again() {
+    let golden = golden();
+    for precision in ["32-true", "bf16-mixed", "16-mixed"] {
+        let of = |checkpointing, dropout| {
+            let axes = [(Axis::Precision, precision), (Axis::Checkpointing, checkpointing)];
+            steps_on::<Flex>(&golden, &axes, dropout, &PIECES)
+        };
+        assert_eq!(of("on", 0.0), of("off", 0.0), "{precision}");
+        assert_eq!(of("on", 0.3), of("off", 0.3), "{precision}: dropped");
+        assert_ne!(of("off", 0.3), of("off", 0.0), "{precision}: nothing was dropped");
+    }
+}
+
+#[test]
+fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
+    let golden = golden();
+    let first = |kept: Option<&str>, precision| {
+        with_vit::<Flex, _>(&golden, &[(Axis::Precision, precision)], 0.0, |trainer| {
+            if let Some(layer) = kept {
+                trainer.model = trainer.model.clone().keeping_all_but(layer);
+            }
+            trainer.step(&[images(&golden, ALL[0])]).unwrap().loss
+        })
+    };
+    let exact = first(None, "32-true");
+    let layers = with_vit::<Flex, _>(&golden, &[], 0.0, |trainer| trainer.model.layers());
+    for layer in &layers {
+        assert_ne!(first(Some(layer), "bf16-mixed"), exact, "{layer} alone in bf16");
+    }
+    let all = [(Axis::Precision, "bf16-mixed"), (Axis::KeepF32, "vit+classifier")];
+    assert_eq!(
+        steps(&golden, &all, &ALL),
+        steps(&golden, &[], &ALL),
+        "every layer kept"
+    );
+}
+
+#[test]
+fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
+    let golden = golden();
+    let exact = steps(&golden, &[], &ALL);
+    for (precision, tolerance) in [("bf16-mixed", 0.05), ("16-mixed", 0.01)] {
+        let losses = steps(&golden, &[(Axis::Precision, precision)], &ALL);
+        assert_ne!(losses, exact);
+        assert_close(&losses, &exact, tolerance, precision);
+    }
+}

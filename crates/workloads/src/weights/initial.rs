@@ -1,0 +1,54 @@
+//! Seeded initial weights.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+use super::Weight;
+use crate::models::{Init, ParameterSpec};
+
+/// Seeded initial weights, one after the other: the same on every machine and under every setting.
+pub(crate) fn initial(specs: Vec<ParameterSpec>, seed: u64) -> impl Iterator<Item = Weight> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    specs.into_iter().map(move |spec| {
+        let values = values(&spec, &mut rng);
+        (spec.name, spec.shape, values)
+    })
+}
+
+fn values(spec: &ParameterSpec, rng: &mut ChaCha8Rng) -> Vec<f32> {
+    let count: usize = spec.shape.iter().product();
+    let mut normal = |deviation: f64| -> Vec<f32> {
+        let sample =
+            |_| deviation as f32 * <StandardNormal as Distribution<f32>>::sample(&StandardNormal, rng);
+        (0..count).map(sample).collect()
+    };
+    match spec.init {
+        Init::Zeros => vec![0.0; count],
+        Init::Ones => vec![1.0; count],
+        Init::Normal(deviation) => normal(deviation),
+        Init::NormalZeroFirstRow(deviation) => {
+            let mut values = normal(deviation);
+            values[..spec.shape[1]].fill(0.0);
+            values
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::DistilBertSize;
+
+    use crate::models::{DistilBert, Network};
+
+    #[test]
+    fn the_base_model_has_the_published_number_of_parameters() {
+        let specs = DistilBert::new(DistilBertSize::BASE, 30_522, 2).parameters();
+        let count: usize = specs
+            .iter()
+            .map(|spec| spec.shape.iter().product::<usize>())
+            .sum();
+        // 66,362,880 of the encoder and 592,130 of the head, as Hugging Face counts them.
+        assert_eq!(count, 66_955_010);
+    }
+}

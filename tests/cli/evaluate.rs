@@ -1,0 +1,201 @@
+//! Testing models that were trained elsewhere, through the command line.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, stderr, stdout};
+
+const SUITE: &str = r#"
+title = "Trained elsewhere"
+question = "What changes?"
+axes = { precision = ["32-true", "bf16-true"], batch = [4] }
+[[workload]]
+name = "tiny"
+task = "evaluate"
+model = "resnet"
+model_size = { depth = 8, width = 1 }
+dataset = "images"
+test = 6
+"#;
+
+fn place() -> Place {
+    let place = Place::new();
+    fs::write(place.path("suite.toml"), SUITE).unwrap();
+    place
+}
+
+/// A checkpoint of the suite's model: every value of a tensor is a number of its own, small and of all formats.
+fn checkpoint(path: &Path, leave_out: &str) {
+    let mut tensors: Vec<(String, Vec<usize>)> = vec![];
+    let mut layer = |convolution: String, norm: String, from: usize, to: usize| {
+        tensors.push((format!("{convolution}.weight"), vec![to, from, 3, 3]));
+        for part in ["weight", "bias", "running_mean", "running_var"] {
+            tensors.push((format!("{norm}.{part}"), vec![to]));
+        }
+    };
+    layer("conv1".into(), "bn1".into(), 3, 1);
+    for (stage, (from, to)) in [(1, 1), (1, 2), (2, 4)].into_iter().enumerate() {
+        let block = format!("layer{}.0", stage + 1);
+        layer(format!("{block}.conv1"), format!("{block}.bn1"), from, to);
+        layer(format!("{block}.conv2"), format!("{block}.bn2"), to, to);
+    }
+    tensors.push(("linear.weight".into(), vec![10, 4]));
+    tensors.push(("linear.bias".into(), vec![10]));
+    tensors.retain(|(name, _)| name != leave_out);
+    let (mut header, mut bytes) = (serde_json::Map::new(), vec![]);
+    for (name, shape) in tensors {
+        let begin = bytes.len();
+        for index in 0..shape.iter().product::<usize>() {
+            let value = 0.5 + ((37 * index + 11 * begin) % 64) as f32 / 64.0;
+            bytes.extend(value.to_le_bytes());
+        }
+        let place = json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, bytes.len()] });
+        header.insert(name, place);
+    }
+    let header = Value::Object(header).to_string();
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.bytes());
+    file.extend(bytes);
+    fs::write(path, file).unwrap();
+}
+
+fn run(place: &Place, more: &[&str]) -> std::process::Output {
+    let arguments = ["run", "suite.toml", "--backend=flex", "--repeats=1", "--out=run"];
+    place.command(&[&arguments, more].concat()).output().unwrap()
+}
+
+fn value(record: &Value, metric: &str) -> Option<f64> {
+    record["metrics"][metric]["value"].as_f64()
+}
+
+#[test]
+fn without_weights_nothing_is_tested_unless_random_ones_are_asked_for() {
+    let place = place();
+    let planned = place
+        .command(&["plan", "suite.toml", "--backend=flex"])
+        .output()
+        .unwrap();
+    assert!(
+        stdout(&planned).contains("skipped: no weights for `tiny`: give `--weights tiny=PATH`"),
+        "{}",
+        stdout(&planned)
+    );
+    let output = run(&place, &["--init=random"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let records = place.records("run");
+    assert_eq!(records.len(), 2);
+    for record in &records {
+        assert!(
+            value(record, "samples_per_second").is_some_and(|rate| rate > 0.0),
+            "{record:#}"
+        );
+        assert_eq!(
+            record["metrics"]["test_accuracy"]["method"],
+            "the weights are random"
+        );
+        assert_eq!(value(record, "test_accuracy"), None);
+        assert_eq!(record["data"]["synthetic"], true);
+    }
+}
+
+#[test]
+fn weights_are_read_tested_and_compared_with_f32() {
+    let place = place();
+    checkpoint(&place.path("trained.safetensors"), "");
+    let output = run(&place, &["--weights", "tiny=trained.safetensors"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let records = place.records("run");
+    // 3·9 + 4, twice (9 + 4), (18 + 8) + (36 + 8), (72 + 16) + (144 + 16), 40 + 10 numbers of four bytes.
+    let numbers = 31 + 26 + 26 + 44 + 88 + 160 + 50;
+    for record in &records {
+        assert_eq!(
+            value(record, "loaded_bytes"),
+            Some(4.0 * f64::from(numbers)),
+            "{record:#}"
+        );
+        assert!(value(record, "weights_seconds").is_some_and(|seconds| seconds > 0.0));
+        assert_eq!(record["metrics"]["test_accuracy"]["n"], 6);
+        assert!(value(record, "test_loss").is_some());
+    }
+    let agreement: Vec<&Value> = records
+        .iter()
+        .map(|record| &record["metrics"]["agreement"])
+        .collect();
+    assert!(agreement[0].is_null(), "f32 is not compared with itself");
+    assert_eq!(agreement[1]["n"], 6);
+    let command = records[1]["command"].as_str().unwrap();
+    assert!(
+        command.contains("--weights tiny=trained.safetensors"),
+        "{command}"
+    );
+    let summary = fs::read_to_string(place.path("run/summary.md")).unwrap();
+    assert!(
+        summary.contains("samples/s") && summary.contains("greement"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_weights_and_data_is_said_before_or_instead_of_a_number() {
+    let place = place();
+    let refused = |more: &[&str], says: &str| {
+        let output = run(&place, more);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+        let _ = fs::remove_dir_all(place.path("run"));
+    };
+    checkpoint(&place.path("part.safetensors"), "bn1.running_var");
+    refused(&["--weights=part.safetensors"], "missing `bn1.running_var` [1]");
+    refused(&["--weights=tniy=part.safetensors"], "did you mean `tiny`?");
+    refused(&["--weights=absent.safetensors"], "does not exist");
+    let twice = ["--weights=part.safetensors", "--weights=part.safetensors"];
+    refused(&twice, "is given twice for all workloads");
+    fs::write(place.path("one.bin"), vec![1; 3073]).unwrap();
+    refused(&["--data=one.bin", "--data=one.bin"], "both hold images");
+    let mut bad = vec![1; 3073];
+    bad[0] = 200;
+    fs::write(place.path("bad.bin"), bad).unwrap();
+    refused(&["--init=random", "--data=bad.bin"], "record 1 has label 200");
+}
+
+#[test]
+fn a_data_set_can_be_looked_at_before_it_is_used() {
+    let place = Place::new();
+    fs::create_dir(place.path("reviews")).unwrap();
+    fs::write(
+        place.path("reviews/train.tsv"),
+        "0\tdull\n1\tgood film\n1\tgood film\n",
+    )
+    .unwrap();
+    fs::write(place.path("reviews/test.tsv"), "1\tgood film\n").unwrap();
+    let text = stdout(&place.command(&["data", "check", "reviews"]).output().unwrap());
+    for part in [
+        "reviews of 2 classes",
+        "training",
+        "1 2",
+        "1, 2, 2 words",
+        "1 test examples are training examples too",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in {text}");
+    }
+    let json = stdout(
+        &place
+            .command(&["data", "check", "reviews", "--json"])
+            .output()
+            .unwrap(),
+    );
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["kind"], &json["parts"][0]["repeated"]),
+        (&"reviews".into(), &1.into())
+    );
+    fs::write(place.path("reviews/test.tsv"), "5\tgood film\n").unwrap();
+    let output = place.command(&["data", "check", "reviews"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("reviews/test.tsv:1: unknown label `5`"),
+        "{}",
+        stderr(&output)
+    );
+}
