@@ -28,11 +28,10 @@ use mantissa_workloads::{Inputs, Observer, Phase, Progress};
 /// Readings whose neighbourhood is looked at.
 const READINGS: usize = 3000;
 
-/// Time between two readings here: pieces without one lie between those with, and they come twice as often as beside a run on a
-/// CPU.
-const PERIOD: Duration = Duration::from_millis(50);
+/// Time between two readings, as beside a run on a CPU: each is whole, and pieces without one lie between those with.
+const PERIOD: Duration = Duration::from_millis(100);
 
-/// Readings a second beside a run on a CPU.
+/// Readings a second.
 const RATE: f64 = 10.0;
 
 /// Length of a piece of arithmetic, as long as a step of the training.

@@ -275,16 +275,19 @@ fn throttled(measured: &Measured, watched: &Watched) -> impl Iterator<Item = Ser
 /// 1 for each window in which the clock was held back, else 0; absent if it never was.
 fn marks(name: &str, of: &str, windows: &[Range<Instant>], watched: &Watched) -> Option<Series> {
     let seconds = |moment: Instant| moment.saturating_duration_since(watched.started).as_secs_f64();
-    let mut series = Series::new(name, "", of);
-    for (number, window) in (1u32..).zip(windows) {
+    let held_back = |window: &Range<Instant>| {
         let throttling = watched
             .trace
             .throttled(seconds(window.start), seconds(window.end));
-        let held_back = matches!(throttling, Throttling::Yes(_));
-        series.push(f64::from(number), f64::from(u8::from(held_back)));
-    }
-    let any = series.values().any(|mark| mark > 0.0);
-    any.then_some(series)
+        matches!(throttling, Throttling::Yes(_))
+    };
+    windows.iter().any(held_back).then(|| {
+        let mut series = Series::new(name, "", of);
+        for (number, window) in (1u32..).zip(windows) {
+            series.push(f64::from(number), f64::from(u8::from(held_back(window))));
+        }
+        series
+    })
 }
 
 /// Notes what a workload tells of itself; cheap, since it is called between timed steps.
@@ -353,6 +356,15 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// Adds a point; of a level stretch only the ends are kept, since a kernel may be launched a million times.
+fn follow(series: &mut Series, x: f64, y: f64) {
+    let level = matches!(series.y.as_slice(), [.., Some(a), Some(b)] if *a == y && *b == y);
+    match series.x.last_mut() {
+        Some(last) if level => *last = x,
+        _ => series.push(x, y),
+    }
+}
+
 impl Observer for Watch<'_> {
     fn progress(&mut self, progress: Progress) {
         let Progress {
@@ -379,8 +391,8 @@ impl Observer for Watch<'_> {
                 peak.reserved = peak.reserved.max(reserved);
                 peak.in_use = peak.in_use.max(in_use);
             }
-            self.reserved.push(now, reserved as f64);
-            self.in_use.push(now, in_use as f64);
+            follow(&mut self.reserved, now, reserved as f64);
+            follow(&mut self.in_use, now, in_use as f64);
         }
         let so_far = MemorySoFar {
             reserved: self.allocator.map(|peak| peak.reserved),

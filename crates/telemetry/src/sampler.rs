@@ -215,7 +215,9 @@ impl Reader {
     fn read(&mut self, due: Option<Duration>) {
         let begun = self.start.elapsed();
         // The first reading and the last one, for which none is due, hold everything.
-        let brief = due.is_some() && self.full.is_some_and(|full| begun.saturating_sub(full) < FULL);
+        // Half a period is left to those that come late: a reading that is due when everything is has to hold everything.
+        let since = |full| begun.saturating_sub(full) + self.period / 2;
+        let brief = due.is_some() && self.full.is_some_and(|full| since(full) < FULL);
         if !brief {
             self.full = Some(begun);
         }
@@ -278,6 +280,30 @@ mod tests {
         fn missing(&self) -> Vec<String> {
             vec![]
         }
+    }
+
+    #[test]
+    fn where_everything_is_due_every_time_no_reading_is_brief() {
+        struct Whole(Arc<Mutex<Vec<bool>>>);
+        impl Source for Whole {
+            fn read(&mut self, reading: &mut Reading) {
+                lock_of(&self.0).push(!reading.brief);
+            }
+
+            fn missing(&self) -> Vec<String> {
+                vec![]
+            }
+        }
+        fn lock_of(seen: &Mutex<Vec<bool>>) -> MutexGuard<'_, Vec<bool>> {
+            seen.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+        let seen = Arc::default();
+        let sampler = Sampler::start_every(FULL, vec![Box::new(Whole(Arc::clone(&seen)))]);
+        thread::sleep(FULL * 8);
+        drop(sampler.stop());
+        // However late the machine lets each of them be, short of half a period.
+        let brief = lock_of(&seen).iter().filter(|whole| !**whole).count();
+        assert!(lock_of(&seen).len() > 4 && brief <= 1, "{:?}", lock_of(&seen));
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub(super) fn sample(
     loop {
         let (launch, held_back) = launch(number)?;
         let timed = launch.timed;
+        clocks.meet(timed);
         let taken = launch.window.end - launch.window.start;
         launches.push(launch);
         if held_back && retakes.allowed(task) {
@@ -102,15 +103,19 @@ impl Clocks {
         }
     }
 
+    /// Sees a launch, whether or not it is taken again.
+    fn meet(&mut self, timed: Timed) {
+        if timed.device.is_none() {
+            self.device = None;
+        }
+    }
+
     fn push(&mut self, timed: Timed) -> Decision {
         let by_wall = self.wall.push(timed.wall);
-        let by_device = match (&mut self.device, timed.device) {
-            (Some(device), Some(seconds)) => device.push(seconds),
-            _ => {
-                self.device = None;
-                return by_wall;
-            }
+        let (Some(device), Some(seconds)) = (&mut self.device, timed.device) else {
+            return by_wall;
         };
+        let by_device = device.push(seconds);
         match by_wall {
             Decision::Stop(StopReason::TimeCap) if by_device == Decision::Continue => by_wall,
             _ => by_device,
@@ -288,6 +293,17 @@ mod tests {
             wall: 10.0,
         };
         assert_eq!(stopped_by(&task_of(1e6), both).1, "noise reached");
+        // So is a failure in a launch that was taken again.
+        let mut retaken = false;
+        let sampled = sample(&task_of(1e6), |number| {
+            let first = !std::mem::replace(&mut retaken, true);
+            let timed = Timed {
+                device: steady(number).device.filter(|_| !first),
+                ..steady(number)
+            };
+            Ok((Launch { timed, ..launch(1.0) }, first))
+        });
+        assert_eq!(sampled.unwrap().events[0].detail, "max samples");
         // Launches of a second each that the user waits five seconds for.
         assert_eq!(stopped_by(&task_of(150.0), steady).1, "time cap");
     }
