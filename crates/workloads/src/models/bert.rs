@@ -194,40 +194,22 @@ impl Bert {
         layer: &str,
         padding: &Tensor<B, 2, Bool>,
     ) -> Tensor<B, 2> {
-        let (compute, dropout) = (pass.compute, self.size.hidden_dropout_prob);
-        let mixed = self.attention(pass, hidden.clone(), layer, padding);
-        let attended = pass.linear(mixed, &format!("{layer}.attention.output.dense"));
-        let attended = pass.dropout(attended, dropout);
-        let name = format!("{layer}.attention.output.LayerNorm");
+        let (compute, size) = (pass.compute, &self.size);
+        let projections = ["query", "key", "value"].map(|part| format!("{layer}.attention.self.{part}"));
+        let name = format!("{layer}.attention");
+        let heads = size.num_attention_heads as usize;
+        let of_attention = (name.as_str(), heads, size.attention_probs_dropout_prob);
+        let mixed = pass.attention(&hidden, projections, of_attention, padding);
+        let attended = pass.linear(mixed, &format!("{name}.output.dense"));
+        let attended = pass.dropout(attended, size.hidden_dropout_prob);
+        let name = format!("{name}.output.LayerNorm");
         let hidden = pass.layer_norm(compute.add(attended, hidden), &name, NORM_EPSILON);
-        let first = format!("{layer}.intermediate.dense");
-        let wide = pass.products(&first).gelu(pass.linear(hidden.clone(), &first));
-        let wide = pass.show(&format!("{layer}.intermediate.activation"), wide);
-        let narrow = pass.dropout(pass.linear(wide, &format!("{layer}.output.dense")), dropout);
+        let [first, activation, second] = ["intermediate.dense", "intermediate.activation", "output.dense"]
+            .map(|part| format!("{layer}.{part}"));
+        let narrow = pass.feed_forward(hidden.clone(), &first, &activation, &second);
+        let narrow = pass.dropout(narrow, size.hidden_dropout_prob);
         let name = format!("{layer}.output.LayerNorm");
         pass.layer_norm(compute.add(narrow, hidden), &name, NORM_EPSILON)
-    }
-
-    fn attention<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        layer: &str,
-        padding: &Tensor<B, 2, Bool>,
-    ) -> Tensor<B, 2> {
-        let [n, sequence] = padding.dims();
-        let heads = self.size.num_attention_heads as usize;
-        let width = self.size.hidden_size as usize / heads;
-        let split = |part: &str| {
-            let projected = pass.linear(hidden.clone(), &format!("{layer}.attention.self.{part}"));
-            projected.reshape([n, sequence, heads, width]).swap_dims(1, 2)
-        };
-        let parts = [split("query"), split("key"), split("value")];
-        let dropout = pass.dropped(self.size.attention_probs_dropout_prob);
-        let name = format!("{layer}.attention");
-        let mixed = pass.products(&name).attention(parts, padding, dropout);
-        let mixed = pass.show(&name, mixed);
-        mixed.swap_dims(1, 2).reshape([n * sequence, heads * width])
     }
 }
 

@@ -217,39 +217,23 @@ impl DistilBert {
         padding: &Tensor<B, 2, Bool>,
     ) -> Tensor<B, 2> {
         let compute = pass.compute;
-        let attended = self.attention(pass, hidden.clone(), layer, padding);
+        let projections = ["q_lin", "k_lin", "v_lin"].map(|part| format!("{layer}.attention.{part}"));
+        let name = format!("{layer}.attention");
+        let of_attention = (
+            name.as_str(),
+            self.size.n_heads as usize,
+            self.size.attention_dropout,
+        );
+        let mixed = pass.attention(&hidden, projections, of_attention, padding);
+        let attended = pass.linear(mixed, &format!("{name}.out_lin"));
         let name = format!("{layer}.sa_layer_norm");
         let hidden = pass.layer_norm(compute.add(attended, hidden), &name, NORM_EPSILON);
-        let first = format!("{layer}.ffn.lin1");
-        let wide = pass.products(&first).gelu(pass.linear(hidden.clone(), &first));
-        let wide = pass.show(&format!("{layer}.ffn.activation"), wide);
-        let narrow = pass.linear(wide, &format!("{layer}.ffn.lin2"));
+        let [first, activation, second] =
+            ["lin1", "activation", "lin2"].map(|part| format!("{layer}.ffn.{part}"));
+        let narrow = pass.feed_forward(hidden.clone(), &first, &activation, &second);
         let narrow = pass.dropout(narrow, self.size.dropout);
         let name = format!("{layer}.output_layer_norm");
         pass.layer_norm(compute.add(narrow, hidden), &name, NORM_EPSILON)
-    }
-
-    fn attention<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        layer: &str,
-        padding: &Tensor<B, 2, Bool>,
-    ) -> Tensor<B, 2> {
-        let [n, sequence] = padding.dims();
-        let heads = self.size.n_heads as usize;
-        let width = self.size.dim as usize / heads;
-        let split = |part: &str| {
-            let projected = pass.linear(hidden.clone(), &format!("{layer}.attention.{part}"));
-            projected.reshape([n, sequence, heads, width]).swap_dims(1, 2)
-        };
-        let parts = [split("q_lin"), split("k_lin"), split("v_lin")];
-        let dropout = pass.dropped(self.size.attention_dropout);
-        let name = format!("{layer}.attention");
-        let mixed = pass.products(&name).attention(parts, padding, dropout);
-        let mixed = pass.show(&name, mixed);
-        let joined = mixed.swap_dims(1, 2).reshape([n * sequence, heads * width]);
-        pass.linear(joined, &format!("{layer}.attention.out_lin"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use burn::tensor::{Tensor, activation::relu};
+use burn::tensor::{Bool, Tensor, activation::relu};
 use mantissa_precision::{Compute, Moments, PrecisionBackend, Tracked};
 
 use super::Kept;
@@ -91,6 +91,41 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
         self.show(name, self.products(name).linear(input, weight, bias))
+    }
+
+    /// Attention of hidden states `[n · sequence, width]`, by layers that project them to queries, keys and values, over the
+    /// positions that are no `padding` `[n, sequence]`: what the heads see, side by side.
+    pub(super) fn attention(
+        &self,
+        hidden: &Tensor<B, 2>,
+        projections: [String; 3],
+        (name, heads, dropout): (&str, usize, f64),
+        padding: &Tensor<B, 2, Bool>,
+    ) -> Tensor<B, 2> {
+        let [n, sequence] = padding.dims();
+        let parts = projections.map(|layer| {
+            let projected = self.linear(hidden.clone(), &layer);
+            let width = projected.dims()[1] / heads;
+            projected.reshape([n, sequence, heads, width]).swap_dims(1, 2)
+        });
+        let mixed = self
+            .products(name)
+            .attention(parts, padding, self.dropped(dropout));
+        let mixed = self.show(name, mixed).swap_dims(1, 2);
+        let [.., width] = mixed.dims();
+        mixed.reshape([n * sequence, heads * width])
+    }
+
+    /// Two linear layers with a GELU between them.
+    pub(super) fn feed_forward(
+        &self,
+        hidden: Tensor<B, 2>,
+        first: &str,
+        activation: &str,
+        second: &str,
+    ) -> Tensor<B, 2> {
+        let wide = self.products(first).gelu(self.linear(hidden, first));
+        self.linear(self.show(activation, wide), second)
     }
 
     pub(super) fn layer_norm(&self, input: Tensor<B, 2>, name: &str, epsilon: f64) -> Tensor<B, 2> {

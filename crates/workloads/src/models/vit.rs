@@ -220,40 +220,26 @@ impl Vit {
         let (compute, dropout) = (pass.compute, self.size.hidden_dropout_prob);
         let name = format!("{layer}.layernorm_before");
         let normal = pass.layer_norm(hidden.clone(), &name, NORM_EPSILON);
-        let attended = pass.dropout(self.attention(pass, normal, layer), dropout);
-        let hidden = compute.add(attended, hidden);
+        let name = attention_name(layer);
+        let projections = ["query", "key", "value"].map(|part| format!("{name}.{part}"));
+        let heads = self.size.num_attention_heads as usize;
+        let of_attention = (name.as_str(), heads, self.size.attention_probs_dropout_prob);
+        // An image has all of its patches.
+        let shape = [hidden.dims()[0] / self.tokens(), self.tokens()];
+        let padding = Tensor::<B, 2, Bool>::full(shape, false, &hidden.device());
+        let mixed = pass.attention(&normal, projections, of_attention, &padding);
+        let attended = pass.linear(mixed, &format!("{layer}.attention.output.dense"));
+        let hidden = compute.add(pass.dropout(attended, dropout), hidden);
         let name = format!("{layer}.layernorm_after");
         let normal = pass.layer_norm(hidden.clone(), &name, NORM_EPSILON);
-        let first = format!("{layer}.intermediate.dense");
-        let wide = pass.products(&first).gelu(pass.linear(normal, &first));
-        let wide = pass.show(&format!("{layer}.intermediate.intermediate_act_fn"), wide);
-        let narrow = pass.linear(wide, &format!("{layer}.output.dense"));
+        let [first, activation, second] = [
+            "intermediate.dense",
+            "intermediate.intermediate_act_fn",
+            "output.dense",
+        ]
+        .map(|part| format!("{layer}.{part}"));
+        let narrow = pass.feed_forward(normal, &first, &activation, &second);
         compute.add(pass.dropout(narrow, dropout), hidden)
-    }
-
-    fn attention<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        layer: &str,
-    ) -> Tensor<B, 2> {
-        let (rows, tokens) = (hidden.dims()[0], self.tokens());
-        let n = rows / tokens;
-        let heads = self.size.num_attention_heads as usize;
-        let width = self.width() / heads;
-        let name = attention_name(layer);
-        let split = |part: &str| {
-            let projected = pass.linear(hidden.clone(), &format!("{name}.{part}"));
-            projected.reshape([n, tokens, heads, width]).swap_dims(1, 2)
-        };
-        let parts = [split("query"), split("key"), split("value")];
-        // An image has all of its patches.
-        let padding = Tensor::<B, 2, Bool>::full([n, tokens], false, &hidden.device());
-        let dropout = pass.dropped(self.size.attention_probs_dropout_prob);
-        let mixed = pass.products(&name).attention(parts, &padding, dropout);
-        let mixed = pass.show(&name, mixed);
-        let joined = mixed.swap_dims(1, 2).reshape([rows, heads * width]);
-        pass.linear(joined, &format!("{layer}.attention.output.dense"))
     }
 }
 

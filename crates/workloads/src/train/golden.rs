@@ -13,7 +13,11 @@ use mantissa_precision::{PrecisionBackend, device::Flex};
 use serde_json::Value;
 
 use super::{Trainer, testing::alone};
-use crate::{Inputs, data::TokenBatch, models::DistilBert};
+use crate::{
+    Inputs,
+    data::TokenBatch,
+    models::{DistilBert, Network},
+};
 
 /// First row of a micro-batch, and the one behind its last.
 type Rows = (usize, usize);
@@ -115,18 +119,39 @@ fn with_trainer<B: PrecisionBackend, T>(
     let _alone = (rates.dropout > 0.0).then(alone);
     let config = &golden["config"];
     let size = |key: &str| config[key].as_u64().unwrap() as u32;
+    let of_model = DistilBertSize {
+        n_layers: size("n_layers"),
+        dim: size("dim"),
+        n_heads: size("n_heads"),
+        hidden_dim: size("hidden_dim"),
+        max_position_embeddings: size("max_position_embeddings"),
+        dropout: rates.dropout,
+        attention_dropout: rates.dropout,
+        seq_classif_dropout: rates.dropout,
+    };
     let task = TrainTask {
-        model: Model::Distilbert(DistilBertSize {
-            n_layers: size("n_layers"),
-            dim: size("dim"),
-            n_heads: size("n_heads"),
-            hidden_dim: size("hidden_dim"),
-            max_position_embeddings: size("max_position_embeddings"),
-            dropout: rates.dropout,
-            attention_dropout: rates.dropout,
-            seq_classif_dropout: rates.dropout,
-        }),
-        dataset: DatasetKind::SyntheticReviews,
+        weight_decay: rates.weight_decay,
+        momentum: rates.momentum,
+        updates: Updates {
+            clip_norm: rates.clip_norm,
+            ..Updates::default()
+        },
+        ..task(Model::Distilbert(of_model.clone()), rates.learning_rate)
+    };
+    let model = DistilBert::new(of_model, size("vocab_size"), 2);
+    let axes = [&[(Axis::Sequence, "12")], axes].concat();
+    with_golden(&task, &axes, (model, "distilbert-tiny.safetensors"), run)
+}
+
+/// A training of a golden model, with whatever its test does not look at.
+fn task(model: Model, learning_rate: f64) -> TrainTask {
+    let dataset = match model.sees_images() {
+        true => DatasetKind::SyntheticImages,
+        false => DatasetKind::SyntheticReviews,
+    };
+    TrainTask {
+        model,
+        dataset,
         split: Split {
             join: false,
             train: None,
@@ -135,38 +160,41 @@ fn with_trainer<B: PrecisionBackend, T>(
             seed: 0,
         },
         epochs: 1,
-        learning_rate: rates.learning_rate,
-        weight_decay: rates.weight_decay,
-        momentum: rates.momentum,
+        learning_rate,
+        weight_decay: 0.0,
+        momentum: 0.0,
         drop_last: false,
         observe_every: 0,
         sensitivity: false,
-        updates: Updates {
-            clip_norm: rates.clip_norm,
-            ..Updates::default()
-        },
-    };
+        updates: Updates::default(),
+    }
+}
+
+/// What `run` makes of a trainer that begins with the weights of a golden file.
+fn with_golden<B: PrecisionBackend, M: Network, T>(
+    task: &TrainTask,
+    axes: &[(Axis, &str)],
+    (model, weights): (M, &str),
+    run: impl FnOnce(&mut Trainer<B, M>) -> T,
+) -> T {
     let workload = Workload {
         name: "golden".into(),
         task: Task::Train(task.clone()),
     };
-    let mut setting = Setting::defaults(TaskKind::Train, Backend::Flex);
-    setting.set(Axis::Sequence, AxisValue::Integer(12)).unwrap();
+    let mut setting = Setting::of(&workload, Backend::Flex);
     for (axis, text) in axes {
         setting.set(*axis, axis.parse(text).unwrap()).unwrap();
     }
     let cell = Cell::new("golden", workload, setting, 1);
-    let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/distilbert-tiny.safetensors");
+    let weights = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(weights);
     let inputs = Inputs {
         weights: [(String::new(), weights)].into(),
         ..Inputs::default()
     };
     let device = B::Device::default();
-    let Model::Distilbert(of_model) = &task.model else {
-        unreachable!("made above")
-    };
-    let model = DistilBert::new(of_model.clone(), size("vocab_size"), 2);
-    let mut trainer = Trainer::<B>::new(&cell, &task, model, &inputs, &device).unwrap();
+    let mut trainer = Trainer::<B, M>::new(&cell, task, model, &inputs, &device).unwrap();
     run(&mut trainer)
 }
 

@@ -1,14 +1,12 @@
 //! BERT against transformers: `peers/pytorch/golden/bert.py` made the numbers.
 
-use std::path::Path;
-
 use burn::tensor::Tensor;
 use mantissa_core::*;
 use mantissa_precision::{PrecisionBackend, device::Flex};
 use serde_json::Value;
 
-use super::{super::Trainer, batch, floats};
-use crate::{Inputs, models::Bert};
+use super::{super::Trainer, batch, floats, task, with_golden};
+use crate::models::Bert;
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../../../tests/golden/bert-classes.json")).unwrap()
@@ -31,43 +29,10 @@ fn with_bert<B: PrecisionBackend, T>(
         hidden_dropout_prob: 0.0,
         attention_probs_dropout_prob: 0.0,
     };
-    let task = TrainTask {
-        model: Model::Bert(of_model.clone()),
-        dataset: DatasetKind::SyntheticReviews,
-        split: Split {
-            join: false,
-            train: None,
-            validation: 0,
-            test: None,
-            seed: 0,
-        },
-        epochs: 1,
-        learning_rate: 1e-3,
-        weight_decay: 0.0,
-        momentum: 0.0,
-        drop_last: false,
-        observe_every: 0,
-        sensitivity: false,
-        updates: Updates::default(),
-    };
-    let workload = Workload {
-        name: "golden".into(),
-        task: Task::Train(task.clone()),
-    };
-    let mut setting = Setting::of(&workload, Backend::Flex);
-    for (axis, text) in [(Axis::Precision, precision), (Axis::Sequence, "8")] {
-        setting.set(axis, axis.parse(text).unwrap()).unwrap();
-    }
-    let cell = Cell::new("golden", workload, setting, 1);
-    let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/bert-classes.safetensors");
-    let inputs = Inputs {
-        weights: [(String::new(), weights)].into(),
-        ..Inputs::default()
-    };
+    let task = task(Model::Bert(of_model.clone()), 1e-3);
     let model = Bert::new(of_model, size("vocab_size"), size("num_labels"));
-    let device = B::Device::default();
-    let mut trainer = Trainer::<B, _>::new(&cell, &task, model, &inputs, &device).unwrap();
-    run(&mut trainer)
+    let axes = [(Axis::Precision, precision), (Axis::Sequence, "8")];
+    with_golden(&task, &axes, (model, "bert-classes.safetensors"), run)
 }
 
 /// Logits of all examples.

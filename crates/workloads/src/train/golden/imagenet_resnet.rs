@@ -48,45 +48,12 @@ fn with_imagenet_resnet<B: PrecisionBackend, T>(
         width: size(golden, "width"),
         image_size: size(golden, "edge"),
     };
-    let task = TrainTask {
-        model: Model::ResnetImagenet(of_model.clone()),
-        dataset: DatasetKind::SyntheticImages,
-        split: Split {
-            join: false,
-            train: None,
-            validation: 0,
-            test: None,
-            seed: 0,
-        },
-        epochs: 1,
-        learning_rate: 0.1,
-        weight_decay: 0.0,
-        momentum: 0.0,
-        drop_last: false,
-        observe_every: 0,
-        sensitivity: false,
-        updates: Updates::default(),
-    };
-    let workload = Workload {
-        name: "golden".into(),
-        task: Task::Train(task.clone()),
-    };
-    let mut setting = Setting::of(&workload, Backend::Flex);
-    for (axis, text) in [(Axis::Optimizer, "sgd")].iter().chain(axes) {
-        setting.set(*axis, axis.parse(text).unwrap()).unwrap();
-    }
-    let cell = Cell::new("golden", workload, setting, 1);
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let weights = folder.join(format!("resnet{depth}-tiny.safetensors"));
-    let inputs = Inputs {
-        weights: [(String::new(), weights)].into(),
-        ..Inputs::default()
-    };
+    let task = task(Model::ResnetImagenet(of_model.clone()), 0.1);
     let (edge, classes) = (size(golden, "edge") as usize, size(golden, "classes"));
     let model = ImageNetResNet::new(of_model, edge, classes);
-    let device = Default::default();
-    let mut trainer = Trainer::<B, _>::new(&cell, &task, model, &inputs, &device).unwrap();
-    run(&mut trainer)
+    let axes = [&[(Axis::Optimizer, "sgd")], axes].concat();
+    let weights = format!("resnet{depth}-tiny.safetensors");
+    with_golden(&task, &axes, (model, &weights), run)
 }
 
 /// Logits by the running statistics of the file, then by the batch's own.

@@ -45,43 +45,14 @@ fn with_resnet<B: PrecisionBackend, T>(
         depth: size(golden, "depth"),
         width: size(golden, "width"),
     };
+    let rate = |name: &str| golden["rates"][name].as_f64().unwrap();
     let task = TrainTask {
-        model: Model::Resnet(of_model.clone()),
-        dataset: DatasetKind::SyntheticImages,
-        split: Split {
-            join: false,
-            train: None,
-            validation: 0,
-            test: None,
-            seed: 0,
-        },
-        epochs: 1,
-        learning_rate: golden["rates"]["learning_rate"].as_f64().unwrap(),
-        weight_decay: 0.0,
-        momentum: golden["rates"]["momentum"].as_f64().unwrap(),
-        drop_last: false,
-        observe_every: 0,
-        sensitivity: false,
-        updates: Updates::default(),
-    };
-    let workload = Workload {
-        name: "golden".into(),
-        task: Task::Train(task.clone()),
-    };
-    let mut setting = Setting::of(&workload, Backend::Flex);
-    for (axis, text) in [(Axis::Optimizer, "sgd")].iter().chain(axes) {
-        setting.set(*axis, axis.parse(text).unwrap()).unwrap();
-    }
-    let cell = Cell::new("golden", workload, setting, 1);
-    let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/resnet-tiny.safetensors");
-    let inputs = Inputs {
-        weights: [(String::new(), weights)].into(),
-        ..Inputs::default()
+        momentum: rate("momentum"),
+        ..task(Model::Resnet(of_model.clone()), rate("learning_rate"))
     };
     let model = ResNet::new(of_model, size(golden, "edge") as usize, size(golden, "classes"));
-    let device = Default::default();
-    let mut trainer = Trainer::<B, _>::new(&cell, &task, model, &inputs, &device).unwrap();
-    run(&mut trainer)
+    let axes = [&[(Axis::Optimizer, "sgd")], axes].concat();
+    with_golden(&task, &axes, (model, "resnet-tiny.safetensors"), run)
 }
 
 /// Losses of steps over micro-batches, then logits in evaluation, running means and running variances.

@@ -54,43 +54,11 @@ fn with_vit<B: PrecisionBackend, T>(
         hidden_dropout_prob: dropout,
         attention_probs_dropout_prob: dropout,
     };
-    let task = TrainTask {
-        model: Model::Vit(of_model.clone()),
-        dataset: DatasetKind::SyntheticImages,
-        split: Split {
-            join: false,
-            train: None,
-            validation: 0,
-            test: None,
-            seed: 0,
-        },
-        epochs: 1,
-        learning_rate: golden["training"]["lr"].as_f64().unwrap(),
-        weight_decay: 0.0,
-        momentum: 0.0,
-        drop_last: false,
-        observe_every: 0,
-        sensitivity: false,
-        updates: Updates::default(),
-    };
-    let workload = Workload {
-        name: "golden".into(),
-        task: Task::Train(task.clone()),
-    };
-    let mut setting = Setting::of(&workload, Backend::Flex);
-    for (axis, text) in [(Axis::Optimizer, "sgd")].iter().chain(axes) {
-        setting.set(*axis, axis.parse(text).unwrap()).unwrap();
-    }
-    let cell = Cell::new("golden", workload, setting, 1);
-    let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/vit-tiny.safetensors");
-    let inputs = Inputs {
-        weights: [(String::new(), weights)].into(),
-        ..Inputs::default()
-    };
+    let learning_rate = golden["training"]["lr"].as_f64().unwrap();
+    let task = task(Model::Vit(of_model.clone()), learning_rate);
     let model = Vit::new(of_model, size(golden, "num_labels"));
-    let device = Default::default();
-    let mut trainer = Trainer::<B, _>::new(&cell, &task, model, &inputs, &device).unwrap();
-    run(&mut trainer)
+    let axes = [&[(Axis::Optimizer, "sgd")], axes].concat();
+    with_golden(&task, &axes, (model, "vit-tiny.safetensors"), run)
 }
 
 /// Losses before each recorded step, and after the last, over micro-batches of the given rows.
