@@ -105,6 +105,28 @@ fn weights_are_read_tested_and_compared_with_f32() {
     checkpoint(&place.path("trained.safetensors"), "");
     let output = run(&place, &["--weights", "tiny=trained.safetensors"]);
     assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        place
+            .records("run")
+            .iter()
+            .all(|record| record["status"] == "skipped"),
+        "of synthetic images nothing is said"
+    );
+    fs::remove_dir_all(place.path("run")).unwrap();
+    // Eight images of CIFAR's, of which the suite takes six.
+    let image = |label: u8| {
+        std::iter::once(label).chain((0..3072u32).map(move |i| (i * u32::from(label + 1) % 251) as u8))
+    };
+    fs::write(
+        place.path("images.bin"),
+        (0..8).flat_map(image).collect::<Vec<u8>>(),
+    )
+    .unwrap();
+    let output = run(
+        &place,
+        &["--weights", "tiny=trained.safetensors", "--data=images.bin"],
+    );
+    assert!(output.status.success(), "{}", stderr(&output));
     let records = place.records("run");
     // 3·9 + 4, twice (9 + 4), (18 + 8) + (36 + 8), (72 + 16) + (144 + 16), 40 + 10 numbers of four bytes.
     let numbers = 31 + 26 + 26 + 44 + 88 + 160 + 50;
@@ -116,6 +138,7 @@ fn weights_are_read_tested_and_compared_with_f32() {
         );
         assert!(value(record, "weights_seconds").is_some_and(|seconds| seconds > 0.0));
         assert_eq!(record["metrics"]["test_accuracy"]["n"], 6);
+        assert_eq!(record["data"]["name"], "images.bin, which has no test part");
         assert!(value(record, "test_loss").is_some());
     }
     let agreement: Vec<&Value> = records
@@ -146,13 +169,14 @@ fn what_is_wrong_with_weights_and_data_is_said_before_or_instead_of_a_number() {
         let _ = fs::remove_dir_all(place.path("run"));
     };
     checkpoint(&place.path("part.safetensors"), "bn1.running_var");
-    refused(&["--weights=part.safetensors"], "missing `bn1.running_var` [1]");
+    fs::write(place.path("good.bin"), vec![1; 3073]).unwrap();
+    let weights = ["--weights=part.safetensors", "--data=good.bin"];
+    refused(&weights, "missing `bn1.running_var` [1]");
     refused(&["--weights=tniy=part.safetensors"], "did you mean `tiny`?");
     refused(&["--weights=absent.safetensors"], "does not exist");
     let twice = ["--weights=part.safetensors", "--weights=part.safetensors"];
     refused(&twice, "is given twice for all workloads");
-    fs::write(place.path("one.bin"), vec![1; 3073]).unwrap();
-    refused(&["--data=one.bin", "--data=one.bin"], "both hold images");
+    refused(&["--data=good.bin", "--data=good.bin"], "both hold images");
     let mut bad = vec![1; 3073];
     bad[0] = 200;
     fs::write(place.path("bad.bin"), bad).unwrap();

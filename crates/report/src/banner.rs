@@ -86,10 +86,11 @@ pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]
         .flat_map(|row| &row.records)
         .filter_map(|record| record.data.as_ref());
     if let Some(data) = data.into_iter().find(|data| data.synthetic) {
-        let text = format!(
-            "It was trained and tested on {}: accuracies compare settings, not models.",
-            data.name
-        );
+        let did = match groups.iter().any(|group| group.kind == TaskKind::Train) {
+            true => "It was trained and tested on",
+            false => "It was tested on",
+        };
+        let text = format!("{did} {}: accuracies compare settings, not models.", data.name);
         banners.push(warning("The data is synthetic.", text));
     }
     let with = |verdict| rows().filter(|row| row.verdict() == Some(verdict)).count();

@@ -61,14 +61,12 @@ impl Commands {
         if let Some(path) = &inputs.vocabulary {
             option("--vocabulary", path.display().to_string());
         }
-        for (workload, path) in &inputs.weights {
-            option(
-                "--weights",
-                match workload.as_str() {
-                    "" => path.display().to_string(),
-                    workload => format!("{workload}={}", path.display()),
-                },
-            );
+        // Another workload's would be refused: this command has this suite alone.
+        let workload = &cell.workload.name;
+        if let Some(path) = inputs.weights.get(workload) {
+            option("--weights", format!("{workload}={}", path.display()));
+        } else if let Some(path) = inputs.weights.get("") {
+            option("--weights", path.display().to_string());
         }
         if inputs.random {
             option("--init", "random".to_owned());

@@ -137,16 +137,15 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
     else {
         return;
     };
-    let (batches, whose) = untroubled(outcome, "batch_seconds", "throttled");
     // A short last micro-batch is another kind of work.
-    let whole = batches.len() - usize::from(test.n % examples != 0 && whose.is_empty()).min(batches.len());
-    let batches = &batches[..whole];
+    let whole = test.n.checked_div(*examples).unwrap_or(0) as usize;
+    let (batches, whose) = untroubled(outcome, "batch_seconds", "throttled", whole);
     let mut rates = |name, count: u64| {
         rate(
             metrics,
             name,
             count as f64,
-            batches.to_vec(),
+            batches.clone(),
             ("micro-batch", whose),
             "wall clock",
         )
@@ -294,7 +293,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     else {
         return;
     };
-    let (launches, whose) = untroubled(outcome, "launch_seconds", "throttled");
+    let (launches, whose) = untroubled(outcome, "launch_seconds", "throttled", usize::MAX);
     let mut rate = |name, done: f64, launches: Vec<f64>, whose: &str, clock: &str| {
         rate(metrics, name, done, launches, ("launch", whose), clock)
     };
@@ -316,7 +315,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
             whose,
             clock,
         );
-        let (copies, whose) = untroubled(outcome, "copy_seconds", "copy_throttled");
+        let (copies, whose) = untroubled(outcome, "copy_seconds", "copy_throttled", usize::MAX);
         let of_copy = format!(" of a copy in the same process{whose}");
         rate(
             MetricName::CopyBytesPerSecond,
@@ -370,9 +369,11 @@ fn rate(
     metrics.insert(name, metric);
 }
 
-/// Launches while the clock was not held back, and words about them; all of them where those are too few for an interval.
-fn untroubled(outcome: &Outcome, times: &str, marks: &str) -> (Vec<f64>, &'static str) {
-    let launches = series(outcome, times);
+/// Launches while the clock was not held back, of the first so many, and words about them; all of these where those are too
+/// few for an interval.
+fn untroubled(outcome: &Outcome, times: &str, marks: &str, first: usize) -> (Vec<f64>, &'static str) {
+    let mut launches = series(outcome, times);
+    launches.truncate(first);
     let marks = series(outcome, marks);
     if marks.is_empty() {
         return (launches, "");

@@ -252,6 +252,12 @@ fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<String> {
             "no weights for `{0}`: give `--weights {0}=PATH`, or `--init random` for times and memory alone",
             cell.workload.name
         )),
+        Task::Evaluate(task) if task.dataset.is_synthetic() && *weights != StartingWeights::Random => {
+            Some(format!(
+                "trained weights say nothing of `{}`: give `--data PATH`, or `--init random` for times and memory alone",
+                task.dataset
+            ))
+        }
         Task::Evaluate(task) => model_skips(&task.model, &cell.setting, false),
         Task::Kernel(task) => kernel_skips(&task.kernel, &cell.setting),
     }

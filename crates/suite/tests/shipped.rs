@@ -43,7 +43,7 @@ fn planned(suites: &[Suite], profile: Profile, backend: Backend) -> Plan {
             backend,
             overrides: vec![],
             data: vec![],
-            weights: StartingWeights::All,
+            weights: StartingWeights::Random,
             filter: None,
         },
     )

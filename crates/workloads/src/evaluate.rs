@@ -4,10 +4,10 @@ use std::{ops::Range, time::Instant};
 
 use burn::tensor::{Tensor, TensorData};
 use mantissa_core::{Axis, Cell, EvaluateTask, Executed, MatmulPrecision, Precision, Samples, Series};
-use mantissa_precision::{Compute, ParameterSet, PrecisionBackend, Tracked};
+use mantissa_precision::{Compute, PrecisionBackend, Tracked};
 
 use crate::{
-    Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
+    AllocatorBytes, Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
     kernel::timing::wall_clock,
     models::{Batch, Network, Norms, Stage},
@@ -71,6 +71,16 @@ struct Said {
     /// Summed cross-entropy, nats.
     loss: f64,
     window: Range<Instant>,
+    /// With its logits.
+    allocator: Option<AllocatorBytes>,
+}
+
+/// In what a loss is computed.
+fn wide(precision: Precision) -> Precision {
+    match precision {
+        Precision::True64 => Precision::True64,
+        _ => Precision::True32,
+    }
 }
 
 /// A model that is ready to predict.
@@ -95,14 +105,18 @@ impl<B: PrecisionBackend, M: Network> Ready<'_, B, M> {
         let predicted = logits.clone().argmax(1).flatten::<1>(0, 1);
         let predicted = predicted.try_into_data().map_err(failed)?;
         let window = begun..Instant::now();
+        // While the logits are there.
+        let allocator = allocator::<B>(self.device);
         let labels = batch.labels();
         let labels = Tensor::from_data(TensorData::new(labels.to_vec(), [labels.len()]), self.device);
-        let loss = self.compute.cross_entropy_sum(logits, labels);
+        // The logits are the setting's; what they are worth is not to be rounded to its format.
+        let loss = Compute::from(wide(self.compute.precision())).cross_entropy_sum(logits, labels);
         let loss = loss.try_into_data().map_err(failed)?.iter::<f64>().sum();
         Ok(Said {
             predicted: predicted.iter::<i64>().map(|class| class as i32).collect(),
             loss,
             window,
+            allocator,
         })
     }
 }
@@ -137,7 +151,7 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         let batch = self.cell.setting.batch() as usize;
         let indices: Vec<usize> = (0..data.test.len()).collect();
         let batches: Vec<&[usize]> = indices.chunks(batch).collect();
-        let ready = self.ready(&self.start.parameters, &self.start.running, self.compute);
+        let ready = self.ready();
         // Both shapes, each twice: the first compiles.
         for indices in [batches.first(), batches.last()].into_iter().flatten() {
             let batch = data.test.batch(indices);
@@ -148,24 +162,40 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
 
         let mut seconds = Series::new("batch_seconds", "s", "micro-batch");
         let (mut predicted, mut loss, mut windows) = (vec![], 0.0, vec![]);
+        let mut correct = String::with_capacity(indices.len());
+        let total = batches.len() as u64;
+        progress::<B>(observer, self.device, Phase::Measure, 0, total);
         for (number, indices) in (1u32..).zip(&batches) {
-            let said = ready.predict(&data.test.batch(indices))?;
+            let batch = data.test.batch(indices);
+            let said = ready.predict(&batch)?;
             let taken = said.window.end - said.window.start;
             seconds.push(f64::from(number), taken.as_secs_f64());
+            let right = |(said, label): (&i32, &i32)| if said == label { '1' } else { '0' };
+            correct.extend(said.predicted.iter().zip(batch.labels()).map(right));
             predicted.extend(said.predicted);
             loss += said.loss;
             windows.push(said.window);
-            let total = batches.len() as u64;
-            progress::<B>(observer, self.device, Phase::Measure, number.into(), total);
+            observer.progress(Progress {
+                phase: Phase::Measure,
+                done: number.into(),
+                total,
+                allocator: said.allocator,
+            });
         }
-        drop(ready);
-
-        // What comes next is not the setting's.
+        // What comes next is not the setting's, in time, in energy or in memory.
+        progress::<B>(observer, self.device, Phase::Evaluate, 0, total);
         observer.memory_known();
-        let agreement = self.agreement(data, &batches, &predicted, inputs, observer)?;
-        let labels = data.test.batch(&indices);
-        let right = |(said, label): (&i32, &i32)| if said == label { '1' } else { '0' };
-        let correct: String = predicted.iter().zip(labels.labels()).map(right).collect();
+        drop(ready);
+        let Start { read, event, .. } = self.start;
+        let agreement = match read {
+            Some(_) => Reference {
+                cell: self.cell,
+                model: &self.model,
+                device: self.device,
+            }
+            .agreement::<B>(data, &predicted, inputs, observer)?,
+            None => None,
+        };
         let n = correct.len() as u64;
         let hits = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
         let loss = loss / n as f64;
@@ -174,18 +204,19 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         Ok(Outcome {
             samples: Samples {
                 series: vec![seconds],
-                test_correct: Some(correct),
+                // What random weights say is nobody's merit.
+                test_correct: read.map(|_| correct),
                 ranges: vec![],
                 trials: vec![],
             },
-            events: self.start.event.into_iter().chain([clock]).collect(),
+            events: event.into_iter().chain([clock]).collect(),
             diverged: (!loss.is_finite()).then(|| "the loss of the test is not finite".to_owned()),
             data: Some(data.source.clone()),
             executed: Executed::unverified(),
             load_seconds,
             warmup_seconds,
             measured: Measured::Evaluate {
-                weights: self.start.read,
+                weights: read,
                 examples,
                 tokens: tokens.then(|| examples * u64::from(self.cell.setting.sequence())),
                 loss,
@@ -196,27 +227,40 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         })
     }
 
-    fn ready<'b>(
-        &'b self,
-        parameters: &ParameterSet<B>,
-        running: &'b Norms<B>,
-        compute: Compute,
-    ) -> Ready<'b, B, M> {
-        let working = parameters.working(&compute, |name| self.model.multiplies(name));
-        Ready {
-            model: &self.model,
-            parameters: working.freeze(),
-            running,
-            compute,
-            device: self.device,
-        }
+    fn ready<'b>(&'b self) -> Ready<'b, B, M> {
+        ready(&self.model, &self.start, self.compute, self.device)
     }
+}
 
+/// A model with the parameters that forward passes read.
+fn ready<'a, B: PrecisionBackend, M: Network>(
+    model: &'a M,
+    start: &'a Start<B>,
+    compute: Compute,
+    device: &'a B::Device,
+) -> Ready<'a, B, M> {
+    let working = start.parameters.working(&compute, |name| model.multiplies(name));
+    Ready {
+        model,
+        parameters: working.freeze(),
+        running: &start.running,
+        compute,
+        device,
+    }
+}
+
+/// The same weights in f32, once the setting's own are gone.
+struct Reference<'a, M: Network, D> {
+    cell: &'a Cell,
+    model: &'a M,
+    device: &'a D,
+}
+
+impl<M: Network, D> Reference<'_, M, D> {
     /// How many of the predictions are those of `32-true` and `highest`, unless they are that themselves.
-    fn agreement(
+    fn agreement<B: PrecisionBackend<Device = D>>(
         &self,
         data: &Dataset<M::Part>,
-        batches: &[&[usize]],
         predicted: &[i32],
         inputs: &Inputs,
         observer: &mut dyn Observer,
@@ -227,21 +271,20 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         }
         let reference = Precision::True32;
         let of = (self.cell, reference.parameters(), Purpose::Testing);
-        let start: Start<B> = start(&self.model, of, inputs, self.device)?;
+        let start: Start<B> = start(self.model, of, inputs, self.device)?;
         let compute = Compute::from(reference).with_attention(setting.attention());
-        let ready = self.ready(&start.parameters, &start.running, compute);
+        let ready = ready(self.model, &start, compute, self.device);
+        // Half as many examples at a time: values of twice the width are not to need more memory than the setting did.
+        let batch = (setting.batch() as usize).div_ceil(2);
+        let indices: Vec<usize> = (0..data.test.len()).collect();
+        let batches = indices.chunks(batch);
+        let total = batches.len() as u64;
         let (mut hits, mut at) = (0, 0);
         for (number, indices) in (1u64..).zip(batches) {
             let said = ready.predict(&data.test.batch(indices))?.predicted;
             hits += said.iter().zip(&predicted[at..]).filter(|(a, b)| a == b).count();
             at += said.len();
-            progress::<B>(
-                observer,
-                self.device,
-                Phase::Evaluate,
-                number,
-                batches.len() as u64,
-            );
+            progress::<B>(observer, self.device, Phase::Evaluate, number, total);
         }
         Ok(Some(Share {
             hits: hits as u64,
@@ -267,11 +310,12 @@ fn progress<B: PrecisionBackend>(
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     use burn_flex::FlexDevice;
     use mantissa_core::{
-        AxisValue, Backend, DatasetKind, Model, ResNetSize, Setting, Task, TaskKind, Workload,
+        AxisValue, Backend, DatasetKind, ImageNetResNetSize, Model, ResNetSize, Setting, Task, TaskKind,
+        Workload,
     };
     use mantissa_precision::device::Flex;
 
@@ -291,11 +335,11 @@ mod tests {
         }
     }
 
-    fn cell(size: ResNetSize, dataset: DatasetKind, test: Option<u32>, precision: &str) -> Cell {
+    fn cell(model: Model, dataset: DatasetKind, precision: &str) -> Cell {
         let task = EvaluateTask {
-            model: Model::Resnet(size),
+            model,
             dataset,
-            test,
+            test: Some(10),
         };
         let workload = Workload {
             name: "trained".into(),
@@ -322,11 +366,11 @@ mod tests {
     const TINY: ResNetSize = ResNetSize { depth: 8, width: 4 };
 
     #[test]
-    fn every_example_is_predicted_once_and_compared_with_f32() {
+    fn every_example_is_predicted_once_and_random_weights_are_called_so() {
         let inputs = Inputs::default();
         let run = |precision: &str| {
             tested(
-                &cell(TINY, DatasetKind::SyntheticImages, Some(10), precision),
+                &cell(Model::Resnet(TINY), DatasetKind::SyntheticImages, precision),
                 &inputs,
             )
         };
@@ -345,14 +389,66 @@ mod tests {
         };
         assert_eq!((weights, examples, test.n, windows.len()), (None, 4, 10, 3));
         assert!(agreement.is_none() && loss > 0.0);
+        assert!(
+            single.samples.test_correct.is_none(),
+            "random weights have no merit"
+        );
+        assert_eq!(single.samples.series[0].values().count(), 3);
+        // What is measured has a beginning and an end of its own.
+        let phases = |noting: &Noting, phase| noting.0.iter().filter(|seen| **seen == phase).count();
+        assert_eq!(
+            (phases(&noting, Phase::Measure), phases(&noting, Phase::Evaluate)),
+            (4, 1)
+        );
+    }
+
+    #[test]
+    fn weights_are_compared_with_themselves_in_f32_after_everything_else_is_known() {
+        let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/resnet18-tiny.safetensors");
+        let size = ImageNetResNetSize {
+            depth: 18,
+            width: 3,
+            image_size: 33,
+        };
+        let inputs = Inputs {
+            weights: [("trained".to_owned(), weights)].into(),
+            ..Inputs::default()
+        };
+        let run = |precision: &str| {
+            let cell = cell(
+                Model::ResnetImagenet(size.clone()),
+                DatasetKind::SyntheticImages,
+                precision,
+            );
+            let Task::Evaluate(task) = &cell.workload.task else {
+                unreachable!("made above")
+            };
+            // The weights have five classes, so that the images are given five, too.
+            let mut data = crate::data::synthetic_images(&Wanted::Test(task.test), 33);
+            data.test = data.test.with_labels(|label| label % 5);
+            data.classes = 5;
+            let model = crate::models::ImageNetResNet::new(size.clone(), 33, 5);
+            let test = Test::<Flex, _>::new(&cell, model, &inputs, &FlexDevice).unwrap();
+            let mut noting = Noting::default();
+            let outcome = test.run(&data, Instant::now(), &inputs, &mut noting).unwrap();
+            (outcome, noting)
+        };
+        let (single, _) = run("32-true");
+        let Measured::Evaluate {
+            agreement,
+            test,
+            loss,
+            ..
+        } = single.measured
+        else {
+            panic!("{:?}", single.measured)
+        };
+        assert!(agreement.is_none());
         let correct = single.samples.test_correct.unwrap();
         assert_eq!(
             (correct.len(), correct.matches('1').count() as u64),
             (10, test.hits)
         );
-        assert_eq!(single.samples.series[0].values().count(), 3);
-        assert!(!noting.0.contains(&Phase::Evaluate), "it is f32 itself");
-
         let (half, noting) = run("bf16-true");
         let Measured::Evaluate {
             agreement,
@@ -369,13 +465,11 @@ mod tests {
             rounded != loss && (rounded - loss).abs() < 0.1 * loss,
             "{rounded} and {loss}"
         );
-        // The f32 pass begins when the memory of the setting's own is known.
-        let first = noting.0.iter().position(|phase| *phase == Phase::Evaluate);
-        assert!(
-            first.is_some() && noting.1 <= first,
-            "{noting:?}",
-            noting = noting.0
-        );
+        // The f32 pass begins when the memory of the setting's own is known: one sign of life, then its five halves of batches.
+        let known = noting.1.unwrap();
+        assert_eq!(noting.0[known - 1], Phase::Evaluate);
+        assert!(!noting.0[..known - 1].contains(&Phase::Evaluate));
+        assert_eq!(noting.0.len() - known, 5);
     }
 
     /// A part of the real data, which is not in the repository.
@@ -396,14 +490,19 @@ mod tests {
             data: [(DatasetKind::Images, images.clone())].into(),
             ..Inputs::default()
         };
-        let data = crate::data::load_images(&images, &Wanted::Test(None), 32).unwrap();
+        let data = crate::data::load_images(&images, &Wanted::Test(None), 32, crate::data::Shades::IMAGENET)
+            .unwrap();
         assert_eq!(data.test.len(), 4000);
         assert_eq!(&data.test.labels()[..10], [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]);
         // `peers/pytorch/golden/cifar.py` with the same files: of these, it errs in the 554th alone, and says 0.
-        let cell = cell(ResNetSize::RESNET20, DatasetKind::Images, None, "32-true");
+        let cell = cell(
+            Model::Resnet(ResNetSize::RESNET20),
+            DatasetKind::Images,
+            "32-true",
+        );
         let model = crate::models::ResNet::new(ResNetSize::RESNET20, 32, 10);
         let test = Test::<Flex, _>::new(&cell, model, &inputs, &FlexDevice).unwrap();
-        let ready = test.ready(&test.start.parameters, &test.start.running, test.compute);
+        let ready = test.ready();
         let indices: Vec<usize> = (540..570).collect();
         let batch = data.test.batch(&indices);
         let said = ready.predict(&batch).unwrap().predicted;

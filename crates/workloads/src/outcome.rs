@@ -14,18 +14,28 @@ use mantissa_precision::PrecisionBackend;
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Inputs {
     /// Data of the user's, by its kind. Absent: the synthetic generator.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "none_is_empty")]
     pub data: BTreeMap<DatasetKind, PathBuf>,
     /// A WordPiece vocabulary, one token a line. Absent: made from the training part.
     pub vocabulary: Option<PathBuf>,
     /// Checkpoints by the workload that starts from them; the empty name is that of every other. Absent: seeded initialisation.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "none_is_empty")]
     pub weights: BTreeMap<String, PathBuf>,
     /// Whether seeded weights are wanted even where a checkpoint is needed.
     #[serde(default)]
     pub random: bool,
     /// Folder for tokenised data, named by content hash.
     pub cache: PathBuf,
+}
+
+/// Runs from before there could be several had one path or `null`.
+fn none_is_empty<'de, D, K>(deserializer: D) -> Result<BTreeMap<K, PathBuf>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    K: Ord + serde::Deserialize<'de>,
+{
+    use serde::Deserialize;
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl Inputs {

@@ -61,6 +61,7 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
         return Err(error);
     }
     let mut running = unit(model, format, device);
+    let has_norms = running.is_empty() || fitted.has_norms();
     for (norm, [mean, variance]) in fitted.running()? {
         let slot = running.iter_mut().find(|(name, _)| *name == norm);
         let (_, moments) = slot.expect("checkpoints are fitted to the model's own norms");
@@ -75,15 +76,15 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
         };
     }
     B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
-    let lacking = fitted.lacking();
+    let mut lacking = fitted.lacking();
+    if !has_norms {
+        lacking.push("running statistics");
+    }
     let event = (!lacking.is_empty()).then(|| Event {
         kind: "weights".into(),
         step: None,
         value: None,
-        detail: format!(
-            "not in the checkpoint, drawn from the seed: {}",
-            lacking.join(", ")
-        ),
+        detail: format!("not in the checkpoint, and new: {}", lacking.join(", ")),
     });
     Ok(Start {
         parameters,

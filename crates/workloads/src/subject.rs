@@ -5,7 +5,7 @@ use mantissa_precision::Operation;
 
 use crate::{
     Inputs, WorkloadError,
-    data::{Dataset, Images, Tokenized, Wanted, load_images, load_reviews, synthetic_images},
+    data::{Dataset, Images, Shades, Tokenized, Wanted, load_images, load_reviews, synthetic_images},
     models::{Bert, DistilBert, ImageNetResNet, Kept, Network, ResNet, Vit},
 };
 
@@ -96,7 +96,11 @@ fn images(
     let path = inputs.data_of(kind);
     let path = path
         .ok_or_else(|| WorkloadError::Data("no images given\n  hint: name them with `--data`".to_owned()))?;
-    load_images(path, wanted, edge).map_err(|error| WorkloadError::Data(error.to_string()))
+    let shades = match model {
+        Model::Vit(_) => Shades::UNIT,
+        _ => Shades::IMAGENET,
+    };
+    load_images(path, wanted, edge, shades).map_err(|error| WorkloadError::Data(error.to_string()))
 }
 
 /// What the layers do that a cell keeps in f32.

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::{
     DataError, Dataset, Images, Wanted,
     examples::Part,
-    images::{COLOURS, Pixels},
+    images::{COLOURS, Pixels, Shades},
     imdb_folder,
     split::Given,
 };
@@ -81,13 +81,19 @@ fn is_picture(name: &str) -> bool {
 ///
 /// # Errors
 /// A path without images, a label out of range, a picture that cannot be decoded: each with its file.
-pub fn load_images(path: &Path, wanted: &Wanted, edge: usize) -> Result<Dataset<Images>, DataError> {
+pub fn load_images(
+    path: &Path,
+    wanted: &Wanted,
+    edge: usize,
+    shades: Shades,
+) -> Result<Dataset<Images>, DataError> {
     let Source {
         name,
         classes,
         given,
         batches,
     } = find(path)?;
+    let name = format!("{name}{}", wanted.remark(&given));
     let divided = wanted.of(given)?;
     let mut hasher = blake3::Hasher::new();
     let mut part = |found: Vec<Found>| -> Result<Images, DataError> {
@@ -101,7 +107,7 @@ pub fn load_images(path: &Path, wanted: &Wanted, edge: usize) -> Result<Dataset<
             hasher.update(bytes);
             labels.push(found.label.cast_signed());
         }
-        Ok(Images::new(Pixels::Bytes(decoded.concat()), edge, labels))
+        Ok(Images::new(Pixels::Bytes(decoded.concat(), shades), edge, labels))
     };
     let (train, validation, test) = (
         part(divided.train)?,
@@ -163,7 +169,7 @@ fn find(path: &Path) -> Result<Source, DataError> {
                 "its length is no multiple of {CIFAR_RECORD}, a record of CIFAR-10"
             )));
         }
-        return cifar(name, vec![(Part::Test, path.to_owned())]);
+        return cifar(name, vec![(Part::Train, path.to_owned())]);
     }
     let entries = imdb_folder::entries(path)?;
     let batches = entries.iter().filter(|(_, path)| is_batch(path));
@@ -190,7 +196,7 @@ fn find(path: &Path) -> Result<Source, DataError> {
     // Classes are those of the training part.
     parts.sort_by_key(|(part, _)| *part);
     let parts = if parts.is_empty() {
-        vec![(Part::Test, &full)]
+        vec![(Part::Train, &full)]
     } else {
         parts
     };
@@ -391,7 +397,7 @@ mod tests {
         fs::write(folder.path().join("test_batch.bin"), records(&[7])).unwrap();
         fs::write(folder.path().join("batches.meta.txt"), "names").unwrap();
         assert!(are_at(folder.path()) && are_at(&folder.path().join("test_batch.bin")));
-        let data = load_images(folder.path(), &split(1), CIFAR_EDGE).unwrap();
+        let data = load_images(folder.path(), &split(1), CIFAR_EDGE, Shades::IMAGENET).unwrap();
         assert_eq!(
             [data.train.len(), data.validation.len(), data.test.len()],
             [2, 1, 1]
@@ -415,6 +421,7 @@ mod tests {
             &folder.path().join("data_batch_1.bin"),
             &Wanted::Test(Some(2)),
             CIFAR_EDGE,
+            Shades::IMAGENET,
         )
         .unwrap();
         assert_eq!((alone.train.len(), alone.test.len()), (0, 2));
@@ -429,7 +436,7 @@ mod tests {
         picture(&at("train/cat/2.jpg"), 4, 6, 100);
         picture(&at("test/dog/1.PNG"), 4, 4, 200);
         assert!(are_at(folder.path()) && are_at(&at("train")));
-        let data = load_images(folder.path(), &split(0), 4).unwrap();
+        let data = load_images(folder.path(), &split(0), 4, Shades::IMAGENET).unwrap();
         let mut labels = data.train.labels().to_vec();
         labels.sort_unstable();
         assert_eq!(
@@ -445,7 +452,11 @@ mod tests {
     fn what_is_no_data_set_of_images_is_an_error_that_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
-        let error = |path: &Path| load_images(path, &Wanted::Test(None), 4).unwrap_err().to_string();
+        let error = |path: &Path| {
+            load_images(path, &Wanted::Test(None), 4, Shades::IMAGENET)
+                .unwrap_err()
+                .to_string()
+        };
         let mut bad = records(&[1, 2]);
         bad[CIFAR_RECORD] = 10;
         fs::write(at("bad.bin"), &bad).unwrap();

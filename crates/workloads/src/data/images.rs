@@ -5,10 +5,27 @@ use super::{Labelled, Part};
 /// Colours of an image.
 pub(super) const COLOURS: usize = 3;
 
-/// What is taken off the red, green and blue of a pixel between 0 and 1, and what it is divided by: means and deviations over
-/// ImageNet, which torchvision's models and those of `akamaster/pytorch_resnet_cifar10` were trained with.
-const MEANS: [f32; COLOURS] = [0.485, 0.456, 0.406];
-const DEVIATIONS: [f32; COLOURS] = [0.229, 0.224, 0.225];
+/// What is taken off the red, green and blue of a pixel between 0 and 1, and what it is divided by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shades {
+    means: [f32; COLOURS],
+    deviations: [f32; COLOURS],
+}
+
+impl Shades {
+    /// Means and deviations over ImageNet, which torchvision's models and those of `akamaster/pytorch_resnet_cifar10` were trained
+    /// with.
+    pub const IMAGENET: Self = Self {
+        means: [0.485, 0.456, 0.406],
+        deviations: [0.229, 0.224, 0.225],
+    };
+
+    /// From −1 to 1, which published vision transformers were trained with.
+    pub const UNIT: Self = Self {
+        means: [0.5; COLOURS],
+        deviations: [0.5; COLOURS],
+    };
+}
 
 /// Square images of one size.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,8 +40,8 @@ pub struct Images {
 pub(super) enum Pixels {
     /// As models take them: about 0 and of about unit size.
     Values(Vec<f32>),
-    /// As files hold them.
-    Bytes(Vec<u8>),
+    /// As files hold them, and how models take them.
+    Bytes(Vec<u8>, Shades),
 }
 
 /// Some images, as the host holds them.
@@ -55,6 +72,13 @@ impl Images {
         self.edge
     }
 
+    /// The same with other classes.
+    #[cfg(test)]
+    pub fn with_labels(mut self, change: impl Fn(i32) -> i32) -> Self {
+        self.labels.iter_mut().for_each(|label| *label = change(*label));
+        self
+    }
+
     /// Class of each image, from 0.
     pub fn labels(&self) -> &[i32] {
         &self.labels
@@ -65,8 +89,10 @@ impl Images {
         let range = index * COLOURS * plane..(index + 1) * COLOURS * plane;
         match &self.pixels {
             Pixels::Values(values) => to.extend_from_slice(&values[range]),
-            Pixels::Bytes(bytes) => {
-                let planes = bytes[range].chunks_exact(plane).zip(MEANS.iter().zip(DEVIATIONS));
+            Pixels::Bytes(bytes, shades) => {
+                let planes = bytes[range]
+                    .chunks_exact(plane)
+                    .zip(shades.means.iter().zip(shades.deviations));
                 for (plane, (mean, deviation)) in planes {
                     to.extend(
                         plane

@@ -26,7 +26,7 @@ pub use check::{Checked, CheckedPart, check};
 pub use error::{DataError, LineProblem};
 pub use examples::Example;
 pub use image_files::load_images;
-pub use images::{ImageBatch, Images};
+pub use images::{ImageBatch, Images, Shades};
 pub use part::{Dataset, Labelled, Part};
 pub use reviews::load_reviews;
 pub use split::Wanted;

@@ -36,11 +36,31 @@ impl Wanted {
     pub(super) fn of<T>(&self, given: Given<T>) -> Result<Divided<T>, DataError> {
         match self {
             Self::Divided(split) => divide(given, split),
-            Self::Test(limit) => Ok(Divided {
-                train: vec![],
-                validation: vec![],
-                test: to_test(given, *limit),
-            }),
+            Self::Test(limit) => {
+                let test = to_test(given, *limit);
+                if test.is_empty() {
+                    return Err(DataError::TooFew {
+                        what: "test",
+                        asked: 1,
+                        available: 0,
+                    });
+                }
+                Ok(Divided {
+                    train: vec![],
+                    validation: vec![],
+                    test,
+                })
+            }
+        }
+    }
+
+    /// What the name of the data says beside it where no part is called a test.
+    pub(super) fn remark<T>(&self, given: &Given<T>) -> &'static str {
+        match self {
+            Self::Test(_) if given.test.is_some() => "",
+            Self::Test(_) if given.validation.is_some() => ", its validation part",
+            Self::Test(_) => ", which has no test part",
+            Self::Divided(_) => "",
         }
     }
 }

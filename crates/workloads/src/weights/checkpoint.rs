@@ -366,6 +366,11 @@ impl Fitted<'_> {
         names.map(|name| self.checkpoint.tensors[name].bytes()).sum()
     }
 
+    /// Whether the file has running statistics.
+    pub(crate) fn has_norms(&self) -> bool {
+        !self.norms.is_empty()
+    }
+
     /// Names of the parameters that the file lacks.
     pub(crate) fn lacking(&self) -> Vec<&str> {
         let lacking = self.parameters.iter().filter(|(_, name)| name.is_none());
