@@ -100,22 +100,28 @@ fn a_run_of_ten_thousand_records_is_taken_up_again_in_little_memory() {
     assert!(resumed < LIMIT, "{resumed}");
 }
 
-#[test]
-fn a_million_samples_are_taken_and_written_in_little_memory() {
-    let place = Place::new();
-    let text = fs::read_to_string(place.path(&fixture("kernels"))).unwrap();
-    let (head, _) = text.split_once("min_samples").unwrap();
-    let limits = "min_samples = 1_000_000\nmax_samples = 1_000_000\nmax_seconds = 600\n";
-    let suite = head.replace("size = [16, 32]", "size = [1]") + limits;
+/// A suite of one kernel that is launched a million times.
+fn million(place: &Place, kernel: &str) {
+    let suite = format!(
+        r#"
+title = "A million launches"
+question = "What do they take?"
+axes = {{ precision = ["32-true"], size = [1] }}
+[[workload]]
+name = "kernel"
+task = "kernel"
+kernel = "{kernel}"
+min_samples = 1_000_000
+max_samples = 1_000_000
+max_seconds = 600
+"#
+    );
     fs::write(place.path("million.toml"), suite).unwrap();
-    let arguments = [
-        "run",
-        "million.toml",
-        "--backend=flex",
-        "--repeats=1",
-        "--out=run",
-    ];
-    let mut run = spawn(place.command(&arguments));
+}
+
+/// Sees to it that a run and its worker stay small, and that a metric is made of a million samples.
+fn stays_small(command: Command, place: &Place, metric: &str) {
+    let mut run = spawn(command);
     // Of the run, which reports too, and of its worker, which writes the samples.
     let (mut most, mut worker) = (0, 0);
     while run.try_wait().unwrap().is_none() {
@@ -124,8 +130,26 @@ fn a_million_samples_are_taken_and_written_in_little_memory() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let record = &place.records("run")[0];
-    assert_eq!(record["metrics"]["flops_per_second"]["n"], 1_000_000);
+    assert_eq!(record["metrics"][metric]["n"], 1_000_000, "{record:#}");
     println!("{} MB, {} MB", worker / 1_000_000, most / 1_000_000);
     assert!(worker > 0 && most > 0);
     assert!(worker < LIMIT && most < LIMIT, "{worker} {most}");
+}
+
+const RUN: [&str; 4] = ["run", "million.toml", "--repeats=1", "--out=run"];
+
+#[test]
+fn a_million_samples_are_taken_and_written_in_little_memory() {
+    let place = Place::new();
+    million(&place, "matmul");
+    let command = place.command(&[&RUN[..], &["--backend=flex"]].concat());
+    stays_small(command, &place, "flops_per_second");
+}
+
+#[test]
+fn a_million_samples_and_as_many_of_the_copy_beside_them_take_little_memory() {
+    let place = Place::new();
+    million(&place, "softmax");
+    let command = place.command(&[&RUN[..], &["--backend=flex"]].concat());
+    stays_small(command, &place, "copy_bytes_per_second");
 }
