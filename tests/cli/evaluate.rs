@@ -147,6 +147,10 @@ fn weights_are_read_tested_and_compared_with_f32() {
         .collect();
     assert!(agreement[0].is_null(), "f32 is not compared with itself");
     assert_eq!(agreement[1]["n"], 6);
+    for record in &records {
+        // The f32 pass beside it takes no verdict back.
+        assert_eq!(record["executed"]["verdict"], "as-requested", "{record:#}");
+    }
     let command = records[1]["command"].as_str().unwrap();
     assert!(
         command.contains("--weights tiny=trained.safetensors"),

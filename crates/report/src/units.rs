@@ -129,7 +129,10 @@ fn is_error(metric: MetricName) -> bool {
 fn is_share(metric: MetricName) -> bool {
     matches!(
         metric,
-        MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy
+        MetricName::TestAccuracy
+            | MetricName::ValidationAccuracy
+            | MetricName::TrainAccuracy
+            | MetricName::Agreement
     )
 }
 
