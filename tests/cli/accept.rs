@@ -1,7 +1,12 @@
 //! `just gpu-accept` where there is no GPU to accept: what is missing is named, and what it writes is whole.
 #![cfg(target_os = "linux")]
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::Value;
 
@@ -18,6 +23,7 @@ fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
     command
         .arg(&out)
         .env("MANTISSA", env!("CARGO_BIN_EXE_mantissa"))
+        .env("DISTURBANCE", "/nowhere")
         .env_remove("LD_LIBRARY_PATH")
         .env_remove("CUDA_PATH");
     adapt(&mut command);
@@ -26,6 +32,14 @@ fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
     let told = fs::read_to_string(out.join("logs/devices.txt")).unwrap();
     assert_eq!(packed(&place.path("out.tar.gz"), "out/accept.json"), json);
     (code, serde_json::from_str(&json).unwrap(), told)
+}
+
+/// A script that stands for a program.
+fn script(place: &Place, name: &str, text: &str) -> PathBuf {
+    let program = place.path(name);
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program
 }
 
 /// A file in an archive.
@@ -86,9 +100,9 @@ fn each_missing_part_of_a_cuda_machine_is_named_and_nothing_else_is_tried() {
 #[test]
 fn every_check_is_made_whatever_came_of_the_others_and_its_outcome_written_down() {
     let place = Place::new();
-    let program = place.path("mantissa");
-    fs::write(
-        &program,
+    let program = script(
+        &place,
+        "mantissa",
         r#"#!/bin/sh
 test "$1" = "$FAILING" && exit 3
 case "$1" in
@@ -100,9 +114,7 @@ run)
     mkdir -p "$2" && echo "{\"kind\":\"clock\",\"detail\":\"$CLOCK\"}" >"$2/records.jsonl" ;;
 esac
 "#,
-    )
-    .unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    );
     let accept = |failing: &str, clock: &str, nvml: &str| {
         accept(|command| {
             command
@@ -140,18 +152,34 @@ esac
     assert_eq!(failed(&json), ["nvml"]);
 }
 
+#[test]
+fn what_sampling_costs_is_measured_beside_the_gpu_where_the_example_is_built() {
+    let place = Place::new();
+    let devices = "cuda    a card that is not there\nNVML    1 devices\n        Stand-in A, GPU-aa11, PCI 00000000:17:00.0";
+    let program = script(&place, "mantissa", &format!("#!/bin/sh\necho '{devices}'\n"));
+    let example = script(&place, "disturbance", "#!/bin/sh\ntest \"$*\" = '300 GPU-aa11'\n");
+    let measured = |example: &Path| {
+        let (_, json, _) = accept(|command| {
+            command.env("MANTISSA", &program).env("DISTURBANCE", example);
+        });
+        let mut checks = json["checks"].as_array().unwrap().iter();
+        let check = checks.find(|check| check["check"] == "disturbance");
+        check.map(|check| check["passed"] == true)
+    };
+    assert_eq!(measured(&example), Some(true));
+    assert_eq!(measured(Path::new("/nowhere")), None);
+}
+
 /// No GPU is needed to see that the program knows every flag that the script gives it: it would end with 2 if not, and
 /// ends with 4, since the device is not there.
 #[test]
 fn the_program_understands_every_command_of_the_script() {
     let place = Place::new();
-    let program = place.path("mantissa");
-    let script = format!(
+    let text = format!(
         "#!/bin/sh\ntest \"$1\" = devices && echo 'cuda    a card that is not there' && exit\nexec {} \"$@\"\n",
         env!("CARGO_BIN_EXE_mantissa")
     );
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = script(&place, "mantissa", &text);
     let (code, json, _) = accept(|command| {
         command.env("MANTISSA", &program).env("CUDA_VISIBLE_DEVICES", "");
     });

@@ -1,8 +1,10 @@
 //! How much does sampling slow what it watches, on this machine? Pieces of work of some milliseconds follow each other while a
 //! sampler reads now and then: a loop of arithmetic on one core and on all of them, and the steps of a small
 //! training. Where a reading began, that piece and the next are compared with the two before them and the two after: what
-//! else happens on the machine meets all of them alike. Printed is how much longer a reading makes the work, with its 95 %
-//! interval, as a share of the time.
+//! else happens on the machine meets all of them alike. Printed is how much longer a reading makes the work, as a share of the
+//! time: the mean, which is what adds up over a run, with a bootstrap interval, and the median of means, which leaves out
+//! what falls upon few readings. Beside them stands a placebo: the same comparison, as often, at moments half-way between two
+//! readings, at which nothing is read. A reading costs what it shows beyond that.
 //!
 //! `cargo run --release -p mantissa-runner --example disturbance [READINGS [DEVICE [LIBRARY]]]`: a device by UUID or
 //! PCI bus id is sampled too, through the NVML of this machine or of a file (the stand-in of `tests/nvml`). Beside one,
@@ -19,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_analysis::median;
+use mantissa_analysis::{Interval, Sample, bca_interval, median};
 use mantissa_core::{Backend, Cell, Profile};
 use mantissa_suite::{PlanOptions, StartingWeights, parse, plan};
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Sampler, Source};
@@ -40,9 +42,12 @@ const PIECE: Duration = Duration::from_millis(3);
 /// Pieces that follow each other further apart than this are not neighbours: an epoch ended between.
 const GAP: Duration = Duration::from_millis(1);
 
-/// Readings of which the mean is taken. The median of such means is close to the mean of all, which is what adds up over a
-/// run, and one reading that a neighbour of the machine fell upon does not decide it.
+/// Readings of which a mean is taken. The median of such means leaves out what falls upon one reading in ten: a neighbour of
+/// the machine, but also a reading that takes long now and then. So it never stands alone.
 const GROUP: usize = 10;
+
+/// Seed of the resamples behind an interval.
+const SEED: u64 = 1;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -139,30 +144,22 @@ impl Watch {
         let window = 0.0..self.sampler.seconds();
         let trace = self.sampler.stop();
         let readings = self.readings.lock().expect("nothing panics that holds it");
-        let excesses = excesses(&self.pieces, &readings);
-        let means = excesses
-            .chunks_exact(GROUP)
-            .map(|group| group.iter().sum::<f64>() / GROUP as f64);
-        let Some(excess) = median(means) else {
-            println!("{what}: no reading fell among pieces that follow each other");
+        let mut read = excesses(&self.pieces, &readings, &[]);
+        let mut placebo = excesses(&self.pieces, &between(&readings), &readings);
+        // As many of each: then one interval can be held against the other.
+        let count = read.len().min(placebo.len());
+        read.truncate(count);
+        placebo.truncate(count);
+        if count < GROUP {
+            println!("{what}: fewer than {GROUP} readings fell among pieces that follow each other");
             return;
-        };
-        let share = |rate: f64| {
-            let percent = |seconds: f64| 100.0 * seconds * rate;
-            let interval = excess.interval.map_or_else(String::new, |interval| {
-                let (low, high) = (percent(interval.low), percent(interval.high));
-                format!(" (95 % interval {low:+.3} to {high:+.3} %)")
-            });
-            format!("{:+.3} %{interval}", percent(excess.value))
-        };
-        println!(
-            "{what}: {} slower at {RATE:.0} Hz, {} readings",
-            share(RATE),
-            excesses.len()
-        );
+        }
+        println!("{what}, {count} readings, at {RATE:.0} Hz slower by");
+        println!("  reading: {}", shares(&read, RATE));
+        println!("  placebo: {}", shares(&placebo, RATE));
         if self.gpu {
             let rate = 1.0 / mantissa_telemetry::PERIOD.as_secs_f64();
-            println!("  at most {} at {rate:.0} Hz", share(rate));
+            println!("  reading, at most, at {rate:.0} Hz: {}", shares(&read, rate));
         }
         println!("  {}", trace.rate(window));
         trace
@@ -182,18 +179,22 @@ impl Observer for Watch {
     }
 }
 
-/// By how many seconds the work around each reading took longer: the piece in which it began and the next, which inherits what
-/// it left in the caches, against the mean of the two before and the two after.
-fn excesses(pieces: &[Piece], readings: &[Instant]) -> Vec<f64> {
-    let before = |moment: Instant| readings.partition_point(|at| *at < moment);
+/// By how many seconds the work around each of some moments took longer: the piece in which it lies and the next, which inherits
+/// what a reading left in the caches, against the mean of the two before and the two after. No other of the moments, and no
+/// reading of `others`, lies in any of the six.
+fn excesses(pieces: &[Piece], moments: &[Instant], others: &[Instant]) -> Vec<f64> {
+    let meets = |piece: &Piece, moments: &[Instant]| {
+        let before = |moment: Instant| moments.partition_point(|at| *at < moment);
+        before(piece.start) < before(piece.end)
+    };
     let around = pieces.windows(6).filter(|six| {
-        let meets = |piece: &Piece| before(piece.start) < before(piece.end);
         let together = six.windows(2).all(|two| two[1].start - two[0].end < GAP);
         together
             && six
                 .iter()
-                .map(meets)
+                .map(|piece| meets(piece, moments))
                 .eq([false, false, true, false, false, false])
+            && !six.iter().any(|piece| meets(piece, others))
     });
     let seconds = |piece: &Piece| (piece.end - piece.start).as_secs_f64();
     let excess = |six: &[Piece]| {
@@ -201,6 +202,37 @@ fn excesses(pieces: &[Piece], readings: &[Instant]) -> Vec<f64> {
         sum(&six[2..4]) - (sum(&six[..2]) + sum(&six[4..])) / 2.0
     };
     around.map(excess).collect()
+}
+
+/// The moments half-way between two readings.
+fn between(readings: &[Instant]) -> Vec<Instant> {
+    let half_way = |two: &[Instant]| two[0] + (two[1] - two[0]) / 2;
+    readings.windows(2).map(half_way).collect()
+}
+
+/// The mean of [`GROUP`] or more excesses and the median of their means, as shares of the time if there are so many a second.
+fn shares(excesses: &[f64], rate: f64) -> String {
+    let sample = Sample::new(excesses.iter().copied()).expect("times are finite");
+    let interval = bca_interval(&sample, SEED, |values| mean(values));
+    let groups = median(excesses.chunks_exact(GROUP).map(mean)).expect("there is a group");
+    format!(
+        "mean {}, median of means of {GROUP} {}",
+        share(mean(excesses), interval, rate),
+        share(groups.value, groups.interval, rate)
+    )
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn share(seconds: f64, interval: Option<Interval>, rate: f64) -> String {
+    let percent = |seconds: f64| 100.0 * seconds * rate;
+    let interval = interval.map_or_else(String::new, |interval| {
+        let (low, high) = (percent(interval.low), percent(interval.high));
+        format!(" (95 % interval {low:+.3} to {high:+.3} %)")
+    });
+    format!("{:+.3} %{interval}", percent(seconds))
 }
 
 /// A source that knows only when it is read. It is the first, so that a reading begins with it.
@@ -257,6 +289,7 @@ fn training() -> Cell {
         overrides: vec![],
         data: vec![],
         weights: StartingWeights::None,
+        models: Default::default(),
         filter: None,
     };
     let plan = plan(&[suite], &options).expect("it has a plan");
