@@ -74,8 +74,12 @@ pub enum Operation {
     CrossEntropySum,
     /// [`Compute::add`](crate::Compute::add).
     Add,
+    /// [`Compute::mul`](crate::Compute::mul).
+    Mul,
     /// [`Compute::gelu`](crate::Compute::gelu).
     Gelu,
+    /// [`Compute::silu`](crate::Compute::silu).
+    Silu,
     /// [`Compute::dropout`](crate::Compute::dropout).
     Dropout,
     /// [`Compute::batch_norm`](crate::Compute::batch_norm), and the same in training.
@@ -102,7 +106,9 @@ impl Operation {
             Self::RmsNorm => "rms_norm",
             Self::CrossEntropySum => "cross_entropy_sum",
             Self::Add => "add",
+            Self::Mul => "mul",
             Self::Gelu => "gelu",
+            Self::Silu => "silu",
             Self::Dropout => "dropout",
             Self::BatchNorm => "batch_norm",
         }
@@ -138,8 +144,8 @@ const fn others(class: OpClass, torch: &'static [&'static str]) -> Row {
     }
 }
 
-/// The table. PyTorch does not list `add`, which takes the widest format by itself, nor `gelu`, `dropout` and
-/// `batch_norm`.
+/// The table. PyTorch does not list `add` and `mul`, which take the widest format by themselves, nor `gelu`, `silu`, `dropout`
+/// and `batch_norm`.
 #[rustfmt::skip]
 pub const OPERATIONS: &[Row] = &[
     row(OpClass::Lower, Operation::Matmul, &["matmul", "mm", "bmm", "mv"]),
@@ -171,11 +177,13 @@ pub const OPERATIONS: &[Row] = &[
         "upsample_trilinear3d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
     ]),
     row(OpClass::Widest, Operation::Add, &["add"]),
+    row(OpClass::Widest, Operation::Mul, &["mul"]),
     others(OpClass::Widest, &[
         "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "grid_sampler", "index_put", "scatter_add",
         "tensordot",
     ]),
     row(OpClass::Inputs, Operation::Gelu, &["gelu"]),
+    row(OpClass::Inputs, Operation::Silu, &["silu"]),
     row(OpClass::Inputs, Operation::Dropout, &["dropout"]),
     row(OpClass::Inputs, Operation::BatchNorm, &["batch_norm"]),
 ];

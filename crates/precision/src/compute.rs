@@ -2,7 +2,7 @@
 //! in the table of [`autocast`](crate::autocast).
 
 use burn::tensor::{
-    Bool, DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation, backend::Backend,
+    DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation, backend::Backend,
     module::max_pool2d, ops::FloatTensor, s,
 };
 use mantissa_core::{
@@ -10,7 +10,7 @@ use mantissa_core::{
 };
 
 use crate::{
-    Convolution, MatmulMode, Pass, PrecisionBackend, attention,
+    Convolution, MatmulMode, Pass, PrecisionBackend, Rotation, Sight, attention,
     autocast::{OpClass, Operation},
 };
 
@@ -237,35 +237,63 @@ impl Compute {
         round(repeated, dtype)
     }
 
-    /// Attention of `query`, `key` and `value`, each `[n, heads, sequence, width]`, over the positions that are no
-    /// `padding` `[n, sequence]`: two products and a softmax, each of its own class, with `dropout` of the weights between
-    /// them, or one kernel with an arithmetic of its own.
+    /// Attention of `query` `[n, heads, queries, width]` to `key` and `value` `[n, heads / group, keys, width]`, which as many
+    /// neighbouring heads share, within their `sight`: two products and a softmax, each of its own class, with `dropout` of the
+    /// weights between them, or one kernel with an arithmetic of its own.
     ///
     /// # Panics
-    /// On a `dropout` that the one kernel would leave out.
+    /// On a `dropout` or a bias that the one kernel would leave out.
     pub fn attention<B: PrecisionBackend>(
         &self,
         [query, key, value]: [Tensor<B, 4>; 3],
-        padding: &Tensor<B, 2, Bool>,
+        sight: &Sight<B>,
         dropout: f64,
     ) -> Tensor<B, 4> {
-        let [n, heads, sequence, width] = query.dims();
-        let padding = padding
-            .clone()
-            .reshape([n, 1, 1, sequence])
-            .expand([n, heads, sequence, sequence]);
+        let [n, heads, queries, width] = query.dims();
+        let [_, shared, keys, _] = key.dims();
         if self.attention == Attention::Fused {
             assert_eq!(dropout, 0.0, "the fused kernel drops nothing");
+            assert!(sight.bias().is_none(), "the fused kernel adds nothing to scores");
+            let hidden = sight.hidden([n, heads, queries, keys], &query.device());
+            let [key, value] = [key, value].map(|part| per_head(part, heads));
             let inputs = self.cast(Operation::Attention, [query, key, value]);
             let [query, key, value] = inputs.map(primitive);
-            let padding = padding.into_primitive();
-            return tensor_of(B::fused_attention(query, key, value, padding, self.mode));
+            let hidden = hidden.into_primitive();
+            return tensor_of(B::fused_attention(query, key, value, hidden, self.mode));
         }
-        let scores = self.matmul(query, key.swap_dims(2, 3));
-        let scores = self.emulated(times(scores, 1.0 / (width as f64).sqrt()));
-        let lowest = attention::lowest(scores.dtype());
-        let weights = self.softmax(scores.mask_fill(padding, lowest));
-        self.matmul(self.dropout(weights, dropout), value)
+        // The queries of heads that share their keys are rows of one product.
+        let together = |part: Tensor<B, 4>| match heads / shared {
+            1 => part,
+            group => {
+                let [.., columns] = part.dims();
+                part.reshape([n, shared, group * queries, columns])
+            }
+        };
+        let scores = self.matmul(together(query), key.swap_dims(2, 3));
+        let scores = scores.reshape([n, heads, queries, keys]);
+        let dtype = scores.dtype();
+        let scaled = wide(scores).mul_scalar(1.0 / (width as f64).sqrt());
+        let biased = match sight.bias() {
+            Some(bias) => scaled.clone() + round(bias.clone(), scaled.dtype()),
+            None => scaled,
+        };
+        let scores = self.emulated(round(biased, dtype));
+        let scores = if sight.is_limited() {
+            let hidden = sight.hidden([n, heads, queries, keys], &scores.device());
+            scores.mask_fill(hidden, attention::lowest(dtype))
+        } else {
+            scores
+        };
+        let weights = self.dropout(self.softmax(scores), dropout);
+        self.matmul(together(weights), value)
+            .reshape([n, heads, queries, width])
+    }
+
+    /// Turns pairs of elements of `input` `[n, heads, sequence, width]` by the angles of their positions (arXiv 2104.09864), in f32
+    /// at least, and rounds once. Models that compute it in halves round each product and the sine as well.
+    pub fn rotary<B: PrecisionBackend>(&self, input: Tensor<B, 4>, rotation: &Rotation<B>) -> Tensor<B, 4> {
+        let dtype = input.dtype();
+        self.emulated(round(rotation.turn(wide(input)), dtype))
     }
 
     /// Convolution of images `[n, c, h, w]` with filters `[o, c, a, b]`: `[n, o, y, x]`. The `padding` is of zeros, on every side, and less than the filters' edges.
@@ -347,6 +375,18 @@ impl Compute {
         self.emulated(tensor_of(B::gelu_form(input, form)))
     }
 
+    /// `x · σ(x)`, the sigmoid linear unit, in f32 inside for halves.
+    pub fn silu<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+        let [input] = self.cast(Operation::Silu, [input]);
+        let dtype = input.dtype();
+        // burn's sigmoid is f32 inside on GPUs. What overflows here is beyond what f64 is asked for: x below -709.
+        let output = match dtype {
+            DType::F64 => input.clone() / (input.neg().exp() + 1.0),
+            _ => activation::silu(wide(input)),
+        };
+        self.emulated(round(output, dtype))
+    }
+
     /// Zeroes a `share` of the elements at random and scales up the rest. The mask is drawn in f32 whatever the setting, so
     /// that settings with one seed drop the same elements.
     pub fn dropout<B: PrecisionBackend, const D: usize>(
@@ -370,6 +410,12 @@ impl Compute {
         a + b
     }
 
+    /// Product of two tensors, element by element.
+    pub fn mul<B: PrecisionBackend, const D: usize>(&self, a: Tensor<B, D>, b: Tensor<B, D>) -> Tensor<B, D> {
+        let [a, b] = self.cast(Operation::Mul, [a, b]);
+        self.emulated(a * b)
+    }
+
     /// Summed cross-entropy of `logits` `[n, classes]` against `targets` `[n]`, in nats.
     pub fn cross_entropy_sum<B: PrecisionBackend>(
         &self,
@@ -382,6 +428,17 @@ impl Compute {
         let chosen = log_probabilities.gather(1, targets.unsqueeze_dim(1));
         round(total(wide(chosen).flatten(0, 1)), format).neg()
     }
+}
+
+/// Keys or values `[n, shared, keys, width]`, repeated for every head that shares them.
+fn per_head<B: PrecisionBackend>(part: Tensor<B, 4>, heads: usize) -> Tensor<B, 4> {
+    let [n, shared, keys, width] = part.dims();
+    if shared == heads {
+        return part;
+    }
+    let each = part.unsqueeze_dim::<5>(2);
+    let each = each.expand([n, shared, heads / shared, keys, width]);
+    each.reshape([n, heads, keys, width])
 }
 
 /// The sum of a vector, `[1]`: in rows of a fixed width first, since what burn does for a sum of everything may add up in

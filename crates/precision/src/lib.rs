@@ -92,6 +92,8 @@ mod loss_scale;
 mod optimizer;
 mod parameter;
 mod probe;
+mod rotation;
+mod sight;
 
 pub use mantissa_core::{
     Accumulator, Attention, BatchNormMomentum, Format, Gelu, Layout, LearningRateScaling,
@@ -110,3 +112,5 @@ pub use loss_scale::{LossScaler, LossScaling, ScaleChange};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use parameter::{ParameterSet, Tracked};
 pub use probe::{Observation, Operation, Probed, Rounding, Subnormals, probe};
+pub use rotation::Rotation;
+pub use sight::Sight;

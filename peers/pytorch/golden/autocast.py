@@ -32,7 +32,7 @@ BESIDE = {
     "full": ["linalg_matrix_sqrth"],
     "widest": [],
 }
-UNLISTED = ["add", "batch_norm", "dropout", "gelu"]
+UNLISTED = ["add", "batch_norm", "dropout", "gelu", "mul", "silu"]
 
 
 def listed(macro):
@@ -65,7 +65,9 @@ def observed(lower):
         ("rms_norm", lambda x: F.rms_norm(x, (4,), scale), [matrix]),
         ("cross_entropy_sum", lambda x: F.cross_entropy(x, classes, reduction="sum"), [matrix]),
         ("add", torch.add, [matrix, matrix]),
+        ("mul", torch.mul, [matrix, matrix]),
         ("gelu", F.gelu, [matrix]),
+        ("silu", F.silu, [matrix]),
         ("dropout", lambda x: F.dropout(x, 0.1), [matrix]),
         ("batch_norm", lambda x: F.batch_norm(x, None, None, channels, channels, training=True), [images]),
     ]

@@ -11,14 +11,14 @@ mod products;
 
 use std::collections::BTreeSet;
 
-use burn::tensor::{Bool, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use mantissa_core::{Attention, Executed, ExecutedVerdict, Requested};
 
 pub use observe::{Observation, Rounding, Subnormals};
 
 use self::attention::Head;
 use crate::{
-    Compute, PrecisionBackend, dtype,
+    Compute, PrecisionBackend, Sight, dtype,
     launched::{self, Launch},
 };
 
@@ -177,8 +177,7 @@ fn attend<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<O
             upload(|head| head.keys.clone()),
             upload(|head| head.values.clone()),
         ];
-        let padding = Tensor::<B, 2, Bool>::full([heads.len(), SHAPE[0]], false, device);
-        let mixed = download(compute.attention(parts, &padding, 0.0))?;
+        let mixed = download(compute.attention(parts, &Sight::everything(), 0.0))?;
         let firsts = mixed
             .chunks_exact(SHAPE[0] * SHAPE[1])
             .flat_map(|head| &head[..SHAPE[1]]);

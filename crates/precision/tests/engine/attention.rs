@@ -5,7 +5,7 @@ use burn::{
     tensor::{Bool, DType, Distribution, Tensor, TensorData},
 };
 use mantissa_core::{Accumulator, Attention, ExecutedVerdict, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, Operation, PrecisionBackend, device::Flex, probe};
+use mantissa_precision::{Compute, Operation, PrecisionBackend, Sight, device::Flex, probe};
 
 /// `[n, heads, sequence, width]`.
 const SHAPE: [usize; 4] = [2, 2, 24, 16];
@@ -39,9 +39,11 @@ fn both_ways<B: PrecisionBackend>(precision: Precision, dtype: DType) -> [Vec<Ve
         let padding: Tensor<Autodiff<B>, 2, Bool> =
             Tensor::from_data(TensorData::new(padding.clone(), [n, sequence]), &device);
         let parts = [0, 1, 2].map(upload);
-        let mixed = compute(precision)
-            .with_attention(attention)
-            .attention(parts.clone(), &padding, 0.0);
+        let mixed = compute(precision).with_attention(attention).attention(
+            parts.clone(),
+            &Sight::padded(&padding),
+            0.0,
+        );
         let grads = (mixed.clone() * upload(3).cast(mixed.dtype())).sum().backward();
         let list = |tensor: Tensor<B, 4>| tensor.into_data().iter::<f64>().collect::<Vec<f64>>();
         let mut found = vec![list(mixed.inner())];

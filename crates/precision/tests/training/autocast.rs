@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, fmt::Write};
 
-use burn::tensor::{Bool, DType, Int, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
 use mantissa_precision::{
-    Compute,
+    Compute, Sight,
     autocast::{OPERATIONS, OpClass},
     device::Flex,
 };
@@ -68,10 +68,9 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
             compute.convolution(images(0), filters, 1, 0).dtype()
         }
         "attention" => {
-            let padding = Tensor::<Flex, 2, Bool>::full([1, 4], false, &device);
             let compute = compute.with_attention(Attention::Fused);
             let parts = [images(0), images(1), images(2)];
-            compute.attention(parts, &padding, 0.0).dtype()
+            compute.attention(parts, &Sight::everything(), 0.0).dtype()
         }
         "softmax" => compute.softmax(matrix(0)).dtype(),
         "layer_norm" => compute.layer_norm(matrix(0), row(), row(), 1e-5).dtype(),
@@ -81,7 +80,9 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
             compute.cross_entropy_sum(matrix(0), classes).dtype()
         }
         "add" => compute.add(matrix(0), matrix(1)).dtype(),
+        "mul" => compute.mul(matrix(0), matrix(1)).dtype(),
         "gelu" => compute.gelu(matrix(0)).dtype(),
+        "silu" => compute.silu(matrix(0)).dtype(),
         "dropout" => compute.dropout(matrix(0), 0.1).dtype(),
         "batch_norm" => {
             let channels = || Tensor::<Flex, 1>::ones([2], (&device, DType::F32));

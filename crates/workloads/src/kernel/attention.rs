@@ -1,8 +1,8 @@
 //! Attention of a batch of sequences, without padding.
 
-use burn::tensor::{Bool, Tensor};
+use burn::tensor::Tensor;
 use mantissa_core::AttentionShape;
-use mantissa_precision::{Compute, PrecisionBackend};
+use mantissa_precision::{Compute, PrecisionBackend, Sight};
 
 use super::{
     Inputs, Operation,
@@ -50,14 +50,11 @@ fn attend(query: &[f64], keys: &[f64], values: &[f64]) -> Vec<f64> {
 }
 
 impl<B: PrecisionBackend> Operation<B, 4> for Attention {
-    /// And where padding is.
-    type OnDevice = ([Tensor<B, 4>; 3], Tensor<B, 2, Bool>);
+    type OnDevice = [Tensor<B, 4>; 3];
 
     fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
-        let [batch, _, sequence, _] = self.shape;
         let parts = [0, 1, 2].map(|part: usize| inputs.upload(&self.parts[part], self.shape));
-        let padding = Tensor::<B, 2, Bool>::full([batch, sequence], false, inputs.device);
-        ((parts, padding), self.parts.iter().map(Vec::len).sum())
+        (parts, self.parts.iter().map(Vec::len).sum())
     }
 
     fn flops(&self) -> Option<f64> {
@@ -65,8 +62,8 @@ impl<B: PrecisionBackend> Operation<B, 4> for Attention {
         Some(4.0 * batch * heads * sequence * sequence * width)
     }
 
-    fn launch(&self, (parts, padding): &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {
-        compute.attention(parts.clone(), padding, 0.0)
+    fn launch(&self, parts: &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {
+        compute.attention(parts.clone(), &Sight::everything(), 0.0)
     }
 
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {

@@ -1,0 +1,112 @@
+//! Rotary embeddings: positions as angles (arXiv 2104.09864).
+
+use std::ops::Range;
+
+use burn::tensor::{DType, Tensor, TensorData};
+
+use crate::PrecisionBackend;
+
+/// Cosine and sine of the angle by which each pair of elements of a head turns at each place.
+#[derive(Debug, Clone)]
+pub struct Rotation<B: PrecisionBackend> {
+    /// `[1, 1, sequence, width / 2]`.
+    cosine: Tensor<B, 4>,
+    /// The same.
+    sine: Tensor<B, 4>,
+    interleaved: bool,
+}
+
+impl<B: PrecisionBackend> Rotation<B> {
+    /// Angles of some `places` in a sequence, from the `frequencies` of a head's pairs, radians a place, `[width / 2]`. Element `i` turns
+    /// with `i + width / 2`; if they are `interleaved`, `2 i` with `2 i + 1`. Angles are computed in f64 and kept in `dtype`, in f32 at
+    /// least.
+    pub fn new(
+        frequencies: &[f64],
+        places: Range<usize>,
+        interleaved: bool,
+        (device, dtype): (&B::Device, DType),
+    ) -> Self {
+        let dtype = match dtype {
+            DType::F64 => DType::F64,
+            _ => DType::F32,
+        };
+        let shape = [1, 1, places.len(), frequencies.len()];
+        let table = |of: fn(f64) -> f64| {
+            let rows = places.clone().flat_map(|place| {
+                let angles = frequencies.iter().map(move |frequency| place as f64 * frequency);
+                angles.map(of)
+            });
+            let data = TensorData::new(rows.collect::<Vec<f64>>(), shape);
+            Tensor::from_data(data.convert_dtype(dtype), (device, dtype))
+        };
+        Self {
+            cosine: table(f64::cos),
+            sine: table(f64::sin),
+            interleaved,
+        }
+    }
+
+    /// `input` `[n, heads, sequence, width]`, turned, in its own format.
+    pub(crate) fn turn(&self, input: Tensor<B, 4>) -> Tensor<B, 4> {
+        let [n, heads, sequence, width] = input.dims();
+        let half = width / 2;
+        let [first, second]: [Tensor<B, 4>; 2] = if self.interleaved {
+            let pairs = input.reshape([n, heads, sequence, half, 2]);
+            [0, 1].map(|place| pairs.clone().narrow(4, place, 1).squeeze_dim(4))
+        } else {
+            [0, half].map(|place| input.clone().narrow(3, place, half))
+        };
+        let (cosine, sine) = (self.cosine.clone(), self.sine.clone());
+        let turned = [
+            first.clone() * cosine.clone() - second.clone() * sine.clone(),
+            second * cosine + first * sine,
+        ];
+        if self.interleaved {
+            let pairs = turned.map(|part| part.unsqueeze_dim::<5>(4)).to_vec();
+            Tensor::cat(pairs, 4).reshape([n, heads, sequence, width])
+        } else {
+            Tensor::cat(turned.to_vec(), 3)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Compute, Precision, device::Flex};
+
+    #[test]
+    fn pairs_turn_by_place_times_frequency_whichever_way_they_lie() {
+        let device = Default::default();
+        // Two places, one head of four: the pairs (1, 2) and (3, 4).
+        let turned = |interleaved: bool, row: [f64; 4]| {
+            let input = Tensor::<Flex, 1>::from_data([row, row].concat().as_slice(), (&device, DType::F64));
+            let rotation = Rotation::new(&[0.5, 0.25], 1..3, interleaved, (&device, DType::F64));
+            let compute = Compute::from(Precision::True64);
+            let turned = compute.rotary(input.reshape([1, 1, 2, 4]), &rotation);
+            turned.into_data().iter::<f64>().collect::<Vec<_>>()
+        };
+        let want = |place: f64| {
+            let turn = |(a, b): (f64, f64), angle: f64| {
+                (
+                    a * angle.cos() - b * angle.sin(),
+                    b * angle.cos() + a * angle.sin(),
+                )
+            };
+            [turn((1.0, 2.0), 0.5 * place), turn((3.0, 4.0), 0.25 * place)]
+        };
+        let (beside, halves) = (
+            turned(true, [1.0, 2.0, 3.0, 4.0]),
+            turned(false, [1.0, 3.0, 2.0, 4.0]),
+        );
+        for (row, place) in [1.0, 2.0].into_iter().enumerate() {
+            let [(a, b), (c, d)] = want(place);
+            for (got, want) in beside[4 * row..][..4].iter().zip([a, b, c, d]) {
+                assert!((got - want).abs() < 1e-15);
+            }
+            for (got, want) in halves[4 * row..][..4].iter().zip([a, c, b, d]) {
+                assert!((got - want).abs() < 1e-15);
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What each query of an attention sees of the keys.
+
+use burn::tensor::{Bool, Int, Tensor};
+
+use crate::PrecisionBackend;
+
+/// What each query of an attention sees of the keys, and how far away they seem.
+#[derive(Debug, Clone)]
+pub struct Sight<B: PrecisionBackend> {
+    /// True where a query is not to see a key; broadcasts to `[n, heads, queries, keys]`.
+    hidden: Option<Tensor<B, 4, Bool>>,
+    /// What is added to scaled scores, `[1, heads, 1, keys]`.
+    bias: Option<Tensor<B, 4>>,
+}
+
+impl<B: PrecisionBackend> Sight<B> {
+    /// Every query sees every key.
+    pub const fn everything() -> Self {
+        Self {
+            hidden: None,
+            bias: None,
+        }
+    }
+
+    /// Every query of a sequence sees the keys that are no `padding` `[n, keys]`.
+    pub fn padded(padding: &Tensor<B, 2, Bool>) -> Self {
+        let [n, keys] = padding.dims();
+        Self {
+            hidden: Some(padding.clone().reshape([n, 1, 1, keys])),
+            bias: None,
+        }
+    }
+
+    /// The queries are of the last of the keys, and none sees what comes after it.
+    ///
+    /// # Panics
+    /// If there are more queries than keys.
+    pub fn causal(queries: usize, keys: usize, device: &B::Device) -> Self {
+        let before = keys.checked_sub(queries).expect("every query has a key");
+        // The last of them sees all.
+        let hidden = (queries > 1).then(|| {
+            let places = |range: std::ops::Range<usize>| {
+                Tensor::<B, 1, Int>::arange(range.start as i64..range.end as i64, device)
+            };
+            let own = places(before..keys).reshape([1, 1, queries, 1]);
+            let of_keys = places(0..keys).reshape([1, 1, 1, keys]);
+            let all = [1, 1, queries, keys];
+            of_keys.expand(all).greater(own.expand(all))
+        });
+        Self { hidden, bias: None }
+    }
+
+    /// The same with a `bias` `[heads, keys]` that is added to scaled scores.
+    #[must_use]
+    pub fn biased(self, bias: Tensor<B, 2>) -> Self {
+        let [heads, keys] = bias.dims();
+        Self {
+            bias: Some(bias.reshape([1, heads, 1, keys])),
+            ..self
+        }
+    }
+
+    /// Whether any key is hidden from any query.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.hidden.is_some()
+    }
+
+    pub(crate) fn bias(&self) -> Option<&Tensor<B, 4>> {
+        self.bias.as_ref()
+    }
+
+    /// True where a query is not to see a key, `[n, heads, queries, keys]`.
+    pub(crate) fn hidden(&self, shape: [usize; 4], device: &B::Device) -> Tensor<B, 4, Bool> {
+        match &self.hidden {
+            Some(hidden) => hidden.clone().expand(shape),
+            None => Tensor::<B, 4, Bool>::full(shape, false, device),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Flex;
+
+    #[test]
+    fn a_query_sees_itself_and_what_came_before() {
+        let device = Default::default();
+        let hidden = |queries, keys| {
+            let sight = Sight::<Flex>::causal(queries, keys, &device);
+            let hidden = sight.hidden([1, 1, queries, keys], &device);
+            hidden.into_data().iter::<bool>().collect::<Vec<_>>()
+        };
+        let (t, f) = (true, false);
+        assert_eq!(hidden(3, 3), [f, t, t, f, f, t, f, f, f]);
+        assert_eq!(hidden(2, 4), [f, f, f, t, f, f, f, f]);
+        assert_eq!(hidden(1, 4), [f; 4]);
+        assert!(!Sight::<Flex>::causal(1, 4, &device).is_limited());
+    }
+}
