@@ -30,6 +30,10 @@ fn table(checked: &Checked) -> Table {
         .as_ref()
         .map(|hash| format!(", contents {hash}"))
         .unwrap_or_default();
+    let classes = match checked.classes {
+        0 => String::new(),
+        classes => format!(" of {classes} classes"),
+    };
     let header = [
         ("part", Align::Left),
         ("examples", Align::Right),
@@ -38,10 +42,7 @@ fn table(checked: &Checked) -> Table {
         ("repeated", Align::Right),
     ];
     Table {
-        title: format!(
-            "{}: {} of {} classes{hash}",
-            checked.name, checked.kind, checked.classes
-        ),
+        title: format!("{}: {}{classes}{hash}", checked.name, checked.kind),
         header: header.map(|(title, align)| (title.to_owned(), align)).to_vec(),
         rows: checked.parts.iter().map(row).collect(),
     }

@@ -11,7 +11,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use super::{DataError, Tokenized};
+use super::{DataError, Tokenized, ids::Ids};
 
 /// Changes with the layout of the file, and with anything in tokenising that the key does not cover.
 const MAGIC: &[u8; 18] = b"mantissa tokens 1\n";
@@ -68,7 +68,7 @@ fn encode(entry: &Entry) -> Vec<u8> {
         words.extend([part.padding, part.labels.len() as u32]);
         words.extend_from_slice(&part.labels);
         words.extend((0..part.labels.len()).map(|index| part.ids(index).len() as u32));
-        words.extend_from_slice(&part.ids);
+        (0..part.labels.len()).for_each(|index| words.extend_from_slice(part.ids(index)));
     }
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
@@ -82,20 +82,17 @@ fn decode(payload: &[u8]) -> Option<Entry> {
         let (padding, examples) = (words.next()?, words.next()? as usize);
         let labels = take(words, examples)?;
         let mut end = 0;
-        let ends: Vec<usize> = take(words, examples)?
+        let places = take(words, examples)?
             .into_iter()
             .map(|length| {
+                let start = end;
                 end += length as usize;
-                end
+                start..end
             })
             .collect();
-        Some(Tokenized {
-            ids: take(words, end)?,
-            ends,
-            labels,
-            padding,
-            ..Tokenized::default()
-        })
+        let mut part = Tokenized::at(Ids::Owned(take(words, end)?), places);
+        (part.labels, part.padding) = (labels, padding);
+        Some(part)
     };
     let (train, validation, test) = (part()?, part()?, part()?);
     let whole = rest.is_empty() && words.next().is_none();

@@ -8,7 +8,10 @@ use std::{
 use mantissa_core::DatasetKind;
 use serde::Serialize;
 
-use super::{DataError, Example, image_files, kind_of, source::Source, split::Given};
+use super::{
+    DataError, Example, corpus, examples::Part, image_files, kind_of, reviews::short, source::Source,
+    split::Given,
+};
 
 /// What a data set holds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,7 +22,7 @@ pub struct Checked {
     pub name: String,
     /// Hash of its contents, as records have it; absent where they depend on the size that images are scaled to.
     pub hash: Option<String>,
-    /// Number of classes.
+    /// Number of classes; 0 of running text, whose examples are documents.
     pub classes: u32,
     /// Its parts.
     pub parts: Vec<CheckedPart>,
@@ -38,7 +41,7 @@ pub struct CheckedPart {
     pub classes: Vec<usize>,
     /// Sizes of the smallest, the median and the largest example.
     pub sizes: [u64; 3],
-    /// Of what these are: `words`, or `pixels` along the shorter side.
+    /// Of what these are: `words`, `characters`, or `pixels` along the shorter side.
     pub unit: &'static str,
     /// Examples that are equal to an earlier one of the part.
     pub repeated: usize,
@@ -62,6 +65,28 @@ pub fn check(path: &Path) -> Result<Checked, DataError> {
             let (name, classes, given) = image_files::looked_at(path)?;
             let seen = |(label, size, content)| Seen { label, size, content };
             (name, None, classes, "pixels", mapped(given, seen))
+        }
+        DatasetKind::Text => {
+            let (corpus, documents) = corpus::looked_at(path)?;
+            let mut given = Given {
+                train: vec![],
+                validation: None,
+                test: None,
+            };
+            for (part, size, content) in documents {
+                let seen = Seen {
+                    label: 0,
+                    size,
+                    content,
+                };
+                match part {
+                    Part::Train => given.train.push(seen),
+                    Part::Validation => given.validation.get_or_insert_default().push(seen),
+                    Part::Test => given.test.get_or_insert_default().push(seen),
+                }
+            }
+            let hash = short(corpus.hash()?);
+            (corpus.name, Some(hash), 0, "characters", given)
         }
         _ => {
             let source = Source::read(path)?;
@@ -118,7 +143,10 @@ fn counted(name: &'static str, part: &[Seen], classes: u32, unit: &'static str) 
     let mut counts = vec![0; classes as usize];
     let mut known: HashMap<[u8; 32], usize> = HashMap::new();
     for seen in part {
-        counts[seen.label as usize] += 1;
+        counts
+            .get_mut(seen.label as usize)
+            .into_iter()
+            .for_each(|count| *count += 1);
         *known.entry(seen.content).or_default() += 1;
     }
     CheckedPart {
@@ -160,7 +188,7 @@ fn remarks(parts: &[(&'static str, Vec<Seen>)], classes: u32) -> Vec<String> {
     }
     for (name, part) in parts {
         let present: std::collections::BTreeSet<u32> = part.iter().map(|seen| seen.label).collect();
-        let absent = classes as usize - present.len();
+        let absent = (classes as usize).saturating_sub(present.len());
         if absent > 0 {
             remarks.push(format!(
                 "{absent} of {classes} classes do not occur in the {name} part"
@@ -214,6 +242,31 @@ mod tests {
                 .to_string()
                 .contains("unknown label `7`")
         );
+    }
+
+    #[test]
+    fn of_running_text_documents_and_characters_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = "<|endoftext|>";
+        let train = format!("One café.\n{mark}\n\nAnother. \n{mark}{mark}One café.");
+        fs::write(folder.path().join("train.txt"), train).unwrap();
+        fs::write(folder.path().join("test.jsonl"), "{\"text\": \"Another.\"}\n").unwrap();
+        let checked = check(folder.path()).unwrap();
+        assert_eq!((checked.kind, checked.classes), (DatasetKind::Text, 0));
+        assert_eq!(checked.name, "train.txt, test.jsonl");
+        let part = |name, examples, sizes, repeated| CheckedPart {
+            name,
+            examples,
+            classes: vec![],
+            sizes,
+            unit: "characters",
+            repeated,
+        };
+        assert_eq!(
+            checked.parts,
+            [part("training", 3, [8, 9, 9], 1), part("test", 1, [8, 8, 8], 0)]
+        );
+        assert_eq!(checked.remarks, ["1 test examples are training examples too"]);
     }
 
     #[test]

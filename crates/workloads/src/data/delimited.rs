@@ -11,9 +11,9 @@ use super::{
 };
 
 /// Names that a header line may give the label's column.
-const LABEL_COLUMNS: [&str; 2] = ["label", "sentiment"];
+pub(super) const LABEL_COLUMNS: [&str; 2] = ["label", "sentiment"];
 /// Names that a header line may give the text's column.
-const TEXT_COLUMNS: [&str; 4] = ["text", "sentence", "review", "content"];
+pub(super) const TEXT_COLUMNS: [&str; 4] = ["text", "sentence", "review", "content"];
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,8 @@ pub(super) fn rows(part: Part, format: Format, bytes: &[u8], file: &Path) -> Res
     Ok(reader.rows)
 }
 
-fn unpack(bytes: &[u8], file: &Path) -> Result<Vec<u8>, DataError> {
+/// What a gzipped file holds.
+pub(super) fn unpack(bytes: &[u8], file: &Path) -> Result<Vec<u8>, DataError> {
     let mut unpacked = vec![];
     MultiGzDecoder::new(bytes)
         .read_to_end(&mut unpacked)

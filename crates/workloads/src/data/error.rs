@@ -27,7 +27,7 @@ pub enum DataError {
     },
     /// Nothing there that can be read as a data set.
     #[error(
-        "no data set in `{}`: {reason}\n  hint: give a `.tsv` or `.csv` file (also `.gz`), a folder with a `*train*` \
+        "no data set in `{}`: {reason}\n  hint: give a `.tsv`, `.csv` or `.jsonl` file (also `.gz`), a folder with a `*train*` \
          and a `*test*` one, or an aclImdb folder",
         path.display()
     )]
@@ -45,6 +45,44 @@ pub enum DataError {
         "weights that were trained elsewhere need the vocabulary that they were trained with\n  hint: name it with `--vocabulary` or `MANTISSA_VOCABULARY`"
     )]
     NoVocabulary,
+    /// Nothing there that can be read as running text.
+    #[error(
+        "no text in `{}`: {reason}\n  hint: give a `.txt` or `.jsonl` file (also `.gz`), or a folder with a `*train*`, a `*valid*` or a \
+         `*test*` one",
+        path.display()
+    )]
+    NoText {
+        /// What was given.
+        path: PathBuf,
+        /// What is missing or in doubt.
+        reason: String,
+    },
+    /// Running text becomes tokens by a tokenizer of the user's.
+    #[error(
+        "running text needs a tokenizer\n  hint: name a `tokenizer.json`, a SentencePiece `.model` or a `tok*.bin` of llama2.c with \
+         `--vocabulary` or `MANTISSA_VOCABULARY`"
+    )]
+    NoTokenizer,
+    /// A file that is no tokenizer, or a damaged one.
+    #[error(
+        "no tokenizer in `{}`: {reason}\n  hint: give a `tokenizer.json` of Hugging Face, a SentencePiece `.model` or a `tok*.bin` of \
+         llama2.c",
+        path.display()
+    )]
+    BadTokenizer {
+        /// What was given.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A sequence too short for a token that is predicted from another.
+    #[error("in a sequence of {given} tokens nothing can be predicted\n  hint: give {least} or more")]
+    Passage {
+        /// Tokens asked for.
+        given: u32,
+        /// Fewest that make sense.
+        least: u32,
+    },
     /// Nothing there that can be read as images.
     #[error("no images in `{}`: {reason}\n  hint: give CIFAR-10's binary batches, one of them, or a folder with a folder of images a class, also below `train` and `test`", path.display())]
     NoImages {
@@ -141,6 +179,17 @@ pub enum LineProblem {
     /// Whatever else the CSV reader objects to.
     #[error("{0}")]
     Csv(String),
+    /// No JSON object where there has to be one.
+    #[error("no JSON object: {0}")]
+    Json(String),
+    /// A line that cannot be held.
+    #[error(
+        "a line of more than {mib} MiB\n  hint: JSON lines have one document a line; a `.txt` may be one line"
+    )]
+    LongLine {
+        /// The longest that is read.
+        mib: usize,
+    },
     /// Nothing in the label's column.
     #[error("empty label")]
     EmptyLabel,

@@ -1,28 +1,35 @@
-//! Labelled reviews: read from the user's disk or generated, divided by a split, tokenised once and cached.
+//! Labelled reviews and images, and running text: read from the user's disk or generated, divided by a split, tokenised once and
+//! cached.
 //!
-//! [`load_reviews`] is the way in. Whatever is wrong with a file is an error that names the file and the line; a data
-//! set is never used in part without saying so.
+//! [`load_reviews`], [`load_images`] and [`load_passages`] are the ways in. Whatever is wrong with a file is an error that names the
+//! file and the line; a data set is never used in part without saying so.
 
 mod cache;
 mod check;
+mod corpus;
 mod delimited;
 mod error;
 mod examples;
 mod grammar;
+mod ids;
 mod image_files;
 mod images;
 mod imdb_folder;
+mod json_lines;
 mod part;
 mod reviews;
 mod source;
 mod split;
+mod subwords;
 mod synthetic;
 mod synthetic_images;
+mod token_file;
 mod tokenized;
 mod tokenizer;
 mod vocabulary;
 
 pub use check::{Checked, CheckedPart, check};
+pub use corpus::load_passages;
 pub use error::{DataError, LineProblem};
 pub use examples::Example;
 pub use image_files::load_images;
@@ -30,6 +37,7 @@ pub use images::{ImageBatch, Images, Shades};
 pub use part::{Dataset, Labelled, Part};
 pub use reviews::load_reviews;
 pub use split::Wanted;
+pub use subwords::TextTokenizer;
 pub use synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, LABEL_NOISE, synthetic_reviews};
 pub use synthetic_images::{CLASSES, DEFAULT_TEST_IMAGES, DEFAULT_TRAIN_IMAGES, synthetic_images};
 pub use tokenized::{TokenBatch, Tokenized};
@@ -43,6 +51,8 @@ use mantissa_core::DatasetKind;
 pub fn kind_of(path: &Path) -> DatasetKind {
     if image_files::are_at(path) {
         DatasetKind::Images
+    } else if corpus::is_at(path) {
+        DatasetKind::Text
     } else {
         DatasetKind::Reviews
     }

@@ -21,7 +21,7 @@ enum Corpus {
 
 /// Loads what is `wanted` of the data set `kind`, at most `sequence` tokens an example.
 ///
-/// `data` is an aclImdb folder, a TSV or CSV file (also gzipped), or a folder with a training and a test file;
+/// `data` is an aclImdb folder, a TSV, CSV or JSON lines file (also gzipped), or a folder with a training and a test file;
 /// synthetic reviews need none. `vocabulary` is a `vocab.txt`; without it, synthetic reviews have the words of their
 /// generator, other data the words of its training part. What was tokenised is kept in the folder `cache` and found
 /// again by the hash of the contents; damaged files there are made anew.
@@ -38,27 +38,7 @@ pub fn load_reviews(
 ) -> Result<Dataset<Tokenized>, DataError> {
     let (corpus, source, wanted) = match kind {
         DatasetKind::SyntheticReviews => {
-            let (wanted, sizes) = match wanted {
-                Wanted::Divided(split) => {
-                    let split = Split {
-                        train: split.train.or(Some(DEFAULT_TRAIN)),
-                        test: split.test.or(Some(DEFAULT_TEST)),
-                        ..split.clone()
-                    };
-                    (Wanted::Divided(split.clone()), split)
-                }
-                Wanted::Test(limit) => {
-                    let test = limit.unwrap_or(DEFAULT_TEST);
-                    let sizes = Split {
-                        join: false,
-                        train: Some(0),
-                        validation: 0,
-                        test: Some(test),
-                        seed: 0,
-                    };
-                    (Wanted::Test(Some(test)), sizes)
-                }
-            };
+            let (wanted, sizes) = sizes(wanted);
             let (parts, hash) = synthetic(&sizes);
             let name = format!("synthetic reviews, seed {}", sizes.seed);
             (
@@ -71,9 +51,10 @@ pub fn load_reviews(
                 wanted,
             )
         }
-        DatasetKind::SyntheticImages | DatasetKind::Images => {
-            unreachable!("a suite gives no model images to read")
-        }
+        DatasetKind::SyntheticImages
+        | DatasetKind::Images
+        | DatasetKind::SyntheticText
+        | DatasetKind::Text => unreachable!("neither images nor running text are reviews"),
         DatasetKind::Reviews => {
             let files = Source::read(data.ok_or(DataError::NoPath)?)?;
             let source = DataSource {
@@ -120,6 +101,31 @@ pub fn load_reviews(
     })
 }
 
+/// What is wanted of synthetic data, and how much there has to be for it.
+pub(super) fn sizes(wanted: &Wanted) -> (Wanted, Split) {
+    match wanted {
+        Wanted::Divided(split) => {
+            let split = Split {
+                train: split.train.or(Some(DEFAULT_TRAIN)),
+                test: split.test.or(Some(DEFAULT_TEST)),
+                ..split.clone()
+            };
+            (Wanted::Divided(split.clone()), split)
+        }
+        Wanted::Test(limit) => {
+            let test = limit.unwrap_or(DEFAULT_TEST);
+            let sizes = Split {
+                join: false,
+                train: Some(0),
+                validation: 0,
+                test: Some(test),
+                seed: 0,
+            };
+            (Wanted::Test(Some(test)), sizes)
+        }
+    }
+}
+
 /// As many synthetic reviews as the split asks for, and their hash.
 fn synthetic(split: &Split) -> (LabelledParts, String) {
     let (train, test) = (
@@ -145,7 +151,7 @@ fn synthetic(split: &Split) -> (LabelledParts, String) {
 }
 
 /// The first 16 hex digits, as records have them.
-fn short(hash: blake3::Hash) -> String {
+pub(super) fn short(hash: blake3::Hash) -> String {
     hash.to_hex()[..16].to_owned()
 }
 

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::{
     DataError, LabelledParts, LineProblem, delimited,
     examples::{self, Part, Row},
-    imdb_folder,
+    imdb_folder, json_lines,
 };
 
 /// A file of a data set.
@@ -26,8 +26,20 @@ pub(super) struct DataFile {
 pub(super) enum Kind {
     /// A row a line.
     Rows(delimited::Format),
+    /// A JSON object a line.
+    Lines { gzip: bool },
     /// One text; its label is the folder's name.
     Text { label: String },
+}
+
+impl Kind {
+    /// What a file with rows holds, by its name.
+    pub fn of(name: &str) -> Option<Self> {
+        let lines = json_lines::are_in(name).then(|| Self::Lines {
+            gzip: name.to_lowercase().ends_with(".gz"),
+        });
+        lines.or_else(|| delimited::Format::of(name).map(Self::Rows))
+    }
 }
 
 /// The files of a data set with their bytes, not yet parsed: what a hash of the contents can be taken of.
@@ -62,6 +74,7 @@ impl Source {
         for ((file, _), hash) in self.files.iter().zip(hashes) {
             let label = match &file.kind {
                 Kind::Rows(format) => format!("{format:?}"),
+                Kind::Lines { gzip } => format!("lines of JSON, gzip {gzip}"),
                 Kind::Text { label } => label.clone(),
             };
             hasher.update(format!("{:?}\0{label}\0{hash}\n", file.part).as_bytes());
@@ -76,6 +89,10 @@ impl Source {
             .par_iter()
             .map(|(file, bytes)| match &file.kind {
                 Kind::Rows(format) => delimited::rows(file.part, *format, bytes, &file.path),
+                Kind::Lines { gzip: true } => {
+                    json_lines::rows(file.part, &delimited::unpack(bytes, &file.path)?, &file.path)
+                }
+                Kind::Lines { gzip: false } => json_lines::rows(file.part, bytes, &file.path),
                 Kind::Text { label } => {
                     imdb_folder::row(file.part, label, bytes, &file.path).map(|row| vec![row])
                 }
@@ -111,12 +128,12 @@ fn find(path: &Path) -> Result<(String, Vec<DataFile>), DataError> {
     };
 
     if !full.is_dir() {
-        let format = delimited::Format::of(&name(path))
-            .ok_or_else(|| no_data_set("its name ends in neither `.tsv` nor `.csv`".into()))?;
+        let kind = Kind::of(&name(path))
+            .ok_or_else(|| no_data_set("its name ends in neither `.tsv`, `.csv` nor `.jsonl`".into()))?;
         let file = DataFile {
             part: Part::Train,
             path: path.to_owned(),
-            kind: Kind::Rows(format),
+            kind,
         };
         return Ok((name(&full), vec![file]));
     }
@@ -126,12 +143,8 @@ fn find(path: &Path) -> Result<(String, Vec<DataFile>), DataError> {
 
     let mut files: Vec<DataFile> = vec![];
     for (name, path) in imdb_folder::entries(path)? {
-        if let (Some(format), Some(part)) = (delimited::Format::of(&name), part_of(&name)) {
-            files.push(DataFile {
-                part,
-                path,
-                kind: Kind::Rows(format),
-            });
+        if let (Some(kind), Some(part)) = (Kind::of(&name), part_of(&name)) {
+            files.push(DataFile { part, path, kind });
         }
     }
     files.sort_by_key(|file| file.part);
@@ -147,7 +160,7 @@ fn find(path: &Path) -> Result<(String, Vec<DataFile>), DataError> {
 }
 
 /// The part that a file's name speaks of.
-fn part_of(name: &str) -> Option<Part> {
+pub(super) fn part_of(name: &str) -> Option<Part> {
     let name = name.to_lowercase();
     let words = [
         ("train", Part::Train),
@@ -230,7 +243,9 @@ mod tests {
         let folder = folder(&[("mine.txt", ROWS)]);
         let message = |name| Source::read(&folder.path().join(name)).err().unwrap().to_string();
         assert!(message("absent").starts_with("cannot read `"));
-        assert!(message("mine.txt").contains("its name ends in neither `.tsv` nor `.csv`\n  hint: "));
+        assert!(
+            message("mine.txt").contains("its name ends in neither `.tsv`, `.csv` nor `.jsonl`\n  hint: ")
+        );
     }
 
     #[test]

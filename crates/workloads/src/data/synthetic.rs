@@ -46,7 +46,23 @@ pub fn synthetic_reviews(seed: u64, n: usize) -> Vec<Example> {
     (0..n as u64).into_par_iter().map(example).collect()
 }
 
-/// Every review has a stream of random numbers to itself.
+/// `n` texts of at least so many words, each of them reviews in a row: the same bytes for the same seed on every machine. The first
+/// `m` of them are those of a shorter list.
+pub(super) fn synthetic_passages(seed: u64, n: usize, words: usize) -> Vec<String> {
+    let passage = |index| {
+        let mut rng = numbers(seed, index);
+        let (mut reviews, mut count) = (vec![], 0);
+        while count < words {
+            let (text, _) = review(&mut rng);
+            count += text.split_whitespace().count();
+            reviews.push(text);
+        }
+        reviews.join(" ")
+    };
+    (0..n as u64).into_par_iter().map(passage).collect()
+}
+
+/// Every review, and every text of several, has a stream of random numbers to itself.
 fn numbers(seed: u64, index: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(index);
@@ -180,6 +196,16 @@ mod tests {
     fn a_longer_list_starts_like_a_shorter_one_and_another_seed_does_not() {
         assert_eq!(synthetic_reviews(3, 50)[..20], synthetic_reviews(3, 20));
         assert_ne!(synthetic_reviews(4, 20), synthetic_reviews(3, 20));
+    }
+
+    #[test]
+    fn passages_are_long_enough_and_like_those_of_a_shorter_list() {
+        let passages = synthetic_passages(3, 20, 200);
+        assert_eq!(passages[..5], synthetic_passages(3, 5, 200));
+        assert_ne!(passages[..5], synthetic_passages(4, 5, 200));
+        assert!(passages.iter().all(|text| text.split(' ').count() >= 200));
+        let words: BTreeSet<String> = passages.iter().flat_map(|text| words(text)).collect();
+        assert!(words.len() > 200, "{}", words.len());
     }
 
     #[test]

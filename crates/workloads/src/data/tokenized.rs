@@ -1,19 +1,31 @@
 //! Tokenised examples, and batches of them.
 
-use super::{Labelled, Part};
+use std::ops::Range;
+
+use super::{Labelled, Part, ids::Ids};
 
 /// Examples as token ids, without padding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tokenized {
-    /// All ids, one example after the other.
-    pub(super) ids: Vec<u32>,
-    /// Where each example ends in `ids`.
-    pub(super) ends: Vec<usize>,
+    pub(super) ids: Ids,
+    /// Where each example is in `ids`.
+    pub(super) places: Vec<Range<usize>>,
     pub(super) labels: Vec<u32>,
     pub(super) padding: u32,
     /// Tokens of an example in a batch.
     pub(super) sequence: usize,
     pub(super) vocabulary: u32,
+    pub(super) asked: Asked,
+}
+
+/// What a model is asked about an example.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Its class.
+    #[default]
+    Class,
+    /// After each token, the next.
+    NextWords,
 }
 
 /// Some examples, padded to one length.
@@ -23,7 +35,10 @@ pub struct TokenBatch {
     pub ids: Vec<i32>,
     /// Tokens of each example, padding not counted: the attention mask is `position < length`.
     pub lengths: Vec<i32>,
-    /// Class of each example, from 0.
+    /// What is asked about: rows of hidden states `[examples · sequence, width]`. Of a class that is the last token of each example, of
+    /// words the place before each.
+    pub rows: Vec<i32>,
+    /// The answers, one a row: classes from 0, or token ids.
     pub labels: Vec<i32>,
 }
 
@@ -36,9 +51,20 @@ impl Tokenized {
         }
     }
 
+    /// Examples without a class, at these places of ids.
+    pub(super) fn at(ids: Ids, places: Vec<Range<usize>>) -> Self {
+        Self {
+            ids,
+            labels: vec![0; places.len()],
+            places,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn push(&mut self, ids: &[u32], label: u32) {
-        self.ids.extend_from_slice(ids);
-        self.ends.push(self.ids.len());
+        let start = self.ids.len();
+        self.ids.extend(ids);
+        self.places.push(start..self.ids.len());
         self.labels.push(label);
     }
 
@@ -50,6 +76,14 @@ impl Tokenized {
     /// The same, of a vocabulary of so many ids.
     pub(super) fn of_vocabulary(self, vocabulary: u32) -> Self {
         Self { vocabulary, ..self }
+    }
+
+    /// The same, asking after each token for the next.
+    pub fn asking_for_words(self) -> Self {
+        Self {
+            asked: Asked::NextWords,
+            ..self
+        }
     }
 
     /// Number of ids in its vocabulary.
@@ -67,8 +101,7 @@ impl Tokenized {
     /// # Panics
     /// If there is no such example.
     pub fn ids(&self, index: usize) -> &[u32] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.ids[start..self.ends[index]]
+        &self.ids[self.places[index].clone()]
     }
 }
 
@@ -82,7 +115,7 @@ impl Part for Tokenized {
     type Batch = TokenBatch;
 
     fn len(&self) -> usize {
-        self.ends.len()
+        self.places.len()
     }
 
     /// The examples of these numbers, in this order, padded.
@@ -94,7 +127,8 @@ impl Part for Tokenized {
         let mut batch = TokenBatch {
             ids: vec![self.padding as i32; indices.len() * sequence],
             lengths: Vec::with_capacity(indices.len()),
-            labels: Vec::with_capacity(indices.len()),
+            rows: vec![],
+            labels: vec![],
         };
         for (row, &index) in indices.iter().enumerate() {
             let ids = self.ids(index);
@@ -107,7 +141,17 @@ impl Part for Tokenized {
                 *to = id as i32;
             }
             batch.lengths.push(ids.len() as i32);
-            batch.labels.push(self.labels[index] as i32);
+            let first = (row * sequence) as i32;
+            match self.asked {
+                Asked::Class => {
+                    batch.rows.push(first + ids.len() as i32 - 1);
+                    batch.labels.push(self.labels[index] as i32);
+                }
+                Asked::NextWords => {
+                    batch.rows.extend(first..first + ids.len() as i32 - 1);
+                    batch.labels.extend(ids[1..].iter().map(|&id| id as i32));
+                }
+            }
         }
         batch
     }
@@ -130,7 +174,14 @@ mod tests {
         let batch = three().padded_to(4).batch(&[2, 0]);
         assert_eq!(batch.ids, [1, 7, 2, 9, 1, 2, 9, 9]);
         assert_eq!(batch.lengths, [3, 2]);
-        assert_eq!(batch.labels, [0, 0]);
+        assert_eq!((batch.rows, batch.labels), (vec![2, 5], vec![0, 0]));
+    }
+
+    #[test]
+    fn of_words_each_token_but_the_first_is_asked_for_and_no_padding() {
+        let batch = three().padded_to(4).asking_for_words().batch(&[2, 1]);
+        assert_eq!(batch.rows, [0, 1, 4, 5, 6]);
+        assert_eq!(batch.labels, [7, 2, 5, 6, 2]);
     }
 
     #[test]

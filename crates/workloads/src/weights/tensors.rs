@@ -11,7 +11,7 @@ use memmap2::{Mmap, UncheckedAdvice};
 use safetensors::{Dtype, SafeTensors};
 
 /// A file that is mapped into memory.
-pub(super) struct Mapped {
+pub(crate) struct Mapped {
     path: PathBuf,
     map: Mmap,
 }
@@ -29,7 +29,7 @@ pub(super) type Places = Vec<(String, Place)>;
 
 impl Mapped {
     /// Maps a file.
-    pub(super) fn open(path: &Path) -> std::io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
         let file = File::open(path)?;
         // SAFETY: as everywhere, somebody else may change the file while it is read. Numbers are all that can come of
         // that: offsets are checked against the length of the map, and a file that is cut off ends the process by a signal.
@@ -45,7 +45,7 @@ impl Mapped {
         &self.path
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.map
     }
 

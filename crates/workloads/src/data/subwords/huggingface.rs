@@ -1,0 +1,170 @@
+//! `tokenizer.json`, through the library that it comes from.
+
+use tokenizers::Tokenizer;
+
+use super::Subwords;
+
+/// Names of the token that ends a text, of which a `tokenizer.json` does not say which it is.
+const ENDS: [&str; 5] = ["</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[SEP]"];
+
+/// A tokenizer of Hugging Face.
+pub(super) struct HuggingFace {
+    inner: Tokenizer,
+    /// What its post-processor puts before a text.
+    before: Vec<u32>,
+    end: Option<u32>,
+    vocabulary: u32,
+}
+
+impl HuggingFace {
+    /// Reads a `tokenizer.json`. Texts are neither cut nor padded, whatever it says.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let mut inner = Tokenizer::from_bytes(bytes).map_err(|error| error.to_string())?;
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|error| error.to_string())?;
+        let vocabulary = inner.get_vocab(true).into_values().max();
+        let vocabulary = vocabulary.ok_or("it has no tokens")?.saturating_add(1);
+
+        // What is put around a text is told by what is put around this one.
+        let probe = inner.encode_fast("a", true).map_err(|error| error.to_string())?;
+        let ids = probe.get_ids();
+        let own = probe.get_special_tokens_mask().iter().map(|&mask| mask == 0);
+        let first = own.clone().position(|own| own).unwrap_or(ids.len());
+        let last = own.clone().rposition(|own| own).unwrap_or(ids.len());
+        let named = || ENDS.iter().find_map(|name| inner.token_to_id(name));
+        let end = ids[first..].get(last - first + 1..).and_then(<[u32]>::last);
+        Ok(Self {
+            before: ids[..first].to_vec(),
+            end: end.copied().or_else(named),
+            vocabulary,
+            inner,
+        })
+    }
+}
+
+impl Subwords for HuggingFace {
+    fn vocabulary(&self) -> u32 {
+        self.vocabulary
+    }
+
+    fn beginning(&self) -> Option<u32> {
+        self.before.last().copied()
+    }
+
+    fn end(&self) -> Option<u32> {
+        self.end
+    }
+
+    fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
+        let encoding = self
+            .inner
+            .encode_fast(part, false)
+            .map_err(|error| error.to_string())?;
+        let before = if begins { &self.before[..] } else { &[] };
+        Ok([before, encoding.get_ids()].concat())
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        // It fails on ids that its own model gives no text, which then have none.
+        self.inner.decode(ids, true).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(serde::Deserialize)]
+    struct Golden {
+        tokenizer: serde_json::Value,
+        cases: Vec<Case>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Case {
+        text: String,
+        ids: Vec<u32>,
+        decoded: String,
+    }
+
+    fn golden() -> Golden {
+        serde_json::from_str(include_str!("../golden/bytes_bpe.json")).unwrap()
+    }
+
+    fn read(tokenizer: &serde_json::Value) -> Result<HuggingFace, String> {
+        HuggingFace::read(tokenizer.to_string().as_bytes())
+    }
+
+    #[test]
+    fn tricky_sentences_get_the_ids_that_the_python_package_gives_them() {
+        let golden = golden();
+        let tokenizer = read(&golden.tokenizer).unwrap();
+        assert!(golden.cases.len() > 10);
+        for Case { text, ids, decoded } in golden.cases {
+            assert_eq!(tokenizer.encode(&text, true).unwrap(), ids, "{text}");
+            assert_eq!(tokenizer.decode(&ids), decoded, "{text}");
+        }
+        assert_eq!((tokenizer.beginning(), tokenizer.end()), (None, Some(0)));
+    }
+
+    #[test]
+    fn what_is_put_before_a_text_is_kept_and_what_is_put_behind_it_is_not() {
+        let mut json = golden().tokenizer;
+        let mut special = json["added_tokens"][0].clone();
+        special["id"] = 1.into();
+        special["content"] = "!".into();
+        json["added_tokens"].as_array_mut().unwrap().push(special);
+        let token = |name: &str| serde_json::json!({"SpecialToken": {"id": name, "type_id": 0}});
+        let text = serde_json::json!({"Sequence": {"id": "A", "type_id": 0}});
+        let ids = |name: &str, id: u32| serde_json::json!({"id": name, "ids": [id], "tokens": [name]});
+        let plain = read(&json).unwrap().encode("a b", true).unwrap();
+        let mut around = |single: Vec<serde_json::Value>| {
+            json["post_processor"] = serde_json::json!({
+                "type": "TemplateProcessing",
+                "single": single,
+                "pair": [text.clone()],
+                "special_tokens": {"!": ids("!", 1), "<|endoftext|>": ids("<|endoftext|>", 0)},
+            });
+            read(&json).unwrap()
+        };
+        let both = around(vec![token("!"), text.clone(), token("<|endoftext|>")]);
+        assert_eq!((both.beginning(), both.end()), (Some(1), Some(0)));
+        assert_eq!(both.encode("a b", true).unwrap(), [&[1][..], &plain].concat());
+        assert_eq!(both.encode("a b", false).unwrap(), plain);
+        assert_eq!(both.encode("", true).unwrap(), [1]);
+        assert_eq!(both.decode(&[&[1][..], &plain, &[0]].concat()), "a b");
+        let behind = around(vec![text.clone(), token("!")]);
+        assert_eq!((behind.beginning(), behind.end()), (None, Some(1)));
+        assert_eq!(behind.encode("a b", true).unwrap(), plain);
+    }
+
+    #[test]
+    fn texts_are_neither_cut_nor_padded_whatever_the_file_says() {
+        let mut json = golden().tokenizer;
+        let whole = read(&json).unwrap().encode("the quick brown fox", true).unwrap();
+        assert!(whole.len() > 2);
+        json["truncation"] = serde_json::json!(
+            {"max_length": 2, "strategy": "LongestFirst", "stride": 0, "direction": "Right"}
+        );
+        json["padding"] = serde_json::json!({
+            "strategy": {"Fixed": 64}, "direction": "Right", "pad_to_multiple_of": null,
+            "pad_id": 0, "pad_type_id": 0, "pad_token": "<|endoftext|>",
+        });
+        let tokenizer = read(&json).unwrap();
+        assert_eq!(tokenizer.encode("the quick brown fox", true).unwrap(), whole);
+    }
+
+    #[test]
+    fn the_vocabulary_reaches_to_the_highest_id() {
+        let mut json = golden().tokenizer;
+        let vocabulary = read(&json).unwrap().vocabulary();
+        assert_eq!(
+            vocabulary as usize,
+            json["model"]["vocab"].as_object().unwrap().len()
+        );
+        json["model"]["vocab"]["far"] = 70_000.into();
+        assert_eq!(read(&json).unwrap().vocabulary(), 70_001);
+        json["model"]["vocab"] = serde_json::json!({});
+        assert!(read(&json).is_err());
+    }
+}

@@ -1,0 +1,215 @@
+//! The tokenizers of language models, by the files that they are published in.
+
+mod huggingface;
+mod llama2c;
+mod merging;
+mod normalizer;
+mod protobuf;
+mod sentencepiece;
+mod trie;
+
+use std::{fs, iter, path::Path};
+
+use huggingface::HuggingFace;
+use llama2c::Llama2c;
+#[cfg(test)]
+pub(super) use llama2c::tests::file as llama2c_file;
+use sentencepiece::SentencePiece;
+
+use super::DataError;
+
+/// Bytes of text that are encoded at a time: encodings are many times as large as their texts.
+pub(super) const PIECE: usize = 2 << 20;
+/// Bytes of a file that may be a tokenizer: the largest that are published have some 40 MB.
+const LARGEST: u64 = 256 << 20;
+
+/// What every kind of tokenizer can do.
+trait Subwords: Send + Sync {
+    /// One more than the highest id.
+    fn vocabulary(&self) -> u32;
+
+    /// The token before every text.
+    fn beginning(&self) -> Option<u32>;
+
+    /// The token behind a text that is complete.
+    fn end(&self) -> Option<u32>;
+
+    /// The ids of a part of a text; `begins`: with it the text begins, and so has the token before it.
+    fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String>;
+
+    /// The text of some ids. Bytes that are no UTF-8 become replacement characters, special tokens nothing.
+    fn decode(&self, ids: &[u32]) -> String;
+}
+
+/// Turns text into the ids of a language model's vocabulary, and ids into text.
+pub struct TextTokenizer {
+    subwords: Box<dyn Subwords>,
+    hash: blake3::Hash,
+}
+
+impl TextTokenizer {
+    /// Reads a `tokenizer.json` of Hugging Face, a SentencePiece model, or a `tok*.bin` of llama2.c: which of them is told by what
+    /// is in it.
+    ///
+    /// # Errors
+    /// A file that is none of these or is damaged, with what is wrong.
+    pub fn open(path: &Path) -> Result<Self, DataError> {
+        let bad = |reason: String| DataError::BadTokenizer {
+            path: path.to_owned(),
+            reason,
+        };
+        let length = fs::metadata(path).map_err(DataError::read(path))?.len();
+        if length > LARGEST {
+            return Err(bad(format!("{length} bytes are more than any tokenizer has")));
+        }
+        let bytes = fs::read(path).map_err(DataError::read(path))?;
+        Ok(Self {
+            subwords: read(&bytes).map_err(bad)?,
+            hash: blake3::hash(&bytes),
+        })
+    }
+
+    /// One more than the highest id: rows that a model's table needs at least.
+    pub fn vocabulary(&self) -> u32 {
+        self.subwords.vocabulary()
+    }
+
+    /// The token before every text; none where the tokenizer puts none there (GPT-2 and BLOOM), so that nothing foretells the
+    /// first token of a text.
+    pub fn beginning(&self) -> Option<u32> {
+        self.subwords.beginning()
+    }
+
+    /// The token with which a model says that a text is complete. Of a `tokenizer.json` that appends none, it is the token with the
+    /// name that such tokens have.
+    pub fn end(&self) -> Option<u32> {
+        self.subwords.end()
+    }
+
+    /// Hash of the file.
+    pub fn hash(&self) -> blake3::Hash {
+        self.hash
+    }
+
+    /// The ids of a text, the token before every text first; no token ends it.
+    ///
+    /// A text of more than some MiB is encoded in parts, each of which ends before a space: there a tokenizer whose tokens reach
+    /// across words could give others.
+    ///
+    /// # Errors
+    /// A text that the tokenizer refuses.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
+        let mut ids = vec![];
+        for (index, part) in parts(text, PIECE).enumerate() {
+            ids.extend(self.encode_part(part, index == 0)?);
+        }
+        Ok(ids)
+    }
+
+    /// The ids of a part of a text; `begins`: it is the first.
+    pub(super) fn encode_part(&self, part: &str, begins: bool) -> Result<Vec<u32>, DataError> {
+        self.subwords.encode(part, begins).map_err(DataError::Tokenizer)
+    }
+
+    /// The text of some ids. Bytes that are no UTF-8 become replacement characters, special tokens nothing.
+    pub fn decode(&self, ids: &[u32]) -> String {
+        self.subwords.decode(ids)
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<Box<dyn Subwords>, String> {
+    let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    if text.trim_ascii_start().first() == Some(&b'{') {
+        return Ok(Box::new(HuggingFace::read(text)?));
+    }
+    // llama2.c's files begin with the length of the longest piece, in four bytes; those of SentencePiece with the length of the
+    // first, which is not empty.
+    if bytes.get(1..4).is_some_and(|bytes| bytes == [0; 3]) {
+        return Ok(Box::new(Llama2c::read(bytes)?));
+    }
+    Ok(Box::new(SentencePiece::read(bytes)?))
+}
+
+/// A text in parts of at most `limit` bytes, which are more than a character has. An empty text is one part.
+pub(super) fn parts(text: &str, limit: usize) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    iter::from_fn(move || {
+        let text = rest?;
+        if text.len() <= limit {
+            return rest.take();
+        }
+        let (part, after) = text.split_at(end_of_part(text, limit));
+        rest = Some(after);
+        Some(part)
+    })
+}
+
+/// Where the first part of a longer text ends: before the last space that follows a word. Where there is none, before whatever other
+/// space, and where there is none of these, before a character.
+pub(super) fn end_of_part(text: &str, limit: usize) -> usize {
+    let fits = (1..=limit).rev().find(|&at| text.is_char_boundary(at));
+    let head = &text[..fits.unwrap_or(text.len())];
+    let after_word = |&(at, _): &(usize, &str)| at > 0 && !head[..at].ends_with(char::is_whitespace);
+    let space = head.rmatch_indices(' ').find(after_word).map(|(at, _)| at);
+    let other = || head.rfind(char::is_whitespace).filter(|&at| at > 0);
+    space.or_else(other).unwrap_or(head.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_before_spaces_that_follow_a_word() {
+        let parts = |text, limit| parts(text, limit).collect::<Vec<_>>();
+        assert_eq!(parts("one two three", 8), ["one two", " three"]);
+        assert_eq!(parts("one   two\nthree", 8), ["one", "   two", "\nthree"]);
+        assert_eq!(parts("one", 8), ["one"]);
+        assert_eq!(parts("", 8), [""]);
+        assert_eq!(parts("éééééé", 5), ["éé", "éé", "éé"]);
+        assert_eq!(parts("          a", 4).concat(), "          a");
+        let text = "the quick brown fox jumps\nover the lazy dog ".repeat(20);
+        for limit in 4..60 {
+            let parts = parts(&text, limit);
+            assert!(parts.iter().all(|part| !part.is_empty() && part.len() <= limit));
+            assert_eq!(parts.concat(), text);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_tokenizer_is_refused_with_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my.model");
+        let error = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let error = TextTokenizer::open(&path).err().expect("an error").to_string();
+            assert!(
+                error.contains("my.model`: ") && error.contains("\n  hint: "),
+                "{error}"
+            );
+            error
+        };
+        error(b"");
+        error(b"{");
+        error(b"{\"model\": 3}");
+        error(b"IQ== 0\nIg== 1\n");
+        error(&[0; 3]);
+        error(&[7, 0, 0, 0]);
+        error(&[10, 0, 0, 0, 1]);
+        let absent = TextTokenizer::open(&folder.path().join("absent"));
+        assert!(absent.err().unwrap().to_string().starts_with("cannot read `"));
+        let large = fs::File::create(&path).unwrap();
+        large.set_len(LARGEST + 1).unwrap();
+        let error = TextTokenizer::open(&path).err().unwrap().to_string();
+        assert!(error.contains("are more than any tokenizer has"), "{error}");
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tok.bin");
+        fs::write(&path, llama2c::tests::file(&[])).unwrap();
+        let hash = TextTokenizer::open(&path).unwrap().hash();
+        assert_eq!(hash, blake3::hash(&fs::read(&path).unwrap()));
+    }
+}

@@ -1,0 +1,218 @@
+//! What a SentencePiece model does to a text before it looks for pieces.
+
+use super::trie::Trie;
+
+/// What a space is written as, in pieces and in text that is looked through for them.
+pub(super) const SPACE: &str = "\u{2581}";
+
+/// Rules of spelling and of spaces.
+pub(super) struct Normalizer {
+    /// How sequences of characters are replaced.
+    pub spellings: Option<Spellings>,
+    /// A space is put before a text,
+    pub dummy_prefix: bool,
+    /// or behind it.
+    pub suffix: bool,
+    /// Spaces around a text go, and one is left of many.
+    pub remove_extra_spaces: bool,
+    /// Spaces become [`SPACE`].
+    pub escape_spaces: bool,
+}
+
+impl Normalizer {
+    /// The text as it is looked through. What is in `kept` stays as it is; `begins`: the text is not the later part of another.
+    pub fn normalized(&self, text: &str, begins: bool, kept: &Trie) -> Result<String, String> {
+        /// Times as long as before: no letter becomes as many.
+        const LONGEST: usize = 64;
+        let limit = LONGEST * (text.len() + 1);
+        let space = if self.escape_spaces { SPACE } else { " " };
+        let mut out = String::with_capacity(text.len() + text.len() / 2);
+        let mut rest = text;
+        let mut after_space = self.remove_extra_spaces && begins;
+        if after_space {
+            while let Some((" ", bytes)) = self.first(rest, kept) {
+                rest = &rest[bytes..];
+            }
+        }
+        if rest.is_empty() {
+            return Ok(out);
+        }
+        if begins && self.dummy_prefix && !self.suffix {
+            out.push_str(space);
+        }
+        while let Some((mut spelled, bytes)) = self.first(rest, kept) {
+            rest = &rest[bytes..];
+            if after_space {
+                spelled = spelled.trim_start_matches(' ');
+            }
+            if !spelled.is_empty() {
+                let parts = spelled.split(' ').enumerate();
+                parts.for_each(|(index, part)| {
+                    if index > 0 {
+                        out.push_str(space);
+                    }
+                    out.push_str(part);
+                });
+                after_space = spelled.ends_with(' ');
+            }
+            after_space &= self.remove_extra_spaces;
+            if out.len() > limit {
+                return Err(format!(
+                    "the rules of spelling make a text more than {LONGEST} times as long"
+                ));
+            }
+        }
+        if self.remove_extra_spaces {
+            out.truncate(out.trim_end_matches(space).len());
+        }
+        if self.dummy_prefix && self.suffix {
+            out.push_str(space);
+        }
+        Ok(out)
+    }
+
+    /// How the beginning of a text is spelled, and the bytes that it has in it; none at its end.
+    fn first<'a>(&'a self, text: &'a str, kept: &Trie) -> Option<(&'a str, usize)> {
+        let character = text.chars().next()?.len_utf8();
+        if let Some((bytes, _)) = kept.prefixes(text).last() {
+            return Some((&text[..bytes], bytes));
+        }
+        let replaced = self.spellings.as_ref().and_then(|rules| rules.first(text));
+        Some(replaced.unwrap_or((&text[..character], character)))
+    }
+}
+
+/// Replacements by what they replace: a double-array trie (that of Darts-clone) whose values are places in a list of texts.
+pub(super) struct Spellings {
+    units: Vec<u32>,
+    texts: String,
+}
+
+impl Spellings {
+    /// Reads the bytes of the trie's length, the trie, and texts that end with a zero each.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let damaged = || "its rules of spelling are damaged".to_owned();
+        let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
+        let length = u32::from_le_bytes(*length) as usize;
+        let (units, texts) = rest.split_at_checked(length).ok_or_else(damaged)?;
+        let (units, odd) = units.as_chunks::<4>();
+        let texts = str::from_utf8(texts).map_err(|_| damaged())?;
+        if units.is_empty() || !odd.is_empty() || !texts.ends_with('\0') {
+            return Err(damaged());
+        }
+        Ok(Self {
+            units: units.iter().map(|unit| u32::from_le_bytes(*unit)).collect(),
+            texts: texts.to_owned(),
+        })
+    }
+
+    /// What the longest beginning of a text that has a rule becomes, and its bytes.
+    fn first(&self, text: &str) -> Option<(&str, usize)> {
+        let mut found = None;
+        let mut unit = *self.units.first()?;
+        let mut node = offset(unit);
+        for (index, byte) in text.bytes().enumerate() {
+            node ^= usize::from(byte);
+            let Some(&next) = self.units.get(node) else { break };
+            unit = next;
+            if label(unit) != u32::from(byte) {
+                break;
+            }
+            node ^= offset(unit);
+            if has_leaf(unit) {
+                found = self.units.get(node).map(|&leaf| (value(leaf), index + 1));
+            }
+        }
+        let (place, bytes) = found?;
+        // A damaged trie may end inside a character or point beyond the texts: then there is no rule.
+        let replacement = self.texts.get(place..)?.split('\0').next()?;
+        text.is_char_boundary(bytes).then_some((replacement, bytes))
+    }
+}
+
+/// The byte that leads to a unit; leaves have a bit that no byte has.
+fn label(unit: u32) -> u32 {
+    unit & ((1 << 31) | 0xff)
+}
+
+fn has_leaf(unit: u32) -> bool {
+    (unit >> 8) & 1 == 1
+}
+
+/// What a leaf holds.
+fn value(unit: u32) -> usize {
+    (unit & !(1 << 31)) as usize
+}
+
+/// From a unit to its successors, by exclusive or.
+fn offset(unit: u32) -> usize {
+    ((unit >> 10) << ((unit & (1 << 9)) >> 6)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain() -> Normalizer {
+        Normalizer {
+            spellings: None,
+            dummy_prefix: true,
+            suffix: false,
+            remove_extra_spaces: false,
+            escape_spaces: true,
+        }
+    }
+
+    fn normalized(normalizer: &Normalizer, text: &str, begins: bool) -> String {
+        normalizer.normalized(text, begins, &Trie::default()).unwrap()
+    }
+
+    #[test]
+    fn a_space_comes_before_a_text_and_not_before_its_later_parts() {
+        assert_eq!(normalized(&plain(), "a  b ", true), "▁a▁▁b▁");
+        assert_eq!(normalized(&plain(), " a  b ", true), "▁▁a▁▁b▁");
+        assert_eq!(normalized(&plain(), " a", false), "▁a");
+        assert_eq!(normalized(&plain(), "", true), "");
+    }
+
+    #[test]
+    fn spaces_that_are_too_many_go() {
+        let fewer = Normalizer {
+            remove_extra_spaces: true,
+            ..plain()
+        };
+        assert_eq!(normalized(&fewer, "  a   b  ", true), "▁a▁b");
+        assert_eq!(normalized(&fewer, "   ", true), "");
+        assert_eq!(normalized(&fewer, " a  b ", false), "▁a▁b");
+        let behind = Normalizer {
+            suffix: true,
+            ..fewer
+        };
+        assert_eq!(normalized(&behind, " a b ", true), "a▁b▁");
+    }
+
+    #[test]
+    fn damaged_rules_are_refused_or_do_nothing() {
+        let read = |bytes: &[u8]| Spellings::read(bytes);
+        assert!(read(&[]).is_err());
+        assert!(read(&[4, 0, 0, 0]).is_err());
+        assert!(read(&[3, 0, 0, 0, 1, 2, 3, 0]).is_err());
+        assert!(read(&[0, 0, 0, 0, 0]).is_err());
+        assert!(read(&[4, 0, 0, 0, 1, 2, 3, 4, 0xff, 0]).is_err());
+        assert!(read(&[4, 0, 0, 0, 1, 2, 3, 4, b'a']).is_err());
+        let mut state = 1_u32;
+        for _ in 0..200 {
+            let mut bytes = vec![64, 0, 0, 0];
+            bytes.extend((0..64).map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            }));
+            bytes.extend("é\0b\0".bytes());
+            let rules = read(&bytes).unwrap();
+            for text in ["abc", "ééé", "\u{10ffff}"] {
+                let first = rules.first(text);
+                assert!(first.is_none_or(|(_, bytes)| text.is_char_boundary(bytes) && bytes > 0));
+            }
+        }
+    }
+}

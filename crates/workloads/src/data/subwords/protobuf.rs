@@ -1,0 +1,170 @@
+//! As much of Protocol Buffers as a SentencePiece model needs.
+
+/// The value of a field.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Value<'a> {
+    /// A number, a truth value or one of several names.
+    Number(u64),
+    /// A float.
+    Float(f32),
+    /// Bytes, a text or a message.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Value<'a> {
+    /// Its bytes.
+    pub fn bytes(self) -> Result<&'a [u8], String> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Number(_) | Self::Float(_) => Err("a number where text belongs".to_owned()),
+        }
+    }
+
+    /// Its text.
+    pub fn text(self) -> Result<&'a str, String> {
+        str::from_utf8(self.bytes()?).map_err(|_| "a text is not UTF-8".to_owned())
+    }
+
+    /// Its number.
+    pub fn number(self) -> Result<u64, String> {
+        match self {
+            Self::Number(number) => Ok(number),
+            Self::Bytes(_) | Self::Float(_) => {
+                Err("text or a fraction where a whole number belongs".to_owned())
+            }
+        }
+    }
+
+    /// Whether its number says yes.
+    pub fn truth(self) -> Result<bool, String> {
+        Ok(self.number()? != 0)
+    }
+
+    /// Its float, which is finite.
+    pub fn float(self) -> Result<f32, String> {
+        match self {
+            Self::Float(float) if float.is_finite() => Ok(float),
+            _ => Err("no finite float where one belongs".to_owned()),
+        }
+    }
+}
+
+/// The fields of a message with their numbers, in their order.
+pub(super) struct Fields<'a>(pub &'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u64, Value<'a>), String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_err() {
+            self.0 = &[];
+        }
+        Some(field)
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn field(&mut self) -> Result<(u64, Value<'a>), String> {
+        let key = self.number()?;
+        let value = match key & 7 {
+            0 => Value::Number(self.number()?),
+            1 => {
+                let number = self.take(8)?;
+                Value::Bytes(number) // a double or a large number, which no field that is read has
+            }
+            2 => {
+                let length = self.number()?;
+                Value::Bytes(self.take(length)?)
+            }
+            5 => {
+                let (bytes, _) = self.take(4)?.as_chunks::<4>();
+                Value::Float(f32::from_le_bytes(bytes[0]))
+            }
+            other => return Err(format!("a field of the unknown type {other}")),
+        };
+        Ok((key >> 3, value))
+    }
+
+    fn take(&mut self, length: u64) -> Result<&'a [u8], String> {
+        let bytes = self.0;
+        let parts = usize::try_from(length)
+            .ok()
+            .and_then(|length| bytes.split_at_checked(length));
+        let (taken, rest) =
+            parts.ok_or_else(|| format!("a field of {length} bytes where {} are left", bytes.len()))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// A number of seven bits a byte, the lowest first.
+    fn number(&mut self) -> Result<u64, String> {
+        /// Bytes of a number of 64 bits.
+        const LONGEST: usize = 10;
+        let mut number = 0;
+        for index in 0..LONGEST {
+            let byte = self.take(1)?[0];
+            number |= u64::from(byte & 0x7f) << (7 * index);
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err("a number of more than 64 bits".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(bytes: &[u8]) -> Result<Vec<(u64, Value<'_>)>, String> {
+        Fields(bytes).collect()
+    }
+
+    #[test]
+    fn fields_of_every_type_are_read() {
+        let bytes = [
+            0x08, 0x96, 0x01, 0x12, 2, b'h', b'i', 0x1d, 0, 0, 0x80, 0x3f, 0x80, 0x01, 1,
+        ];
+        let expected = [
+            (1, Value::Number(150)),
+            (2, Value::Bytes(b"hi")),
+            (3, Value::Float(1.0)),
+            (16, Value::Number(1)),
+        ];
+        assert_eq!(fields(&bytes).unwrap(), expected);
+        assert_eq!(fields(&[0x09, 1, 2, 3, 4, 5, 6, 7, 8]).unwrap().len(), 1);
+        assert!(fields(&[]).unwrap().is_empty());
+        let largest = [0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert_eq!(fields(&largest).unwrap(), [(1, Value::Number(u64::MAX))]);
+    }
+
+    #[test]
+    fn what_ends_too_early_or_never_is_an_error() {
+        let endless: &[u8] = &[0xff; 11];
+        for bytes in [
+            &[0x08][..],
+            &[0x08, 0x80],
+            &[0x12, 3, 1, 2],
+            &[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+            &[0x1d, 1, 2, 3],
+            &[0x0b],
+            &[0x0f],
+            endless,
+        ] {
+            assert!(fields(bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_an_error() {
+        assert!(Value::Number(1).text().is_err());
+        assert!(Value::Bytes(&[0xff]).text().is_err());
+        assert!(Value::Bytes(b"1").number().is_err());
+        assert!(Value::Float(f32::NAN).float().is_err());
+        assert!(Value::Number(1).float().is_err());
+    }
+}

@@ -1,0 +1,556 @@
+//! SentencePiece models, by byte-pair merging or as unigrams. What encodes and decodes is what the library does.
+
+use std::collections::HashMap;
+
+use super::{
+    Subwords,
+    merging::merged,
+    normalizer::{Normalizer, SPACE, Spellings},
+    protobuf::{Fields, Value},
+    trie::Trie,
+};
+
+/// What a unigram model takes off its lowest score for a character without a piece.
+const UNKNOWN_PENALTY: f32 = 10.0;
+
+/// What a piece is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Normal,
+    Unknown,
+    Control,
+    /// Is never divided.
+    Own,
+    Byte,
+}
+
+#[derive(Debug)]
+struct Piece {
+    text: String,
+    score: f32,
+    kind: Kind,
+}
+
+/// How a text is divided.
+enum Model {
+    /// The most probable pieces.
+    Unigram {
+        pieces: Trie,
+        unknown: f32,
+        highest: f32,
+    },
+    /// Neighbours are merged.
+    Merges,
+}
+
+/// A SentencePiece model.
+pub(super) struct SentencePiece {
+    pieces: Vec<Piece>,
+    ids: HashMap<String, u32>,
+    model: Model,
+    normalizer: Normalizer,
+    /// Pieces that are never divided.
+    own: Trie,
+    unknown: u32,
+    /// The text of an unknown piece.
+    unknown_text: String,
+    /// Ids of the bytes of what has no piece.
+    bytes: Option<Vec<u32>>,
+    beginning: Option<u32>,
+    end: Option<u32>,
+}
+
+/// What the message about the training says.
+struct Trainer {
+    model: u64,
+    suffix: bool,
+    bytes: bool,
+    unknown_text: String,
+    beginning: String,
+    end: String,
+}
+
+impl SentencePiece {
+    /// Reads a `.model`.
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let (mut pieces, mut trainer, mut normalizer): (Vec<Piece>, &[u8], &[u8]) = (vec![], &[], &[]);
+        for field in Fields(bytes) {
+            match field.map_err(|error| format!("it is no SentencePiece model: {error}"))? {
+                (1, value) => {
+                    let piece = value.bytes().and_then(piece);
+                    pieces.push(piece.map_err(|error| format!("its piece {}: {error}", pieces.len()))?);
+                }
+                (2, value) => trainer = value.bytes()?,
+                (3, value) => normalizer = value.bytes()?,
+                _ => {}
+            }
+        }
+        if pieces.is_empty() {
+            return Err("it is no SentencePiece model, or one without pieces".to_owned());
+        }
+        let trainer = trainer_spec(trainer)?;
+        let normalizer = Normalizer {
+            suffix: trainer.suffix,
+            ..normalizer_spec(normalizer)?
+        };
+        Self::of(pieces, trainer, normalizer)
+    }
+
+    fn of(pieces: Vec<Piece>, trainer: Trainer, normalizer: Normalizer) -> Result<Self, String> {
+        let mut ids = HashMap::new();
+        for (piece, id) in pieces.iter().zip(0..) {
+            if let Some(other) = ids.insert(piece.text.clone(), id) {
+                return Err(format!(
+                    "its pieces {other} and {id} are the same, `{}`",
+                    piece.text
+                ));
+            }
+        }
+        let of_kind = |kind| {
+            pieces
+                .iter()
+                .zip(0..)
+                .filter(move |(piece, _)| piece.kind == kind)
+        };
+        let unknown: Vec<u32> = of_kind(Kind::Unknown).map(|(_, id)| id).collect();
+        let [unknown] = unknown[..] else {
+            return Err(format!(
+                "it has {} pieces for what is unknown, and should have one",
+                unknown.len()
+            ));
+        };
+        let byte = |byte: u8| {
+            let name = format!("<0x{byte:02X}>");
+            let id = *ids.get(&name)?;
+            (pieces[id as usize].kind == Kind::Byte).then_some(id)
+        };
+        let bytes: Option<Vec<u32>> = (0..=u8::MAX).map(byte).collect();
+        let count = of_kind(Kind::Byte).count();
+        let expected = if trainer.bytes { 256 } else { 0 };
+        if count != expected || bytes.is_some() != trainer.bytes {
+            return Err(format!(
+                "it has {count} pieces for bytes, and should have all of them or none"
+            ));
+        }
+        let control = |name: &str| {
+            let id = *ids.get(name)?;
+            (pieces[id as usize].kind == Kind::Control).then_some(id)
+        };
+        let scores = of_kind(Kind::Normal).map(|(piece, _)| piece.score);
+        let model = match trainer.model {
+            1 => {
+                let lowest = scores.clone().fold(f32::MAX, f32::min);
+                let divided = of_kind(Kind::Normal).chain(of_kind(Kind::Own));
+                Model::Unigram {
+                    pieces: Trie::new(divided.map(|(piece, id)| (&*piece.text, id))),
+                    unknown: lowest - UNKNOWN_PENALTY,
+                    highest: scores.fold(f32::MIN, f32::max),
+                }
+            }
+            2 => Model::Merges,
+            other => {
+                return Err(format!(
+                    "it is of the type {other}, and unigrams (1) and merged pairs (2) are known"
+                ));
+            }
+        };
+        Ok(Self {
+            model,
+            normalizer,
+            own: Trie::new(of_kind(Kind::Own).map(|(piece, id)| (&*piece.text, id))),
+            unknown,
+            unknown_text: trainer.unknown_text,
+            bytes,
+            beginning: control(&trainer.beginning),
+            end: control(&trainer.end),
+            ids,
+            pieces,
+        })
+    }
+
+    /// The pieces of a normalised text: bytes, and the id of a piece that is known.
+    fn divided(&self, text: &str) -> Vec<(usize, Option<u32>)> {
+        match &self.model {
+            Model::Unigram {
+                pieces,
+                unknown,
+                highest,
+            } => self.most_probable(text, pieces, *unknown, *highest),
+            Model::Merges => {
+                let mut rest = text;
+                let symbols = std::iter::from_fn(|| {
+                    let own = self.own.prefixes(rest).last();
+                    let bytes = own.map_or(rest.chars().next()?.len_utf8(), |(bytes, _)| bytes);
+                    rest = &rest[bytes..];
+                    Some((bytes, own.is_some()))
+                });
+                let score = |piece: &str| {
+                    let piece = &self.pieces[*self.ids.get(piece)? as usize];
+                    matches!(piece.kind, Kind::Normal | Kind::Own).then_some(piece.score)
+                };
+                let places = merged(text, symbols, score).into_iter();
+                places
+                    .map(|place| (place.len(), self.ids.get(&text[place]).copied()))
+                    .collect()
+            }
+        }
+    }
+
+    /// The pieces of the highest sum of scores: Viterbi's algorithm, with the library's rounding.
+    fn most_probable(
+        &self,
+        text: &str,
+        pieces: &Trie,
+        unknown: f32,
+        highest: f32,
+    ) -> Vec<(usize, Option<u32>)> {
+        /// The best way to a place in the text.
+        #[derive(Clone, Copy)]
+        struct Way {
+            score: f32,
+            /// The last piece: its bytes, none if there is no way yet, and its id.
+            bytes: u32,
+            id: Option<u32>,
+        }
+        let none = Way {
+            score: 0.0,
+            bytes: 0,
+            id: None,
+        };
+        let mut ways = vec![none; text.len() + 1];
+        for (at, character) in text.char_indices() {
+            let here = ways[at].score;
+            let mut to = |bytes: usize, score: f64, id: Option<u32>| {
+                let way = &mut ways[at + bytes];
+                if way.bytes == 0 || score > f64::from(way.score) {
+                    *way = Way {
+                        score: score as f32,
+                        bytes: bytes as u32,
+                        id,
+                    };
+                }
+            };
+            let mut alone = false;
+            for (bytes, id) in pieces.prefixes(&text[at..]) {
+                let piece = &self.pieces[id as usize];
+                let score = match piece.kind {
+                    // A piece of one's own is better than any others.
+                    Kind::Own => f64::from(bytes as f32 * highest) - 0.1,
+                    _ => f64::from(piece.score),
+                };
+                to(bytes, score + f64::from(here), Some(id));
+                alone |= bytes == character.len_utf8();
+            }
+            if !alone {
+                to(character.len_utf8(), f64::from(unknown + here), None);
+            }
+        }
+        let mut found = vec![];
+        let mut at = text.len();
+        while at > 0 {
+            let way = ways[at];
+            found.push((way.bytes as usize, way.id));
+            at -= way.bytes as usize;
+        }
+        found.reverse();
+        found
+    }
+}
+
+impl Subwords for SentencePiece {
+    fn vocabulary(&self) -> u32 {
+        self.pieces.len() as u32
+    }
+
+    fn beginning(&self) -> Option<u32> {
+        self.beginning
+    }
+
+    fn end(&self) -> Option<u32> {
+        self.end
+    }
+
+    fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
+        let text = self.normalizer.normalized(part, begins, &self.own)?;
+        let mut ids: Vec<u32> = self.beginning.filter(|_| begins).into_iter().collect();
+        let mut at = 0;
+        let mut after_unknown = false;
+        for (length, id) in self.divided(&text) {
+            let piece = &text[at..at + length];
+            at += length;
+            let is_unknown = id.is_none_or(|id| id == self.unknown);
+            match (id, &self.bytes) {
+                (Some(id), _) if !is_unknown => ids.push(id),
+                (_, Some(of_bytes)) => ids.extend(piece.bytes().map(|byte| of_bytes[usize::from(byte)])),
+                // Of unknown neighbours one is told.
+                _ if after_unknown => {}
+                _ => ids.push(self.unknown),
+            }
+            after_unknown = is_unknown;
+        }
+        Ok(ids)
+    }
+
+    fn decode(&self, ids: &[u32]) -> String {
+        let strips = self.normalizer.dummy_prefix || self.normalizer.remove_extra_spaces;
+        let mut text = String::new();
+        let mut bytes = vec![];
+        // Whether a space at the beginning of the next piece is the one that was put before the text.
+        let mut begins = true;
+        for &id in ids {
+            let Some(piece) = self.pieces.get(id as usize) else {
+                continue;
+            };
+            if let (Kind::Byte, Some(of_bytes)) = (piece.kind, &self.bytes) {
+                let byte = of_bytes.iter().position(|&other| other == id);
+                bytes.extend(byte.map(|byte| byte as u8));
+                continue;
+            }
+            put_bytes(&mut bytes, &mut text);
+            begins &= text.is_empty();
+            match piece.kind {
+                Kind::Control => {}
+                Kind::Unknown => text.push_str(&self.unknown_text),
+                Kind::Normal | Kind::Own | Kind::Byte => {
+                    let stripped = piece.text.strip_prefix(SPACE).filter(|_| begins && strips);
+                    // Where spaces at the beginning go, all of them do.
+                    begins &= stripped.is_none() || self.normalizer.remove_extra_spaces;
+                    text.push_str(&stripped.unwrap_or(&piece.text).replace(SPACE, " "));
+                }
+            }
+        }
+        put_bytes(&mut bytes, &mut text);
+        text
+    }
+}
+
+/// Appends bytes to a text, a replacement character for every one that is no part of a character, and forgets them.
+fn put_bytes(bytes: &mut Vec<u8>, text: &mut String) {
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    bytes.clear();
+}
+
+fn piece(message: &[u8]) -> Result<Piece, String> {
+    let mut piece = Piece {
+        text: String::new(),
+        score: 0.0,
+        kind: Kind::Normal,
+    };
+    for field in Fields(message) {
+        match field? {
+            (1, value) => piece.text = value.text()?.to_owned(),
+            (2, value) => piece.score = value.float()? + 0.0, // of two zeros neither is higher
+            (3, value) => {
+                piece.kind = match value.number()? {
+                    1 => Kind::Normal,
+                    2 => Kind::Unknown,
+                    3 => Kind::Control,
+                    4 => Kind::Own,
+                    5 => return Err("it is unused, which no published model has".to_owned()),
+                    6 => Kind::Byte,
+                    other => return Err(format!("it is of the unknown type {other}")),
+                }
+            }
+            _ => {}
+        }
+    }
+    if piece.text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    Ok(piece)
+}
+
+fn trainer_spec(message: &[u8]) -> Result<Trainer, String> {
+    let mut trainer = Trainer {
+        model: 1,
+        suffix: false,
+        bytes: false,
+        unknown_text: " \u{2047} ".to_owned(),
+        beginning: "<s>".to_owned(),
+        end: "</s>".to_owned(),
+    };
+    let text = |value: Value<'_>| value.text().map(str::to_owned);
+    for field in Fields(message) {
+        match field? {
+            (3, value) => trainer.model = value.number()?,
+            (24, value) => trainer.suffix = value.truth()?,
+            (35, value) => trainer.bytes = value.truth()?,
+            (44, value) => trainer.unknown_text = text(value)?,
+            (46, value) => trainer.beginning = text(value)?,
+            (47, value) => trainer.end = text(value)?,
+            _ => {}
+        }
+    }
+    Ok(trainer)
+}
+
+fn normalizer_spec(message: &[u8]) -> Result<Normalizer, String> {
+    let mut normalizer = Normalizer {
+        spellings: None,
+        dummy_prefix: true,
+        suffix: false,
+        remove_extra_spaces: true,
+        escape_spaces: true,
+    };
+    for field in Fields(message) {
+        match field? {
+            (2, value) => {
+                let rules = value.bytes()?;
+                normalizer.spellings = (!rules.is_empty()).then(|| Spellings::read(rules)).transpose()?;
+            }
+            (3, value) => normalizer.dummy_prefix = value.truth()?,
+            (4, value) => normalizer.remove_extra_spaces = value.truth()?,
+            (5, value) => normalizer.escape_spaces = value.truth()?,
+            _ => {}
+        }
+    }
+    Ok(normalizer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(serde::Deserialize)]
+    struct Golden {
+        cases: Vec<Case>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Case {
+        text: String,
+        ids: Vec<u32>,
+        decoded: String,
+    }
+
+    fn holds(model: &[u8], golden: &str) -> SentencePiece {
+        let tokenizer = SentencePiece::read(model).unwrap();
+        let golden: Golden = serde_json::from_str(golden).unwrap();
+        assert!(golden.cases.len() > 10);
+        for Case { text, ids, decoded } in golden.cases {
+            let found = tokenizer.encode(&text, true).unwrap();
+            assert_eq!(found, ids, "{text}");
+            assert_eq!(tokenizer.decode(&ids), decoded, "{text}");
+        }
+        tokenizer
+    }
+
+    #[test]
+    fn llama_2s_model_gives_tricky_sentences_the_ids_that_the_library_gives_them() {
+        let Some(model) = mantissa_testing::real_data("llama_tiny/llama2_tokenizer_32000.model") else {
+            return;
+        };
+        let tokenizer = holds(
+            &std::fs::read(model).unwrap(),
+            include_str!("../golden/llama2_tokenizer.json"),
+        );
+        assert_eq!(tokenizer.vocabulary(), 32_000);
+        assert_eq!((tokenizer.beginning(), tokenizer.end()), (Some(1), Some(2)));
+    }
+
+    #[test]
+    fn shakespeare_gets_the_tokens_that_the_library_gives_him() {
+        /// Tokens of the first 100,000 characters without the one before them, and the sum of position · id, positions from 1: what
+        /// `peers/subwords_golden.py` prints.
+        const TOKENS: (usize, u64) = (33_207, 4_974_306_384_604);
+        let (Some(model), Some(text)) = (
+            mantissa_testing::real_data("llama_tiny/llama2_tokenizer_32000.model"),
+            mantissa_testing::real_data("text/tinyshakespeare.txt"),
+        ) else {
+            return;
+        };
+        let tokenizer = SentencePiece::read(&std::fs::read(model).unwrap()).unwrap();
+        let text: String = std::fs::read_to_string(text)
+            .unwrap()
+            .chars()
+            .take(100_000)
+            .collect();
+        let ids = tokenizer.encode(&text, true).unwrap();
+        let products = (1..)
+            .zip(&ids[1..])
+            .map(|(position, &id)| position * u64::from(id));
+        assert_eq!((ids.len() - 1, products.sum::<u64>()), TOKENS);
+        assert_eq!(tokenizer.decode(&ids), text);
+    }
+
+    const UNIGRAM: &[u8] = include_bytes!("../golden/unigram.model");
+    const PAIRS: &[u8] = include_bytes!("../golden/pairs.model");
+
+    #[test]
+    fn a_unigram_model_with_rules_of_spelling_gives_what_the_library_gives() {
+        let tokenizer = holds(UNIGRAM, include_str!("../golden/unigram.json"));
+        assert!(matches!(tokenizer.model, Model::Unigram { .. }));
+        assert!(tokenizer.normalizer.spellings.is_some());
+        assert_eq!((tokenizer.beginning(), tokenizer.end()), (None, Some(1)));
+    }
+
+    #[test]
+    fn merged_pairs_with_pieces_of_ones_own_give_what_the_library_gives() {
+        let tokenizer = holds(PAIRS, include_str!("../golden/pairs.json"));
+        assert!(matches!(tokenizer.model, Model::Merges));
+        assert!(tokenizer.own.prefixes("<sep>").count() == 1);
+    }
+
+    #[test]
+    fn a_model_that_is_cut_off_or_changed_anywhere_is_refused_or_still_safe() {
+        for model in [UNIGRAM, PAIRS] {
+            for length in (0..model.len()).step_by(3) {
+                if let Ok(tokenizer) = SentencePiece::read(&model[..length]) {
+                    let _ = tokenizer
+                        .encode("The café, 10 ", true)
+                        .map(|ids| tokenizer.decode(&ids));
+                }
+            }
+            for at in (0..model.len()).step_by(2) {
+                let mut changed = model.to_vec();
+                changed[at] ^= 0x55;
+                if let Ok(tokenizer) = SentencePiece::read(&changed) {
+                    let _ = tokenizer
+                        .encode("The café, 10 ", true)
+                        .map(|ids| tokenizer.decode(&ids));
+                }
+            }
+        }
+    }
+
+    /// The message of a piece.
+    fn message(text: &str, score: f32, kind: u8) -> Vec<u8> {
+        let mut piece = vec![0x0a, text.len() as u8];
+        piece.extend(text.bytes());
+        piece.push(0x15);
+        piece.extend(score.to_le_bytes());
+        piece.extend([0x18, kind]);
+        let mut field = vec![0x0a, piece.len() as u8];
+        field.extend(piece);
+        field
+    }
+
+    #[test]
+    fn what_no_model_has_is_an_error() {
+        let error = |pieces: &[Vec<u8>]| SentencePiece::read(&pieces.concat()).err().expect("an error");
+        let unknown = || message("<unk>", 0.0, 2);
+        assert!(SentencePiece::read(&[unknown(), message("a", -1.0, 1)].concat()).is_ok());
+        assert_eq!(error(&[]), "it is no SentencePiece model, or one without pieces");
+        assert!(error(&[message("a", 0.0, 1)]).starts_with("it has 0 pieces for what is unknown"));
+        let twice = [unknown(), message("a", 0.0, 1), message("a", 0.0, 1)];
+        assert_eq!(error(&twice), "its pieces 1 and 2 are the same, `a`");
+        assert_eq!(
+            error(&[unknown(), message("", 0.0, 1)]),
+            "its piece 1: it is empty"
+        );
+        assert!(error(&[unknown(), message("a", f32::NAN, 1)]).starts_with("its piece 1: no finite float"));
+        assert!(error(&[unknown(), message("a", 0.0, 9)]).contains("of the unknown type 9"));
+        assert!(error(&[unknown(), message("a", 0.0, 5)]).contains("unused"));
+        assert!(error(&[unknown(), message("<0x41>", 0.0, 6)]).starts_with("it has 1 pieces for bytes"));
+        let mut invalid = message("a", 0.0, 1);
+        invalid[4] = 0xff;
+        assert_eq!(error(&[unknown(), invalid]), "its piece 1: a text is not UTF-8");
+        let words = [unknown(), vec![0x12, 2, 0x18, 3]];
+        assert!(error(&words).starts_with("it is of the type 3, and unigrams"));
+        let longer = [unknown(), vec![0x0a, 0xff, 0xff, 0xff, 0x7f, 1]];
+        assert!(error(&longer).contains("a field of 268435455 bytes where 1 are left"));
+    }
+}

@@ -1,0 +1,62 @@
+//! Pieces by what they begin with.
+
+use std::collections::HashMap;
+
+/// A tree of bytes.
+#[derive(Default)]
+pub(super) struct Trie {
+    /// From a node and a byte to the next node. The root is node 0.
+    next: HashMap<(u32, u8), u32>,
+    /// The id of the piece that ends in each node.
+    ids: Vec<Option<u32>>,
+}
+
+impl Trie {
+    /// Of pieces with their ids.
+    pub fn new<'a>(pieces: impl Iterator<Item = (&'a str, u32)>) -> Self {
+        let mut trie = Self {
+            next: HashMap::new(),
+            ids: vec![None],
+        };
+        for (piece, id) in pieces {
+            let mut node = 0;
+            for byte in piece.bytes() {
+                let fresh = trie.ids.len() as u32;
+                node = *trie.next.entry((node, byte)).or_insert(fresh);
+                if node == fresh {
+                    trie.ids.push(None);
+                }
+            }
+            trie.ids[node as usize] = Some(id);
+        }
+        trie
+    }
+
+    /// Bytes and id of every piece that a text begins with, the shortest first.
+    pub fn prefixes(&self, text: &str) -> impl Iterator<Item = (usize, u32)> {
+        let mut node = 0;
+        let nodes = text.bytes().map_while(move |byte| {
+            node = *self.next.get(&(node, byte))?;
+            Some(node)
+        });
+        let ids = nodes.map(move |node| self.ids[node as usize]);
+        ids.enumerate().filter_map(|(index, id)| Some((index + 1, id?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_piece_that_a_text_begins_with_is_found() {
+        let trie = Trie::new([("a", 0), ("abc", 1), ("b", 2), ("é", 3)].into_iter());
+        let found = |text| trie.prefixes(text).collect::<Vec<_>>();
+        assert_eq!(found("abcd"), [(1, 0), (3, 1)]);
+        assert_eq!(found("ab"), [(1, 0)]);
+        assert_eq!(found("éa"), [(2, 3)]);
+        assert!(found("x").is_empty());
+        assert!(found("").is_empty());
+        assert_eq!(Trie::default().prefixes("a").count(), 0);
+    }
+}

@@ -1,0 +1,232 @@
+//! The token ids of a corpus on disk, for corpora that are larger than the memory: written as they come and mapped when they are
+//! read.
+//!
+//! A file is a magic line, the BLAKE3 hash of the rest, and the rest, all little-endian: every id in 32 bits, then of every document
+//! 64 bits, four times its number of ids and the number of its part, then in 64 bits the number of documents. It is written under a
+//! name of its own and renamed; a file that does not match its hash is as good as none.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use super::{DataError, examples::Part, ids::Ids};
+use crate::weights::Mapped;
+
+/// Changes with the layout of the file, and with anything in tokenising that the key does not cover.
+const MAGIC: &[u8; 24] = b"mantissa token stream 1\n";
+/// Where the ids begin.
+const IDS: usize = MAGIC.len() + blake3::OUT_LEN;
+/// Bytes of the numbers behind the ids.
+const NUMBER: usize = 8;
+/// The parts in the order of their numbers.
+const PARTS: [Part; 3] = [Part::Train, Part::Validation, Part::Test];
+
+/// The ids of a corpus.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Tokens {
+    /// All of them, one document after the other.
+    pub ids: Ids,
+    /// The documents in their order.
+    pub documents: Vec<Document>,
+}
+
+/// A document of a corpus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Document {
+    pub part: Part,
+    /// Number of its ids.
+    pub tokens: usize,
+}
+
+/// The name of the file for what `inputs` hash to.
+pub(super) fn file_in(folder: &Path, inputs: &blake3::Hash) -> PathBuf {
+    folder.join(format!("{}.stream", &inputs.to_hex()[..32]))
+}
+
+/// Starts a hash of inputs; the version of this program is one of them.
+pub(super) fn hasher() -> blake3::Hasher {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(MAGIC).update(env!("CARGO_PKG_VERSION").as_bytes());
+    hasher
+}
+
+/// The ids in `file`; none if there is no such file or it is damaged.
+pub(super) fn load(file: &Path) -> Option<Tokens> {
+    let mut opened = File::open(file).ok()?;
+    let mut head = [0; IDS];
+    opened.read_exact(&mut head).ok()?;
+    let hash = head.strip_prefix(MAGIC)?;
+    // Read and not mapped, so that the pages do not stay.
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(&mut opened).ok()?;
+    if hasher.finalize().as_bytes() != hash {
+        return None;
+    }
+    decode(Mapped::open(file).ok()?)
+}
+
+fn decode(file: Mapped) -> Option<Tokens> {
+    let bytes = file.bytes().get(IDS..)?;
+    let (rest, count) = bytes.split_last_chunk::<NUMBER>()?;
+    let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
+    let length = rest.len().checked_sub(count.checked_mul(NUMBER)?)?;
+    let (numbers, _) = rest[length..].as_chunks::<NUMBER>();
+    let document = |number: &[u8; NUMBER]| {
+        let number = u64::from_le_bytes(*number);
+        Some(Document {
+            part: *PARTS.get((number & 3) as usize)?,
+            tokens: usize::try_from(number >> 2).ok()?,
+        })
+    };
+    let documents: Vec<Document> = numbers.iter().map(document).collect::<Option<_>>()?;
+    let tokens: usize = documents.iter().map(|document| document.tokens).sum();
+    (tokens.checked_mul(4)? == length).then(|| Tokens {
+        ids: Ids::Mapped(Arc::new(file), IDS..IDS + length),
+        documents,
+    })
+}
+
+/// A file that is being written; what was written is gone if it is not finished.
+pub(super) struct Writer {
+    to: PathBuf,
+    temporary: PathBuf,
+    file: BufWriter<File>,
+    hasher: blake3::Hasher,
+    documents: Vec<Document>,
+}
+
+impl Writer {
+    /// Begins to write what will be in `file`.
+    pub fn new(file: &Path) -> Result<Self, DataError> {
+        static WRITES: AtomicU64 = AtomicU64::new(0);
+        let folder = file.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(DataError::write(folder))?;
+        let own = format!("{}-{}.tmp", process::id(), WRITES.fetch_add(1, Ordering::Relaxed));
+        let temporary = file.with_extension(own);
+        let opened = File::create(&temporary).map_err(DataError::write(&temporary))?;
+        let mut writer = Self {
+            to: file.to_owned(),
+            temporary,
+            file: BufWriter::new(opened),
+            hasher: blake3::Hasher::new(),
+            documents: vec![],
+        };
+        // The hash comes when it is known.
+        let head = writer.file.write_all(&[0; IDS]);
+        head.map_err(DataError::write(file))?;
+        Ok(writer)
+    }
+
+    /// Appends ids of a document; `begins`: it is a new one.
+    pub fn add(&mut self, part: Part, begins: bool, ids: &[u32]) -> Result<(), DataError> {
+        if begins || self.documents.is_empty() {
+            self.documents.push(Document { part, tokens: 0 });
+        }
+        if let Some(document) = self.documents.last_mut() {
+            document.tokens += ids.len();
+        }
+        let put = put(&mut self.file, &mut self.hasher, bytemuck::cast_slice(ids));
+        put.map_err(DataError::write(&self.to))
+    }
+
+    /// Puts the file in its place.
+    pub fn finish(mut self) -> Result<(), DataError> {
+        let to = self.to.clone();
+        self.finished().map_err(DataError::write(&to))
+    }
+
+    fn finished(&mut self) -> io::Result<()> {
+        let numbers = self.documents.iter().map(|document| {
+            let part = PARTS.iter().position(|part| *part == document.part);
+            ((document.tokens as u64) << 2) | part.unwrap_or_default() as u64
+        });
+        let count = self.documents.len() as u64;
+        for number in numbers.chain([count]) {
+            put(&mut self.file, &mut self.hasher, &number.to_le_bytes())?;
+        }
+        let hash = self.hasher.finalize();
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(MAGIC)?;
+        self.file.write_all(hash.as_bytes())?;
+        self.file.flush()?;
+        fs::rename(&self.temporary, &self.to)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // It is there no more where all went well.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+fn put(file: &mut BufWriter<File>, hasher: &mut blake3::Hasher, bytes: &[u8]) -> io::Result<()> {
+    hasher.update(bytes);
+    file.write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file_in(&folder.path().join("new"), &hasher().finalize());
+        let mut writer = Writer::new(&file).unwrap();
+        writer.add(Part::Train, true, &[1, 70_000]).unwrap();
+        writer.add(Part::Train, false, &[3]).unwrap();
+        writer.add(Part::Train, true, &[1, 4]).unwrap();
+        writer.add(Part::Test, true, &[1, 5, 6]).unwrap();
+        writer.finish().unwrap();
+        (folder, file)
+    }
+
+    #[test]
+    fn documents_come_back_as_they_were_and_leave_no_temporary_file() {
+        let (_folder, file) = stored();
+        let document = |part, tokens| Document { part, tokens };
+        let expected = Tokens {
+            ids: Ids::Owned(vec![1, 70_000, 3, 1, 4, 1, 5, 6]),
+            documents: vec![
+                document(Part::Train, 3),
+                document(Part::Train, 2),
+                document(Part::Test, 3),
+            ],
+        };
+        assert_eq!(load(&file), Some(expected));
+        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_and_a_file_cut_off_anywhere_are_noticed() {
+        let (_folder, file) = stored();
+        let whole = fs::read(&file).unwrap();
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            fs::write(&file, damaged).unwrap();
+            assert_eq!(load(&file), None, "byte {at}");
+            fs::write(&file, &whole[..at]).unwrap();
+            assert_eq!(load(&file), None, "{at} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_not_finished_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.stream");
+        let mut writer = Writer::new(&file).unwrap();
+        writer.add(Part::Train, true, &[1]).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        drop(writer);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(load(&file), None);
+    }
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Writes what the libraries make of tricky sentences: the golden files of Mantissa's tokenizers for language models.
+
+    pip install sentencepiece==0.2.3 tokenizers==0.22.2
+    python peers/subwords_golden.py llama2_tokenizer_32000.model llama2_tokenizer_32000.bin [tinyshakespeare.txt]
+
+Into crates/workloads/src/data/golden/:
+  llama2_tokenizer.json        what SentencePiece and llama2.c (by a transcription of its `run.c`) make of the sentences with the
+                               tokenizer of LLaMA 2, which is not in the repository
+  unigram.{model,json}         a small unigram model, trained here, with rules of spelling; and what SentencePiece makes of it
+  pairs.{model,json}           a small model of merged pairs with a piece that is never divided, without pieces for bytes
+  bytes_bpe.json               a small byte-level `tokenizer.json`, as GPT-2's, and what Hugging Face's `tokenizers` makes of it
+
+`ids` are with the token before a text, where there is one, and without one behind it. With a text, it prints the number of tokens of
+its first 100,000 characters, without the one before them, and the sum of position * id, positions from 1.
+"""
+
+import contextlib
+import io
+import json
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+import sentencepiece
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+OUT = Path("crates/workloads/src/data/golden").resolve()
+SENTENCES = [
+    "",
+    "Hello, world!",
+    "the quick brown fox jumps over the lazy dog",
+    " leading, trailing ",
+    "two  and   three    spaces",
+    "tabs\tand\nlines\r\n\r\nand\u00a0spaces\u2003 \u200bzero",
+    "THE CAFÉ résumé, naïve: 10/10!",
+    "cafe\u0301 ﬁne ½ Ⅷ ｆｕｌｌ",
+    "中国電影 and 中a",
+    "🎬 good 👍🏽 𝔘",
+    "a▁b ▁ ▁▁c",
+    "<s> </s> <unk> <0x41> <sep>a<sep> <|endoftext|>b",
+    "aaaaaaaaaaaaaaaaaaaaaaa bbbbbbbbbbbbbbbbbb",
+    "don't can't won't it's I'll",
+    "1234567890 3.14159 1,000,000",
+    "def f(x):\n    return x ** 2  # squared\n",
+    "   ",
+    "\n",
+    "ß ẞ İ ı ǆ",
+    "“good” – bad… it’s ~ ^ $1",
+    "qwertyuiop zzzz ☃☃ ☃",
+]
+WORDS = "the a small old quick brown lazy fox dog café film was is not good bad very and over jumps runs sleeps 10 1000".split()
+
+
+def corpus():
+    """Lines of words, each time another order."""
+    state = 1
+    for _ in range(600):
+        line = []
+        for _ in range(9):
+            state = (state * 1_103_515_245 + 12_345) % 2**31
+            line.append(WORDS[(state >> 16) % len(WORDS)])
+        yield " ".join(line) + "."
+
+
+def write(name, given):
+    cases = given.pop("cases")
+    lines = ['"generated": "by peers/subwords_golden.py, do not edit"']
+    lines += [f"{json.dumps(key)}: {json.dumps(value, sort_keys=True)}" for key, value in given.items()]
+    lines += ['"cases": [\n' + ",\n".join(json.dumps(case) for case in cases) + "\n]"]
+    (OUT / name).write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+class RunC:
+    """The tokenizer of llama2.c's `run.c`; it holds no text with zeros."""
+
+    def __init__(self, path):
+        data, at, self.pieces, self.scores = Path(path).read_bytes(), 4, [], []
+        while at < len(data):
+            score, length = struct.unpack_from("<fi", data, at)
+            self.pieces.append(data[at + 8:at + 8 + length])
+            self.scores.append(score)
+            at += 8 + length
+        self.ids = {piece: id for id, piece in enumerate(self.pieces)}
+        assert len(self.ids) == len(self.pieces)
+
+    def encode(self, text):
+        tokens = [self.ids[b" "]] if text else []
+        for character in text:
+            spelled = character.encode()
+            tokens += [self.ids[spelled]] if spelled in self.ids else [3 + byte for byte in spelled]
+        while True:
+            best, found = -1e10, None
+            for at, (a, b) in enumerate(zip(tokens, tokens[1:])):
+                id = self.ids.get(self.pieces[a] + self.pieces[b])
+                if id is not None and self.scores[id] > best:
+                    best, found = self.scores[id], (at, id)
+            if found is None:
+                return [1, *tokens]
+            at, id = found
+            tokens[at:at + 2] = [id]
+
+
+def trained(name, rules=None, **options):
+    model = io.BytesIO()
+    # The model keeps the name of the file.
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        spelling = {"normalization_rule_tsv": "rules.tsv"} if rules else {}
+        Path("rules.tsv").write_text(rules or "")
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=corpus(), model_writer=model, num_threads=1, hard_vocab_limit=False, minloglevel=2,
+            character_coverage=1.0, self_test_sample_size=0, **spelling, **options,
+        )
+    (OUT / f"{name}.model").write_bytes(model.getvalue())
+    made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    write(f"{name}.json", {"cases": [of_sentencepiece(made, text) for text in SENTENCES]})
+
+
+def of_sentencepiece(made, text):
+    begin = [made.bos_id()] if made.bos_id() >= 0 else []
+    ids = begin + made.encode(text)
+    return {"text": text, "ids": ids, "decoded": made.decode(ids)}
+
+
+def of_bytes():
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.train_from_iterator(corpus(), trainers.BpeTrainer(
+        vocab_size=300, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[AddedToken("<|endoftext|>", special=True, normalized=False)],
+    ))
+    stored = json.loads(made.to_str())
+    again = Tokenizer.from_str(json.dumps(stored, sort_keys=True))
+    assert stored["model"]["vocab"]["!"] == 1  # the tests make a special token of it
+    cases = []
+    for text in SENTENCES:
+        ids = made.encode(text).ids
+        assert again.encode(text).ids == ids
+        cases.append({"text": text, "ids": ids, "decoded": made.decode(ids)})
+    write("bytes_bpe.json", {"tokenizer": stored, "cases": cases})
+
+
+def main():
+    model, binary, *texts = sys.argv[1:]
+    made, run_c = sentencepiece.SentencePieceProcessor(model_file=model), RunC(binary)
+    cases = [{**of_sentencepiece(made, text), "llama2c": run_c.encode(text)} for text in SENTENCES]
+    write("llama2_tokenizer.json", {"cases": cases})
+    rules = "\n".join(["E9\t65 301", "C9\t65 301", "41\t61", "54\t74", "48\t68", "45\t65", "A0\t20", "9\t20",
+                       "A\t20", "2026\t2E 2E 2E", "200B\t", "FB01\t66 69"]) + "\n"
+    trained("unigram", rules, model_type="unigram", vocab_size=120, bos_id=-1, unk_id=0, eos_id=1, pad_id=2)
+    trained("pairs", model_type="bpe", vocab_size=120, user_defined_symbols=["<sep>"], normalization_rule_name="identity",
+            remove_extra_whitespaces=False)
+    of_bytes()
+    for text in texts:
+        ids = made.encode(Path(text).read_text("utf-8")[:100_000])
+        print(f"{len(ids)} tokens, sum of position * id {sum(at * id for at, id in enumerate(ids, 1))}")
+
+
+if __name__ == "__main__":
+    main()
