@@ -288,9 +288,8 @@ impl Axis {
             | Self::Fusion
             | Self::Backend => true,
             Self::Size | Self::Gelu | Self::Distribution => task == TaskKind::Kernel,
-            Self::Batch | Self::Sequence | Self::KeepF32 => {
-                matches!(task, TaskKind::Train | TaskKind::Evaluate)
-            }
+            Self::Batch | Self::KeepF32 => task != TaskKind::Kernel,
+            Self::Sequence => matches!(task, TaskKind::Train | TaskKind::Evaluate),
             Self::Accumulate
             | Self::Optimizer
             | Self::AdamEps

@@ -10,6 +10,7 @@ mod fingerprint;
 mod format;
 mod layout;
 mod metric;
+mod model;
 mod name;
 mod plan;
 mod precision;
@@ -30,6 +31,10 @@ pub use fingerprint::{DataSource, Environment, Fingerprint, Gpu};
 pub use format::{FloatClass, Format, Rounded};
 pub use layout::{Layout, NoLayout};
 pub use metric::{Better, Metric, MetricName, Unit};
+pub use model::{
+    BertSize, BloomSize, DistilBertSize, Gpt2Size, ImageNetResNetSize, LlamaSize, Model, ResNetSize,
+    RopeScaling, VitSize,
+};
 pub use name::{UnknownName, nearest};
 pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};
@@ -42,7 +47,7 @@ pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};
 pub use trial::FormatTrial;
 pub use workload::{
-    AttentionShape, BertSize, CacheState, ConvolutionShape, DatasetKind, DistilBertSize, EvaluateTask,
-    ImageNetResNetSize, Kernel, KernelKind, KernelTask, LearningRateSchedule, MatmulShape, Model, ResNetSize,
-    RowsShape, Split, Task, TaskKind, TrainTask, Updates, VitSize, Workload,
+    AttentionShape, CacheState, ConvolutionShape, DatasetKind, EvaluateTask, GenerateTask, Kernel,
+    KernelKind, KernelTask, LearningRateSchedule, MatmulShape, RowsShape, Split, Task, TaskKind, TrainTask,
+    Updates, Workload,
 };

@@ -82,7 +82,9 @@ metrics! {
     WarmupSeconds = "warmup_seconds", Seconds, Lower;
     /// From prompt to first token.
     FirstTokenSeconds = "first_token_seconds", Seconds, Lower;
-    /// Tokens in a second of decoding.
+    /// One token of decoding, for every text of a batch.
+    TokenSeconds = "token_seconds", Seconds, Lower;
+    /// Tokens in a second of decoding, those of every text of a batch.
     DecodeTokensPerSecond = "decode_tokens_per_second", TokensPerSecond, Higher;
     /// Share of test examples predicted right.
     TestAccuracy = "test_accuracy", Ratio, Higher;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Axis, name::named};
+use crate::{Axis, Model, name::named};
 
 named! {
     /// Kinds of task that a suite may name.
@@ -12,6 +12,8 @@ named! {
         Train = "train",
         /// Test a model that has been trained elsewhere.
         Evaluate = "evaluate",
+        /// Have a model write, token by token.
+        Generate = "generate",
         /// Time one operation and compare it with float64.
         Kernel = "kernel",
     }
@@ -59,6 +61,10 @@ named! {
         SyntheticImages = "synthetic-images",
         /// Labelled images from the user's disk.
         Images = "images",
+        /// The seeded generator of running text: synthetic, and named as such wherever it shows.
+        SyntheticText = "synthetic-text",
+        /// Running text from the user's disk, of which the next words are predicted.
+        Text = "text",
     }
 }
 
@@ -70,16 +76,24 @@ impl DatasetKind {
 
     /// Whether it is made by a seeded generator.
     pub fn is_synthetic(self) -> bool {
-        matches!(self, Self::SyntheticReviews | Self::SyntheticImages)
+        matches!(
+            self,
+            Self::SyntheticReviews | Self::SyntheticImages | Self::SyntheticText
+        )
+    }
+
+    /// Whether it has no labels but the words themselves.
+    pub fn is_running_text(self) -> bool {
+        matches!(self, Self::Text | Self::SyntheticText)
     }
 
     /// The seeded generator of examples of this kind.
     #[must_use]
     pub fn synthetic(self) -> Self {
-        if self.has_images() {
-            Self::SyntheticImages
-        } else {
-            Self::SyntheticReviews
+        match self {
+            Self::Images | Self::SyntheticImages => Self::SyntheticImages,
+            Self::Text | Self::SyntheticText => Self::SyntheticText,
+            Self::Reviews | Self::SyntheticReviews => Self::SyntheticReviews,
         }
     }
 }
@@ -109,6 +123,7 @@ impl Workload {
         match self.task {
             Task::Train(_) => TaskKind::Train,
             Task::Evaluate(_) => TaskKind::Evaluate,
+            Task::Generate(_) => TaskKind::Generate,
             Task::Kernel(_) => TaskKind::Kernel,
         }
     }
@@ -118,7 +133,17 @@ impl Workload {
         match &self.task {
             Task::Train(task) => Some(&task.model),
             Task::Evaluate(task) => Some(&task.model),
+            Task::Generate(task) => Some(&task.model),
             Task::Kernel(_) => None,
+        }
+    }
+
+    /// Whether what it predicts are words of running text, and not classes.
+    pub fn predicts_words(&self) -> bool {
+        match &self.task {
+            Task::Train(task) => task.dataset.is_running_text(),
+            Task::Evaluate(task) => task.dataset.is_running_text(),
+            Task::Generate(_) | Task::Kernel(_) => false,
         }
     }
 
@@ -126,7 +151,9 @@ impl Workload {
     pub fn concerns(&self, axis: Axis) -> bool {
         axis.applies_to(self.kind())
             && match (&self.task, axis) {
-                (Task::Train(_) | Task::Evaluate(_), axis) => {
+                // A query that comes alone has no use for one kernel.
+                (Task::Generate(_), Axis::Attention) => false,
+                (Task::Train(_) | Task::Evaluate(_) | Task::Generate(_), axis) => {
                     self.model().is_none_or(|model| model.concerns(axis))
                 }
                 (Task::Kernel(task), Axis::Attention) => task.kernel.kind() == KernelKind::Attention,
@@ -146,6 +173,8 @@ pub enum Task {
     Train(TrainTask),
     /// Test a model with the weights that it is given.
     Evaluate(EvaluateTask),
+    /// Have a model write, token by token.
+    Generate(GenerateTask),
     /// Time one operation.
     Kernel(KernelTask),
 }
@@ -190,6 +219,28 @@ pub struct EvaluateTask {
     /// Test examples, at most; absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<u32>,
+}
+
+/// Having a language model write: it reads a prompt at once, and then its own tokens one by one, with what attention needs of the
+/// earlier ones kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GenerateTask {
+    /// The model and its size.
+    pub model: Model,
+    /// Tokens of a prompt, which are drawn from the cell's seed.
+    pub prompt_tokens: u32,
+    /// Tokens that are written after it.
+    pub new_tokens: u32,
+    /// What logits are divided by before a token is drawn; 0: the likeliest token is taken.
+    pub temperature: f64,
+    /// Fewest texts that are written.
+    pub min_samples: u32,
+    /// Most texts that are written.
+    pub max_samples: u32,
+    /// No text is begun after this many seconds once `min_samples` are there.
+    pub max_seconds: f64,
+    /// Sampling stops when half the 95 % interval of the median is within this share of it.
+    pub max_noise: f64,
 }
 
 /// How an optimizer step is made of gradients. What is as in the article is not part of a cell's identity.
@@ -271,234 +322,6 @@ pub struct Split {
     pub test: Option<u32>,
     /// Seed of the shuffle before cutting.
     pub seed: u64,
-}
-
-/// A model and its size.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Model {
-    /// DistilBERT for sequence classification (arXiv 1910.01108).
-    Distilbert(DistilBertSize),
-    /// BERT for sequence classification (arXiv 1810.04805).
-    Bert(BertSize),
-    /// ResNet for small images (arXiv 1512.03385, section 4.2).
-    Resnet(ResNetSize),
-    /// ResNet for large images (arXiv 1512.03385, table 1; bottlenecks with their stride in the 3 × 3, "v1.5").
-    ResnetImagenet(ImageNetResNetSize),
-    /// Vision transformer (arXiv 2010.11929).
-    Vit(VitSize),
-}
-
-impl Model {
-    /// Name in suites and tables.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Distilbert(_) => "distilbert",
-            Self::Bert(_) => "bert",
-            Self::Resnet(_) => "resnet",
-            Self::ResnetImagenet(_) => "resnet-imagenet",
-            Self::Vit(_) => "vit",
-        }
-    }
-
-    /// Whether its examples are images, and not texts.
-    pub fn sees_images(&self) -> bool {
-        self.image_size().is_some()
-    }
-
-    /// Rows and columns of the images that it sees.
-    pub fn image_size(&self) -> Option<u32> {
-        match self {
-            Self::Resnet(_) => Some(ResNetSize::IMAGE),
-            Self::ResnetImagenet(size) => Some(size.image_size),
-            Self::Vit(size) => Some(size.image_size),
-            Self::Distilbert(_) | Self::Bert(_) => None,
-        }
-    }
-
-    /// Tokens of the longest sequence that it has positions for.
-    pub fn positions(&self) -> Option<u32> {
-        match self {
-            Self::Distilbert(size) => Some(size.max_position_embeddings),
-            Self::Bert(size) => Some(size.max_position_embeddings),
-            Self::Resnet(_) | Self::ResnetImagenet(_) | Self::Vit(_) => None,
-        }
-    }
-
-    /// Share of the weights of attention that a training drops; absent without attention.
-    pub fn attention_dropout(&self) -> Option<f64> {
-        match self {
-            Self::Distilbert(size) => Some(size.attention_dropout),
-            Self::Bert(size) => Some(size.attention_probs_dropout_prob),
-            Self::Vit(size) => Some(size.attention_probs_dropout_prob),
-            Self::Resnet(_) | Self::ResnetImagenet(_) => None,
-        }
-    }
-
-    /// Whether an axis that concerns some models means anything to this one.
-    fn concerns(&self, axis: Axis) -> bool {
-        match axis {
-            Axis::BatchNormMomentum => self.normalises_batches(),
-            Axis::Sequence => !self.sees_images(),
-            Axis::Attention => self.attention_dropout().is_some(),
-            _ => true,
-        }
-    }
-
-    /// Whether it has batch norms.
-    pub fn normalises_batches(&self) -> bool {
-        matches!(self, Self::Resnet(_) | Self::ResnetImagenet(_))
-    }
-
-    /// Whether it has layers that convolve.
-    pub fn convolves(&self) -> bool {
-        self.normalises_batches()
-    }
-}
-
-/// Size of a BERT, in the words of its Hugging Face `config.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct BertSize {
-    /// Width of the residual stream.
-    pub hidden_size: u32,
-    /// Transformer blocks.
-    pub num_hidden_layers: u32,
-    /// Attention heads; divides `hidden_size`.
-    pub num_attention_heads: u32,
-    /// Width of the feed-forward layer.
-    pub intermediate_size: u32,
-    /// Longest sequence.
-    pub max_position_embeddings: u32,
-    /// Dropout after embeddings and sub-layers, and before the classifier.
-    pub hidden_dropout_prob: f64,
-    /// Dropout of attention weights.
-    pub attention_probs_dropout_prob: f64,
-}
-
-impl BertSize {
-    /// `bert-base-uncased`: 109 million parameters with its vocabulary of 30,522.
-    pub const BASE: Self = Self {
-        hidden_size: 768,
-        num_hidden_layers: 12,
-        num_attention_heads: 12,
-        intermediate_size: 3072,
-        max_position_embeddings: 512,
-        hidden_dropout_prob: 0.1,
-        attention_probs_dropout_prob: 0.1,
-    };
-}
-
-/// Size of a vision transformer, in the words of its Hugging Face `config.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct VitSize {
-    /// Rows and columns of an image; a multiple of `patch_size`.
-    pub image_size: u32,
-    /// Rows and columns of a patch.
-    pub patch_size: u32,
-    /// Width of the residual stream.
-    pub hidden_size: u32,
-    /// Transformer blocks.
-    pub num_hidden_layers: u32,
-    /// Attention heads; divides `hidden_size`.
-    pub num_attention_heads: u32,
-    /// Width of the feed-forward layer.
-    pub intermediate_size: u32,
-    /// Dropout after embeddings and sub-layers.
-    pub hidden_dropout_prob: f64,
-    /// Dropout of attention weights.
-    pub attention_probs_dropout_prob: f64,
-}
-
-impl VitSize {
-    /// `vit-base-patch16-224`: 86 million parameters.
-    pub const BASE: Self = Self {
-        image_size: 224,
-        patch_size: 16,
-        hidden_size: 768,
-        num_hidden_layers: 12,
-        num_attention_heads: 12,
-        intermediate_size: 3072,
-        hidden_dropout_prob: 0.0,
-        attention_probs_dropout_prob: 0.0,
-    };
-}
-
-/// Size of a ResNet for large images: four stages, each of which but the first halves the edge and doubles the channels.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ImageNetResNetSize {
-    /// Layers with weights: 18, or 50 with bottlenecks.
-    pub depth: u32,
-    /// Channels of the first stage.
-    pub width: u32,
-    /// Rows and columns of an image.
-    pub image_size: u32,
-}
-
-impl ImageNetResNetSize {
-    /// ResNet-50: 26 million parameters with 1,000 classes.
-    pub const RESNET50: Self = Self {
-        depth: 50,
-        width: 64,
-        image_size: 224,
-    };
-}
-
-/// Size of a ResNet for small images: three stages of as many blocks, the second and third of which halve the edge and double
-/// the channels.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ResNetSize {
-    /// Layers with weights: `6 n + 2` for `n` blocks a stage.
-    pub depth: u32,
-    /// Channels of the first stage.
-    pub width: u32,
-}
-
-impl ResNetSize {
-    /// Rows and columns of the images.
-    pub const IMAGE: u32 = 32;
-
-    /// ResNet-20: 270 thousand parameters.
-    pub const RESNET20: Self = Self { depth: 20, width: 16 };
-
-    /// Blocks a stage.
-    pub fn blocks(&self) -> u32 {
-        self.depth.saturating_sub(2) / 6
-    }
-}
-
-/// Size of a DistilBERT, in the words of its Hugging Face `config.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct DistilBertSize {
-    /// Transformer blocks.
-    pub n_layers: u32,
-    /// Width of the residual stream.
-    pub dim: u32,
-    /// Attention heads; divides `dim`.
-    pub n_heads: u32,
-    /// Width of the feed-forward layer.
-    pub hidden_dim: u32,
-    /// Longest sequence.
-    pub max_position_embeddings: u32,
-    /// Dropout after embeddings and sub-layers.
-    pub dropout: f64,
-    /// Dropout of attention weights.
-    pub attention_dropout: f64,
-    /// Dropout before the classifier.
-    pub seq_classif_dropout: f64,
-}
-
-impl DistilBertSize {
-    /// `distilbert-base-uncased`: 66 million parameters with its vocabulary of 30,522.
-    pub const BASE: Self = Self {
-        n_layers: 6,
-        dim: 768,
-        n_heads: 12,
-        hidden_dim: 3072,
-        max_position_embeddings: 512,
-        dropout: 0.1,
-        attention_dropout: 0.1,
-        seq_classif_dropout: 0.2,
-    };
 }
 
 /// Timing one operation, with its error against float64.

@@ -30,6 +30,7 @@ fn plan_all(suites: &[Suite]) -> Plan {
         overrides: vec![],
         data: vec![DatasetKind::Reviews],
         weights: StartingWeights::None,
+        models: Default::default(),
         filter: None,
     };
     plan(suites, &options).expect("the suite has a plan")

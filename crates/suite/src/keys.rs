@@ -129,7 +129,7 @@ tables! {
     train = "workload, task = \"train\"" {
         MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
-        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews` and `images` are the user's if the run was given any, else synthetic ones; `synthetic-reviews` and `synthetic-images` are always synthetic. A `distilbert` and a `bert` read reviews, the others see images";
+        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews`, `text` and `images` are the user's if the run was given any, else synthetic ones; those with `synthetic-` in their names are always synthetic. A `distilbert` reads reviews, a `gpt2` and a `llama` running text, of which they predict the next words, a `bloom` either, and the others see images";
         SPLIT: "split", Takes::Table, Absent::Error, "how the data is divided (see `split`)";
         EPOCHS: "epochs", Takes::Whole(1), Absent::Error, "passes over the training part";
         LEARNING_RATE: "learning_rate", Takes::Positive, Absent::Error, "learning rate: the highest of its schedule, before the axis `learning_rate_scaling`";
@@ -150,6 +150,18 @@ tables! {
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
         DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "as above; its test part is used, or all of it where it has one part";
         TEST: "test", Takes::Whole(1), Absent::Means("all there are"), "test examples, at most";
+    }
+    /// `[[workload]]` with `task = "generate"`.
+    generate = "workload, task = \"generate\"" {
+        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture, one that writes; without weights they are drawn from the seed, and the text means nothing";
+        MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
+        PROMPT_TOKENS: "prompt_tokens", Takes::Whole(1), Absent::Value("64"), "tokens of a prompt; they are drawn from the seed";
+        NEW_TOKENS: "new_tokens", Takes::Whole(2), Absent::Value("64"), "tokens that are written after it";
+        TEMPERATURE: "temperature", Takes::NotNegative, Absent::Value("0.0"), "what logits are divided by before a token is drawn; at 0 the likeliest is taken";
+        MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("3"), "fewest texts that are written";
+        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("20"), "most texts that are written; not fewer than `min_samples`. Below 20 the noise is not looked at";
+        MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("60"), "sampling stops after this long once `min_samples` are there";
+        MAX_NOISE: "max_noise", Takes::Positive, Absent::Value("0.05"), "sampling stops when half the 95 % interval of the median is within this share of it";
     }
     /// `[workload.model_size]` of `model = "distilbert"`.
     distilbert = "model_size, model = \"distilbert\"" {
@@ -193,6 +205,52 @@ tables! {
         INTERMEDIATE: "intermediate_size", Takes::Whole(1), Absent::Value("3072"), "width of the feed-forward layer";
         DROPOUT: "hidden_dropout_prob", Takes::Share, Absent::Value("0.0"), "dropout after embeddings and sub-layers";
         ATTENTION_DROPOUT: "attention_probs_dropout_prob", Takes::Share, Absent::Value("0.0"), "dropout of attention weights";
+    }
+    /// `[workload.model_size]` of `model = "llama"`.
+    llama = "model_size, model = \"llama\"" {
+        VOCABULARY: "vocab_size", Takes::Whole(2), Absent::Value("32000"), "words of its table";
+        HIDDEN_SIZE: "hidden_size", Takes::Whole(1), Absent::Value("4096"), "width of the residual stream";
+        INTERMEDIATE: "intermediate_size", Takes::Whole(1), Absent::Value("11008"), "width of the feed-forward layer";
+        LAYERS: "num_hidden_layers", Takes::Whole(1), Absent::Value("32"), "transformer blocks";
+        HEADS: "num_attention_heads", Takes::Whole(1), Absent::Value("32"), "attention heads; a multiple of `num_key_value_heads`";
+        KEY_VALUE_HEADS: "num_key_value_heads", Takes::Whole(1), Absent::Means("as many as heads"), "heads of keys and values, which neighbouring heads share";
+        HEAD_WIDTH: "head_dim", Takes::Whole(2), Absent::Means("`hidden_size` over heads"), "width of a head; even";
+        MAX_POSITION: "max_position_embeddings", Takes::Whole(1), Absent::Value("4096"), "longest sequence in tokens; a cell with a longer `sequence` is skipped";
+        NORM_EPSILON: "rms_norm_eps", Takes::Positive, Absent::Value("1e-5"), "epsilon of the norms";
+        ROPE_THETA: "rope_theta", Takes::Positive, Absent::Value("10000.0"), "base of the frequencies of the rotary embeddings";
+        ROPE_SCALING: "rope_scaling", Takes::Table, Absent::Means("frequencies as they are"), "how LLaMA 3.1 slows them down (see `rope_scaling`)";
+        ROPE_INTERLEAVED: "rope_interleaved", Takes::Boolean, Absent::Value("false"), "neighbouring elements turn together, as in Meta's own and llama2.c's checkpoints, and not those of two halves, as in Hugging Face's";
+        TIED: "tie_word_embeddings", Takes::Boolean, Absent::Value("false"), "the head is the table of words";
+    }
+    /// `[workload.model_size.rope_scaling]` of `model = "llama"`.
+    rope_scaling = "rope_scaling" {
+        FACTOR: "factor", Takes::Positive, Absent::Error, "what the slowest frequencies are divided by";
+        LOW: "low_freq_factor", Takes::Positive, Absent::Error, "turns within the original length below which a frequency is slowed down by all of it";
+        HIGH: "high_freq_factor", Takes::Positive, Absent::Error, "turns above which it stays as it is";
+        ORIGINAL: "original_max_position_embeddings", Takes::Whole(1), Absent::Error, "the original length";
+    }
+    /// `[workload.model_size]` of `model = "gpt2"`.
+    gpt2 = "model_size, model = \"gpt2\"" {
+        VOCABULARY: "vocab_size", Takes::Whole(2), Absent::Value("50257"), "words of its table";
+        POSITIONS: "n_positions", Takes::Whole(1), Absent::Value("1024"), "longest sequence in tokens; a cell with a longer `sequence` is skipped";
+        WIDTH: "n_embd", Takes::Whole(1), Absent::Value("768"), "width of the residual stream; a multiple of `n_head`";
+        LAYERS: "n_layer", Takes::Whole(1), Absent::Value("12"), "transformer blocks";
+        HEADS: "n_head", Takes::Whole(1), Absent::Value("12"), "attention heads";
+        INNER: "n_inner", Takes::Whole(1), Absent::Means("four times `n_embd`"), "width of the feed-forward layer";
+        NORM_EPSILON: "layer_norm_epsilon", Takes::Positive, Absent::Value("1e-5"), "epsilon of the norms";
+        EMBEDDING_DROPOUT: "embd_pdrop", Takes::Share, Absent::Value("0.1"), "dropout of the embeddings";
+        ATTENTION_DROPOUT: "attn_pdrop", Takes::Share, Absent::Value("0.1"), "dropout of attention weights";
+        DROPOUT: "resid_pdrop", Takes::Share, Absent::Value("0.1"), "dropout after sub-layers";
+    }
+    /// `[workload.model_size]` of `model = "bloom"`.
+    bloom = "model_size, model = \"bloom\"" {
+        VOCABULARY: "vocab_size", Takes::Whole(2), Absent::Value("250880"), "words of its table";
+        HIDDEN_SIZE: "hidden_size", Takes::Whole(1), Absent::Value("1024"), "width of the residual stream; a multiple of `n_head`";
+        LAYERS: "n_layer", Takes::Whole(1), Absent::Value("24"), "transformer blocks";
+        HEADS: "n_head", Takes::Whole(1), Absent::Value("16"), "attention heads";
+        NORM_EPSILON: "layer_norm_epsilon", Takes::Positive, Absent::Value("1e-5"), "epsilon of the norms";
+        DROPOUT: "hidden_dropout", Takes::Share, Absent::Value("0.0"), "dropout after sub-layers";
+        ATTENTION_DROPOUT: "attention_dropout", Takes::Share, Absent::Value("0.0"), "dropout of attention weights";
     }
     /// `[workload.split]`.
     split = "split" {
@@ -251,8 +309,17 @@ tables! {
 
 /// Names of the models.
 pub(crate) fn model_names() -> Vec<&'static str> {
-    vec![DISTILBERT, BERT, RESNET, RESNET_IMAGENET, VIT]
+    vec![DISTILBERT, BERT, RESNET, RESNET_IMAGENET, VIT, LLAMA, GPT2, BLOOM]
 }
+
+/// `mantissa_core::Model::Llama`.
+pub(crate) const LLAMA: &str = "llama";
+
+/// `mantissa_core::Model::Gpt2`.
+pub(crate) const GPT2: &str = "gpt2";
+
+/// `mantissa_core::Model::Bloom`.
+pub(crate) const BLOOM: &str = "bloom";
 
 /// `mantissa_core::Model::Bert`.
 pub(crate) const BERT: &str = "bert";
@@ -305,6 +372,11 @@ mod tests {
             "model_size, model = \"bert\"" => &["workload", "7", "model_size"],
             "model_size, model = \"resnet-imagenet\"" => &["workload", "8", "model_size"],
             "model_size, model = \"vit\"" => &["workload", "9", "model_size"],
+            "workload, task = \"generate\"" => &["workload", "10"],
+            "model_size, model = \"llama\"" => &["workload", "10", "model_size"],
+            "rope_scaling" => &["workload", "10", "model_size", "rope_scaling"],
+            "model_size, model = \"gpt2\"" => &["workload", "11", "model_size"],
+            "model_size, model = \"bloom\"" => &["workload", "12", "model_size"],
             "split" => &["workload", "0", "split"],
             "expect" => &["expect", "1"],
             _ => &["workload", "0"],

@@ -15,6 +15,7 @@ mod keys;
 mod overrides;
 mod plan;
 mod section;
+mod size;
 mod suite;
 mod workload;
 

@@ -1,6 +1,6 @@
 //! Multiplying out workloads and axes into the cells of a plan.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use mantissa_core::{
     Attention, Axis, AxisValue, Backend, Cell, CellId, CellMaker, ConvolutionShape, DatasetKind,
@@ -27,6 +27,8 @@ pub struct PlanOptions {
     pub data: Vec<DatasetKind>,
     /// Which workloads start from weights.
     pub weights: StartingWeights,
+    /// Models of the user's, in whose sizes workloads run; the empty name is that of every other workload with a model.
+    pub models: BTreeMap<String, Model>,
     /// Keeps the cells whose workload name or setting text (`precision=bf16-mixed matmul=high …`) contains it.
     pub filter: Option<String>,
 }
@@ -91,6 +93,18 @@ pub enum PlanError {
         /// Their name.
         name: String,
     },
+    /// Weights of another model than a workload's.
+    #[error(
+        "`{workload}` runs a `{wanted}`, and the weights for it are those of a `{given}`\n  hint: `--weights WORKLOAD=PATH` is for one workload"
+    )]
+    OtherModel {
+        /// The workload.
+        workload: String,
+        /// Its model.
+        wanted: &'static str,
+        /// What was given.
+        given: &'static str,
+    },
     /// A filter that leaves nothing.
     #[error("no cell matches `{filter}`\n  hint: a filter is a part of a workload's name or of a setting such as `precision=16-mixed`; the suites have {}", .workloads.join(", "))]
     NothingMatches {
@@ -131,7 +145,7 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
             plan_workload(
                 &mut plan,
                 &info.name,
-                with_dataset(workload, &options.data),
+                with_dataset(with_model(workload, options)?, &options.data),
                 &sweeps,
                 options,
             );
@@ -229,12 +243,39 @@ fn overridden(sweeps: &[Sweep], workload: &Workload, options: &PlanOptions) -> V
     sweeps
 }
 
-fn with_dataset(workload: &Workload, given: &[DatasetKind]) -> Workload {
+/// The same in the size of the user's model.
+fn with_model(workload: &Workload, options: &PlanOptions) -> Result<Workload, PlanError> {
     let mut workload = workload.clone();
+    let own = options.models.get(&workload.name);
+    let given = own.or_else(|| options.models.get(""));
+    let model = match &mut workload.task {
+        Task::Train(task) => &mut task.model,
+        Task::Evaluate(task) => &mut task.model,
+        Task::Generate(task) => &mut task.model,
+        Task::Kernel(_) => return Ok(workload),
+    };
+    if let Some(given) = given {
+        if given.name() != model.name() {
+            // Weights that are not read fit everything.
+            if own.is_none() && options.weights == StartingWeights::Random {
+                return Ok(workload);
+            }
+            return Err(PlanError::OtherModel {
+                wanted: model.name(),
+                given: given.name(),
+                workload: workload.name,
+            });
+        }
+        *model = given.clone();
+    }
+    Ok(workload)
+}
+
+fn with_dataset(mut workload: Workload, given: &[DatasetKind]) -> Workload {
     let dataset = match &mut workload.task {
         Task::Train(task) => &mut task.dataset,
         Task::Evaluate(task) => &mut task.dataset,
-        Task::Kernel(_) => return workload,
+        Task::Generate(_) | Task::Kernel(_) => return workload,
     };
     if !given.contains(dataset) {
         *dataset = dataset.synthetic();
@@ -259,6 +300,8 @@ fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<String> {
             ))
         }
         Task::Evaluate(task) => model_skips(&task.model, &cell.setting, false),
+        // What is measured does not depend on what is written.
+        Task::Generate(_) => None,
         Task::Kernel(task) => kernel_skips(&task.kernel, &cell.setting),
     }
 }
@@ -446,6 +489,7 @@ mod tests {
                 .collect(),
             data: vec![],
             weights: StartingWeights::None,
+            models: Default::default(),
             filter: None,
         }
     }

@@ -1,17 +1,14 @@
 //! `[[workload]]`: what is run, with the sizes of one profile.
 
 use mantissa_core::{
-    AttentionShape, BertSize, ConvolutionShape, DatasetKind, DistilBertSize, EvaluateTask,
-    ImageNetResNetSize, Kernel, KernelKind, KernelTask, MatmulShape, Model, Profile, ResNetSize, RowsShape,
-    Split, Task, TaskKind, TrainTask, Updates, VitSize, Workload,
+    AttentionShape, ConvolutionShape, DatasetKind, EvaluateTask, GenerateTask, Kernel, KernelKind,
+    KernelTask, MatmulShape, Model, Profile, RowsShape, Split, Task, TaskKind, TrainTask, Updates, Workload,
 };
 
 use crate::{
-    keys::{
-        self, attention, bert, convolution, distilbert, evaluate, imagenet, kernel, matmul, resnet, rows,
-        split, train, vit, workload,
-    },
+    keys::{self, attention, convolution, evaluate, generate, kernel, matmul, rows, split, train, workload},
     section::Section,
+    size,
 };
 
 /// Reads one workload as `profile` sees it.
@@ -25,6 +22,7 @@ pub(crate) fn read(base: &Section<'_>, profile: Profile) -> Option<Workload> {
     let task = match task? {
         TaskKind::Train => Task::Train(train_task(&section)?),
         TaskKind::Evaluate => Task::Evaluate(evaluate_task(&section)?),
+        TaskKind::Generate => Task::Generate(generate_task(&section)?),
         TaskKind::Kernel => Task::Kernel(kernel_task(&section)?),
     };
     Some(Workload { name: name?, task })
@@ -42,20 +40,16 @@ fn profile_section<'a>(base: &Section<'a>, profile: Profile) -> Option<Section<'
 fn check_keys(base: &Section<'_>, overrides: Option<&Section<'_>>, task: Option<TaskKind>) {
     // What decides which other keys there are cannot differ between profiles.
     let overridable = |keys: &'static [keys::Key]| keys.split_at(1).1;
-    let (own, changeable): (&[&[keys::Key]], _) = match task {
-        Some(TaskKind::Train) => (&[train::KEYS], vec![overridable(train::KEYS)]),
-        Some(TaskKind::Evaluate) => (&[evaluate::KEYS], vec![overridable(evaluate::KEYS)]),
-        Some(TaskKind::Kernel) => (&[kernel::KEYS], vec![overridable(kernel::KEYS)]),
-        None => (
-            &[train::KEYS, evaluate::KEYS, kernel::KEYS],
-            vec![
-                overridable(train::KEYS),
-                overridable(evaluate::KEYS),
-                overridable(kernel::KEYS),
-            ],
-        ),
+    let all = [train::KEYS, evaluate::KEYS, generate::KEYS, kernel::KEYS];
+    let own: Vec<&'static [keys::Key]> = match task {
+        Some(TaskKind::Train) => vec![train::KEYS],
+        Some(TaskKind::Evaluate) => vec![evaluate::KEYS],
+        Some(TaskKind::Generate) => vec![generate::KEYS],
+        Some(TaskKind::Kernel) => vec![kernel::KEYS],
+        None => all.to_vec(),
     };
-    base.only(&[&[workload::KEYS], own].concat());
+    let changeable: Vec<_> = own.iter().map(|keys| overridable(keys)).collect();
+    base.only(&[&[workload::KEYS], &own[..]].concat());
     if let Some(overrides) = overrides {
         overrides.only(&changeable);
     }
@@ -63,19 +57,12 @@ fn check_keys(base: &Section<'_>, overrides: Option<&Section<'_>>, task: Option<
 
 /// A model with its size, and data that it can take. Keys are named alike whatever is done with the model.
 fn model_and_data(section: &Section<'_>) -> Option<(Model, DatasetKind)> {
-    let model = section.listed_name(&train::MODEL).map(|name| match name {
-        keys::DISTILBERT => distilbert_size(section).map(Model::Distilbert),
-        keys::BERT => bert_size(section).map(Model::Bert),
-        keys::RESNET => resnet_size(section).map(Model::Resnet),
-        keys::RESNET_IMAGENET => imagenet_size(section).map(Model::ResnetImagenet),
-        keys::VIT => vit_size(section).map(Model::Vit),
-        other => unreachable!("`{other}` is listed as a model and has no size"),
-    });
+    let model = size::model(section);
     let dataset = section.name::<DatasetKind>(&train::DATASET);
-    let (model, dataset) = (model??, dataset?);
-    if model.sees_images() != dataset.has_images() {
+    let (model, dataset) = (model?, dataset?);
+    if !model.takes(dataset) {
         let kinds = DatasetKind::ALL.iter();
-        let fitting = kinds.filter(|kind| kind.has_images() == model.sees_images());
+        let fitting = kinds.filter(|kind| model.takes(**kind));
         let fitting: Vec<String> = fitting.map(|kind| format!("`{kind}`")).collect();
         section.complain(
             &train::DATASET,
@@ -88,6 +75,78 @@ fn model_and_data(section: &Section<'_>) -> Option<(Model, DatasetKind)> {
         return None;
     }
     Some((model, dataset))
+}
+
+fn generate_task(section: &Section<'_>) -> Option<GenerateTask> {
+    let model = size::model(section);
+    let [prompt_tokens, new_tokens] =
+        [&generate::PROMPT_TOKENS, &generate::NEW_TOKENS].map(|key| section.whole(key));
+    let temperature = section.number(&generate::TEMPERATURE);
+    let limits = Limits::read(
+        section,
+        [&generate::MIN_SAMPLES, &generate::MAX_SAMPLES],
+        [&generate::MAX_SECONDS, &generate::MAX_NOISE],
+    );
+    let (model, prompt_tokens, new_tokens) = (model?, prompt_tokens?, new_tokens?);
+    if !model.is_causal() {
+        section.complain(
+            &generate::MODEL,
+            format_args!(
+                "a `{}` does not write\n  hint: there are `bloom`, `gpt2` and `llama`",
+                model.name()
+            ),
+        );
+        return None;
+    }
+    let most = prompt_tokens.saturating_add(new_tokens);
+    if let Some(longest) = model.positions().filter(|longest| most > *longest) {
+        section.complain(
+            &generate::NEW_TOKENS,
+            format_args!(
+                "`prompt_tokens` and `new_tokens` are {most} together, and the model has {longest} positions"
+            ),
+        );
+        return None;
+    }
+    let limits = limits?;
+    Some(GenerateTask {
+        model,
+        prompt_tokens,
+        new_tokens,
+        temperature: temperature?,
+        min_samples: limits.min_samples,
+        max_samples: limits.max_samples,
+        max_seconds: limits.max_seconds,
+        max_noise: limits.max_noise,
+    })
+}
+
+/// How long is sampled.
+struct Limits {
+    min_samples: u32,
+    max_samples: u32,
+    max_seconds: f64,
+    max_noise: f64,
+}
+
+impl Limits {
+    fn read(section: &Section<'_>, samples: [&keys::Key; 2], others: [&keys::Key; 2]) -> Option<Self> {
+        let [fewest, most] = samples.map(|key| section.whole(key));
+        let [max_seconds, max_noise] = others.map(|key| section.number(key));
+        let (min_samples, max_samples) = (fewest?, most?);
+        if min_samples > max_samples {
+            section.complain(
+                samples[0],
+                format_args!("`min_samples` {min_samples} is more than `max_samples` {max_samples}"),
+            );
+        }
+        Some(Self {
+            min_samples,
+            max_samples,
+            max_seconds: max_seconds?,
+            max_noise: max_noise?,
+        })
+    }
 }
 
 fn evaluate_task(section: &Section<'_>) -> Option<EvaluateTask> {
@@ -139,145 +198,6 @@ fn updates(section: &Section<'_>) -> Option<Updates> {
         clip_norm: section.number(&train::CLIP_NORM),
         loss_scale: section.number(&train::LOSS_SCALE),
     })
-}
-
-fn distilbert_size(section: &Section<'_>) -> Option<DistilBertSize> {
-    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[distilbert::KEYS]);
-    let n_layers = size.whole(&distilbert::N_LAYERS);
-    let dim = size.whole(&distilbert::DIM);
-    let n_heads = size.whole(&distilbert::N_HEADS);
-    let hidden_dim = size.whole(&distilbert::HIDDEN_DIM);
-    let max_position_embeddings = size.whole(&distilbert::MAX_POSITION);
-    let dropout = size.number(&distilbert::DROPOUT);
-    let attention_dropout = size.number(&distilbert::ATTENTION_DROPOUT);
-    let seq_classif_dropout = size.number(&distilbert::CLASSIFIER_DROPOUT);
-    let (dim, n_heads) = multiple(&size, (&distilbert::DIM, dim?), (&distilbert::N_HEADS, n_heads?))?;
-    Some(DistilBertSize {
-        n_layers: n_layers?,
-        dim,
-        n_heads,
-        hidden_dim: hidden_dim?,
-        max_position_embeddings: max_position_embeddings?,
-        dropout: dropout?,
-        attention_dropout: attention_dropout?,
-        seq_classif_dropout: seq_classif_dropout?,
-    })
-}
-
-/// A width and what has to divide it.
-fn multiple(
-    size: &Section<'_>,
-    (width, n): (&keys::Key, u32),
-    (part, of): (&keys::Key, u32),
-) -> Option<(u32, u32)> {
-    if n.is_multiple_of(of) {
-        return Some((n, of));
-    }
-    size.complain(
-        width,
-        format_args!(
-            "`{0}` {n} is no multiple of `{1}` {of}\n  hint: each is a whole part of the other, so try `{0} = {2}`",
-            width.name,
-            part.name,
-            n.next_multiple_of(of)
-        ),
-    );
-    None
-}
-
-fn bert_size(section: &Section<'_>) -> Option<BertSize> {
-    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[bert::KEYS]);
-    let [hidden_size, heads, layers, intermediate, positions] = [
-        &bert::HIDDEN_SIZE,
-        &bert::HEADS,
-        &bert::LAYERS,
-        &bert::INTERMEDIATE,
-        &bert::MAX_POSITION,
-    ]
-    .map(|key| size.whole(key));
-    let [dropout, attention_dropout] = [&bert::DROPOUT, &bert::ATTENTION_DROPOUT].map(|key| size.number(key));
-    let (hidden_size, num_attention_heads) =
-        multiple(&size, (&bert::HIDDEN_SIZE, hidden_size?), (&bert::HEADS, heads?))?;
-    Some(BertSize {
-        hidden_size,
-        num_hidden_layers: layers?,
-        num_attention_heads,
-        intermediate_size: intermediate?,
-        max_position_embeddings: positions?,
-        hidden_dropout_prob: dropout?,
-        attention_probs_dropout_prob: attention_dropout?,
-    })
-}
-
-fn vit_size(section: &Section<'_>) -> Option<VitSize> {
-    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[vit::KEYS]);
-    let [image_size, patch_size, hidden_size, heads, layers, intermediate] = [
-        &vit::IMAGE_SIZE,
-        &vit::PATCH_SIZE,
-        &vit::HIDDEN_SIZE,
-        &vit::HEADS,
-        &vit::LAYERS,
-        &vit::INTERMEDIATE,
-    ]
-    .map(|key| size.whole(key));
-    let [dropout, attention_dropout] = [&vit::DROPOUT, &vit::ATTENTION_DROPOUT].map(|key| size.number(key));
-    let (hidden_size, num_attention_heads) =
-        multiple(&size, (&vit::HIDDEN_SIZE, hidden_size?), (&vit::HEADS, heads?))?;
-    let (image_size, patch_size) = multiple(
-        &size,
-        (&vit::IMAGE_SIZE, image_size?),
-        (&vit::PATCH_SIZE, patch_size?),
-    )?;
-    Some(VitSize {
-        image_size,
-        patch_size,
-        hidden_size,
-        num_hidden_layers: layers?,
-        num_attention_heads,
-        intermediate_size: intermediate?,
-        hidden_dropout_prob: dropout?,
-        attention_probs_dropout_prob: attention_dropout?,
-    })
-}
-
-fn imagenet_size(section: &Section<'_>) -> Option<ImageNetResNetSize> {
-    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[imagenet::KEYS]);
-    let [depth, width, image_size] =
-        [&imagenet::DEPTH, &imagenet::WIDTH, &imagenet::IMAGE_SIZE].map(|key| size.whole(key));
-    let depth = depth?;
-    if ![18, 50].contains(&depth) {
-        size.complain(
-            &imagenet::DEPTH,
-            format_args!("`depth` {depth} is not built\n  hint: there are 18 and 50"),
-        );
-        return None;
-    }
-    Some(ImageNetResNetSize {
-        depth,
-        width: width?,
-        image_size: image_size?,
-    })
-}
-
-fn resnet_size(section: &Section<'_>) -> Option<ResNetSize> {
-    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[resnet::KEYS]);
-    let (depth, width) = (size.whole(&resnet::DEPTH)?, size.whole(&resnet::WIDTH)?);
-    if depth % 6 != 2 {
-        let nearest = depth - (depth + 4) % 6;
-        size.complain(
-            &resnet::DEPTH,
-            format_args!(
-                "`depth` {depth} is not 2 more than a multiple of 6\n  hint: try `depth = {nearest}`"
-            ),
-        );
-        return None;
-    }
-    Some(ResNetSize { depth, width })
 }
 
 fn split_of(section: &Section<'_>) -> Option<Split> {
@@ -368,30 +288,27 @@ fn rows_shape(shape: &Section<'_>) -> Option<RowsShape> {
 
 fn kernel_task(section: &Section<'_>) -> Option<KernelTask> {
     let kernel = section.name(&kernel::KERNEL).map(|kind| shape(section, kind));
-    let min_samples = section.whole(&kernel::MIN_SAMPLES);
-    let max_samples = section.whole(&kernel::MAX_SAMPLES);
-    let max_seconds = section.number(&kernel::MAX_SECONDS);
-    let max_noise = section.number(&kernel::MAX_NOISE);
+    let limits = Limits::read(
+        section,
+        [&kernel::MIN_SAMPLES, &kernel::MAX_SAMPLES],
+        [&kernel::MAX_SECONDS, &kernel::MAX_NOISE],
+    );
     let cache = section.name(&kernel::CACHE);
-    let (min_samples, max_samples) = (min_samples?, max_samples?);
-    if min_samples > max_samples {
-        section.complain(
-            &kernel::MIN_SAMPLES,
-            format_args!("`min_samples` {min_samples} is more than `max_samples` {max_samples}"),
-        );
-    }
+    let limits = limits?;
     Some(KernelTask {
         kernel: kernel??,
-        min_samples,
-        max_samples,
-        max_seconds: max_seconds?,
-        max_noise: max_noise?,
+        min_samples: limits.min_samples,
+        max_samples: limits.max_samples,
+        max_seconds: limits.max_seconds,
+        max_noise: limits.max_noise,
         cache: cache?,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use mantissa_core::{DistilBertSize, ResNetSize};
+
     use super::*;
     use crate::diagnostic::Sink;
 

@@ -44,6 +44,7 @@ fn planned(suites: &[Suite], profile: Profile, backend: Backend) -> Plan {
             overrides: vec![],
             data: vec![],
             weights: StartingWeights::Random,
+            models: Default::default(),
             filter: None,
         },
     )
@@ -200,6 +201,7 @@ fn a_smoke_cell_is_small_enough_for_a_laptop() {
                 assert!(task.max_seconds <= 1.0 && small, "{}", cell.setting);
             }
             Task::Evaluate(task) => assert!(task.test.is_some_and(|test| test <= 200)),
+            Task::Generate(task) => assert!(task.new_tokens <= 32 && task.max_seconds <= 5.0),
             Task::Train(task) => {
                 let Model::Distilbert(size) = &task.model else {
                     continue;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Model, Setting, Task};
 use mantissa_precision::{Compute, Operation, PrecisionBackend, Probed, device, probe};
 
-use crate::{Inputs, Observer, Outcome, WorkloadError, evaluate, kernel, subject::kept_operations, train};
+use crate::{
+    Inputs, Observer, Outcome, WorkloadError, evaluate, generate, kernel, subject::kept_operations, train,
+};
 
 pub use mantissa_precision::device::{Support, available, device_name, device_uuid, format_support};
 
@@ -68,6 +70,7 @@ fn run_on<B: PrecisionBackend>(
     let mut outcome = match &cell.workload.task {
         Task::Train(task) => train::train::<B>(cell, task, inputs, &device, observer),
         Task::Evaluate(task) => evaluate::evaluate::<B>(cell, task, inputs, &device, observer),
+        Task::Generate(task) => generate::generate::<B>(cell, task, inputs, &device, observer),
         Task::Kernel(task) => kernel::kernel::<B>(cell, task, &device, observer),
     }?;
     outcome.executed = probed.confirm();

@@ -9,11 +9,11 @@ use mantissa_precision::{Compute, PrecisionBackend, Tracked, aside};
 use crate::{
     AllocatorBytes, Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
-    kernel::timing::wall_clock,
     models::{Batch, Network, Norms, Stage},
     outcome::allocator,
     start::{Purpose, Start, start},
     subject::{Work, with_subject},
+    timing::wall_clock,
 };
 
 /// Runs an evaluating cell.
@@ -219,6 +219,8 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
             measured: Measured::Evaluate {
                 weights: read,
                 examples,
+                full: (data.test.len() / batch) as u64,
+                words: self.cell.workload.predicts_words(),
                 tokens: tokens.then(|| examples * u64::from(self.cell.setting.sequence())),
                 loss,
                 test: Share { hits, n },
@@ -517,5 +519,58 @@ mod tests {
         let read = test.start.read.unwrap();
         // 269,722 parameters and 1,376 running statistics of four bytes.
         assert_eq!(read.bytes, 4 * (269_722 + 2 * 688));
+    }
+
+    #[test]
+    fn stories_are_foretold_as_well_as_in_pytorch() {
+        let (Some(weights), Some(words), Some(text)) = (
+            real("llama_tiny/stories260K.bin"),
+            real("llama_tiny/tok512.bin"),
+            real("llama_tiny/tinystories_sample_cs336.txt"),
+        ) else {
+            return;
+        };
+        let Some(Model::Llama(size)) = crate::model_of(&weights).unwrap() else {
+            panic!("it is a llama")
+        };
+        let cache = tempfile::tempdir().unwrap();
+        let inputs = Inputs {
+            weights: [("trained".to_owned(), weights)].into(),
+            data: [(DatasetKind::Text, text)].into(),
+            vocabulary: Some(words),
+            cache: cache.path().to_owned(),
+            ..Inputs::default()
+        };
+        let measured = |precision: &str| {
+            let mut cell = cell(Model::Llama(size.clone()), DatasetKind::Text, precision);
+            cell.setting.set(Axis::Sequence, AxisValue::Integer(512)).unwrap();
+            let (outcome, _) = tested(&cell, &inputs);
+            let Measured::Evaluate {
+                loss,
+                words,
+                test,
+                agreement,
+                ..
+            } = outcome.measured
+            else {
+                panic!("{:?}", outcome.measured)
+            };
+            assert!(words);
+            (loss, test.n, agreement)
+        };
+        // `peers/pytorch/golden/stories.py` with the same files: a mean over the words of five stories.
+        let (loss, words, agreement) = measured("64-true");
+        assert_eq!((words, agreement.map(|share| share.n)), (1804, Some(1804)));
+        assert!((loss - 1.266_441_031_332_281_6).abs() < 1e-9, "{loss}");
+        let (loss, _, agreement) = measured("32-true");
+        assert!((loss - 1.266_441_031_332_281_6).abs() < 1e-6, "{loss}");
+        assert!(agreement.is_none());
+        let (loss, _, agreement) = measured("bf16-true");
+        let agreement = agreement.unwrap();
+        assert!(
+            (loss - 1.266_441).abs() > 1e-6 && (loss - 1.266_441).abs() < 0.02,
+            "{loss}"
+        );
+        assert!(agreement.rate() > 0.97 && agreement.rate() < 1.0, "{agreement:?}");
     }
 }

@@ -7,8 +7,6 @@ mod error;
 mod inputs;
 mod matmul;
 mod rows;
-mod sampling;
-pub(crate) mod timing;
 
 use std::time::Instant;
 
@@ -21,11 +19,12 @@ use rand_chacha::ChaCha8Rng;
 use self::{
     cache::{Copies, Turns},
     error::{Formats, ResultError},
-    sampling::{sample, warm_up},
-    timing::Timing,
 };
 use crate::{
-    Measured, NumericError, Observer, Outcome, Phase, Progress, Traffic, WorkloadError, outcome::allocator,
+    Measured, NumericError, Observer, Outcome, Phase, Progress, Traffic, WorkloadError,
+    outcome::allocator,
+    sampling::{sample, warm_up},
+    timing::{Timing, windows},
 };
 
 /// An operation on inputs that lie on the host, with a result of `D` dimensions.
@@ -231,7 +230,7 @@ fn measure<B: PrecisionBackend, const D: usize>(
                 windows: copy.windows,
             }),
             clock: read.clock,
-            windows: sampled.launches.into_iter().map(|launch| launch.window).collect(),
+            windows: windows(sampled.launches),
             error: error.finite.then_some(NumericError {
                 relative: error.relative,
                 quantisation: error.quantisation,

@@ -5,11 +5,14 @@
 pub mod backend;
 pub mod data;
 mod evaluate;
+mod generate;
 mod kernel;
 mod models;
 mod outcome;
+mod sampling;
 mod start;
 mod subject;
+mod timing;
 mod train;
 mod weights;
 
@@ -18,3 +21,4 @@ pub use outcome::{
     AllocatorBytes, Inputs, Measured, MemoryParts, NumericError, Observer, Outcome, Phase, Progress,
     ReadWeights, Share, Traffic, WorkloadError,
 };
+pub use weights::model_of;

@@ -185,15 +185,32 @@ pub enum Measured {
         weights: Option<ReadWeights>,
         /// Examples of a full micro-batch.
         examples: u64,
+        /// How many micro-batches are full.
+        full: u64,
         /// Their tokens, padding included, where they are texts.
         tokens: Option<u64>,
-        /// Mean cross-entropy of the test, nats.
+        /// Mean cross-entropy of the test, nats: by example, or by word.
         loss: f64,
+        /// Whether words are asked for, and not classes.
+        words: bool,
         /// Predicted right.
         test: Share,
         /// Predicted as in f32; absent where the cell is itself in f32.
         agreement: Option<Share>,
         /// From before each micro-batch was uploaded until its logits were there.
+        windows: Vec<Range<Instant>>,
+    },
+    /// Series: `first_token_seconds` and `decode_seconds` by text, `token_seconds` by token.
+    Generate {
+        /// What was read of a checkpoint; absent: the weights are random.
+        weights: Option<ReadWeights>,
+        /// Texts that are written at a time.
+        texts: u64,
+        /// Tokens of a prompt.
+        prompt_tokens: u64,
+        /// Tokens of a text after its first.
+        decoded: u64,
+        /// From before each prompt was uploaded until the last token was there.
         windows: Vec<Range<Instant>>,
     },
     /// Series: `launch_seconds` by launch; `launch_wall_seconds` too where the device has a clock of its own.

@@ -1,12 +1,15 @@
 //! From a cell to its model and its data: the one place where the model becomes a type.
 
-use mantissa_core::{Attention, Cell, DatasetKind, Model};
+use mantissa_core::{Attention, Cell, DatasetKind, Model, Task};
 use mantissa_precision::Operation;
 
 use crate::{
     Inputs, WorkloadError,
-    data::{Dataset, Images, Shades, Tokenized, Wanted, load_images, load_reviews, synthetic_images},
-    models::{Bert, DistilBert, ImageNetResNet, Kept, Network, ResNet, Vit},
+    data::{
+        Dataset, Images, Shades, Tokenized, Wanted, load_images, load_passages, load_reviews,
+        synthetic_images,
+    },
+    models::{Bert, Bloom, DistilBert, Gpt2, ImageNetResNet, Kept, Llama, Network, ResNet, TextHead, Vit},
 };
 
 /// What is done with a model and its data, whatever type they have.
@@ -33,7 +36,20 @@ pub(crate) fn with_subject<W: Work>(
         }
         Model::Bert(size) => {
             let text = texts(cell, (model, kind), wanted, inputs)?;
-            work.on(Bert::new(size.clone(), words(&text), text.classes), text)
+            let head = head(kind, &text);
+            work.on(Bert::new(size.clone(), words(&text), head), text)
+        }
+        Model::Llama(size) => work.on(
+            Llama::new(size.clone()),
+            texts(cell, (model, kind), wanted, inputs)?,
+        ),
+        Model::Gpt2(size) => work.on(
+            Gpt2::new(size.clone()),
+            texts(cell, (model, kind), wanted, inputs)?,
+        ),
+        Model::Bloom(size) => {
+            let text = texts(cell, (model, kind), wanted, inputs)?;
+            work.on(Bloom::new(size.clone(), head(kind, &text)), text)
         }
         Model::Resnet(size) => {
             let images = images((model, kind), wanted, inputs)?;
@@ -56,6 +72,33 @@ pub(crate) fn with_subject<W: Work>(
     }
 }
 
+/// What is done with a model that writes, whatever type it has.
+pub(crate) trait Writing {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Self::Output, WorkloadError>;
+}
+
+/// Makes a model that writes.
+pub(crate) fn with_writer<W: Writing>(model: &Model, writing: W) -> Result<W::Output, WorkloadError> {
+    match model {
+        Model::Llama(size) => writing.with(Llama::new(size.clone())),
+        Model::Gpt2(size) => writing.with(Gpt2::new(size.clone())),
+        Model::Bloom(size) => writing.with(Bloom::new(size.clone(), TextHead::Words)),
+        other => unreachable!("a suite has no `{}` write", other.name()),
+    }
+}
+
+/// What a model is asked about a text: running text has no classes.
+fn head(kind: DatasetKind, text: &Dataset<Tokenized>) -> TextHead {
+    match kind.is_running_text() {
+        true => TextHead::Words,
+        false => TextHead::Classes(text.classes),
+    }
+}
+
 /// Ids of the vocabulary: that of the part that is never empty.
 fn words(text: &Dataset<Tokenized>) -> u32 {
     text.test.vocabulary()
@@ -73,7 +116,11 @@ fn texts(
             "`sequence={sequence}` is longer than the model's {longest} positions"
         )));
     }
-    let text = load_reviews(
+    let load = match kind.is_running_text() {
+        true => load_passages,
+        false => load_reviews,
+    };
+    let text = load(
         kind,
         wanted,
         sequence,
@@ -81,7 +128,14 @@ fn texts(
         inputs.vocabulary.as_deref(),
         &inputs.cache,
     );
-    text.map_err(|error| WorkloadError::Data(error.to_string()))
+    let text = text.map_err(|error| WorkloadError::Data(error.to_string()))?;
+    match model.vocabulary() {
+        Some(rows) if words(&text) > rows => Err(WorkloadError::Data(format!(
+            "the tokenizer has {} words, and the model's table {rows}\n  hint: `--vocabulary` names the tokenizer of the checkpoint",
+            words(&text)
+        ))),
+        _ => Ok(text),
+    }
 }
 
 fn images(
@@ -103,6 +157,15 @@ fn images(
     load_images(path, wanted, edge, shades).map_err(|error| WorkloadError::Data(error.to_string()))
 }
 
+/// What the model of a cell is asked about texts, whatever its data holds.
+fn asked_head(cell: &Cell) -> TextHead {
+    match &cell.workload.task {
+        Task::Train(task) if !task.dataset.is_running_text() => TextHead::Classes(1),
+        Task::Evaluate(task) if !task.dataset.is_running_text() => TextHead::Classes(1),
+        _ => TextHead::Words,
+    }
+}
+
 /// What the layers do that a cell keeps in f32.
 pub(crate) fn kept_operations(cell: &Cell) -> Vec<Operation> {
     let Some(model) = cell.workload.model() else {
@@ -119,7 +182,16 @@ pub(crate) fn kept_operations(cell: &Cell) -> Vec<Operation> {
     }
     match model.clone() {
         Model::Distilbert(size) => of(DistilBert::new(size, 1, 1), kept, attention),
-        Model::Bert(size) => of(Bert::new(size, 1, 1), kept, attention),
+        Model::Bert(size) => {
+            let head = asked_head(cell);
+            of(Bert::new(size, 1, head), kept, attention)
+        }
+        Model::Llama(size) => of(Llama::new(size), kept, attention),
+        Model::Gpt2(size) => of(Gpt2::new(size), kept, attention),
+        Model::Bloom(size) => {
+            let head = asked_head(cell);
+            of(Bloom::new(size, head), kept, attention)
+        }
         Model::Resnet(size) => of(ResNet::new(size, 1, 1), kept, attention),
         Model::ResnetImagenet(size) => of(ImageNetResNet::new(size, 1, 1), kept, attention),
         Model::Vit(size) => of(Vit::new(size, 1), kept, attention),

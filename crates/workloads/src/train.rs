@@ -32,11 +32,11 @@ use mantissa_precision::{
 use crate::{
     Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
-    kernel::timing::wall_clock,
     models::{Batch, DistilBert, Network, Norms, Stage},
     outcome::allocator,
     start::{Purpose, Start, start},
     subject::{Work, with_subject},
+    timing::wall_clock,
 };
 use evaluate::evaluate;
 use schedule::groups;

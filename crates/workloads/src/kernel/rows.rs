@@ -13,10 +13,12 @@ use super::{
     Inputs, Operation,
     cache::{Copies, Turns},
     error::{Formats, ResultError, compare},
-    sampling::{sample, warm_up},
-    timing::Timing,
 };
-use crate::WorkloadError;
+use crate::{
+    WorkloadError,
+    sampling::{sample, warm_up},
+    timing::{Timing, windows},
+};
 
 /// What layer norms add to the variance, as DistilBERT has it.
 const EPSILON: f64 = 1e-12;
@@ -329,7 +331,7 @@ pub(super) fn copy<B: PrecisionBackend>(
             ..times.expect("the times by the clock that was read")
         },
         clock: read.clock,
-        windows: sampled.launches.into_iter().map(|launch| launch.window).collect(),
+        windows: windows(sampled.launches),
         events: events.collect(),
     })
 }

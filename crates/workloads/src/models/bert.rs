@@ -1,13 +1,14 @@
-//! BERT for sequence classification (arXiv 1810.04805), the architecture of `bert-base-uncased`.
+//! BERT for sequence classification and for masked words (arXiv 1810.04805), the architecture of `bert-base-uncased`.
 //!
-//! Post-norm encoder blocks with learnt positions and exact GELU. Every token is of the first type. The head reads the
-//! first token through a layer with a hyperbolic tangent.
+//! Post-norm encoder blocks with learnt positions and exact GELU. Every token is of the first type. The head of classes
+//! reads the first token through a layer with a hyperbolic tangent; that of words reads the masked places, transforms them
+//! and multiplies them with the table of words.
 
 use burn::tensor::{Bool, Int, Tensor, activation};
 use mantissa_core::BertSize;
 use mantissa_precision::PrecisionBackend;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, distilbert::TextInput};
+use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, TextHead, distilbert::TextInput};
 use crate::{data::Tokenized, weights::Naming};
 
 /// Epsilon of every layer norm, from the reference.
@@ -17,21 +18,30 @@ const INIT_DEVIATION: f64 = 0.02;
 /// Types of tokens: first and second sentence.
 const TYPES: usize = 2;
 
+/// Name of the table of words.
+const WORDS: &str = "bert.embeddings.word_embeddings.weight";
+/// What the names of the layers begin with that prepare hidden states for the table of words.
+const TRANSFORM: &str = "cls.predictions.transform";
+/// Name of the head of words, which is the table of words.
+const DECODER: &str = "cls.predictions.decoder";
+/// Name of its bias.
+const DECODER_BIAS: &str = "cls.predictions.bias";
+
 /// The model's shape.
 #[derive(Debug, Clone)]
 pub(crate) struct Bert {
     size: BertSize,
     vocabulary: usize,
-    classes: usize,
+    head: TextHead,
     kept: Kept,
 }
 
 impl Bert {
-    pub(crate) fn new(size: BertSize, vocabulary: u32, classes: u32) -> Self {
+    pub(crate) fn new(size: BertSize, vocabulary: u32, head: TextHead) -> Self {
         Self {
             size,
             vocabulary: vocabulary as usize,
-            classes: classes as usize,
+            head,
             kept: Kept::default(),
         }
     }
@@ -57,11 +67,7 @@ impl Network for Bert {
         let normal = Init::Normal(INIT_DEVIATION);
         let embeddings = "bert.embeddings";
         let words = Init::NormalZeroFirstRow(INIT_DEVIATION);
-        add(
-            format!("{embeddings}.word_embeddings.weight"),
-            &[self.vocabulary, dim],
-            words,
-        );
+        add(WORDS.into(), &[self.vocabulary, dim], words);
         let positions = self.size.max_position_embeddings as usize;
         add(
             format!("{embeddings}.position_embeddings.weight"),
@@ -87,8 +93,13 @@ impl Network for Bert {
             linear(format!("{layer}.intermediate.dense"), &[inner, dim]);
             linear(format!("{layer}.output.dense"), &[dim, inner]);
         }
-        linear("bert.pooler.dense".into(), &[dim, dim]);
-        linear("classifier".into(), &[self.classes, dim]);
+        match self.head {
+            TextHead::Classes(classes) => {
+                linear("bert.pooler.dense".into(), &[dim, dim]);
+                linear("classifier".into(), &[classes as usize, dim]);
+            }
+            TextHead::Words => linear(format!("{TRANSFORM}.dense"), &[dim, dim]),
+        }
         for layer in 0..self.size.num_hidden_layers {
             for norm in ["attention.output.LayerNorm", "output.LayerNorm"] {
                 let norm = format!("{}.{norm}", layer_name(layer));
@@ -96,19 +107,39 @@ impl Network for Bert {
                 add(format!("{norm}.bias"), &[dim], Init::Zeros);
             }
         }
+        if self.head == TextHead::Words {
+            add(format!("{TRANSFORM}.LayerNorm.weight"), &[dim], Init::Ones);
+            add(format!("{TRANSFORM}.LayerNorm.bias"), &[dim], Init::Zeros);
+            add(DECODER_BIAS.into(), &[self.vocabulary], Init::Zeros);
+        }
         specs
     }
 
     fn naming(&self) -> Naming {
-        Naming {
-            prefix: "bert.",
-            head: &["classifier."],
-            beside: &["cls.", "position_ids"],
+        let prefix = "bert.";
+        match self.head {
+            TextHead::Classes(_) => Naming {
+                prefix,
+                head: &["classifier."],
+                beside: &["cls.", "position_ids"],
+            },
+            // The decoder is the table of words and the bias once more.
+            TextHead::Words => Naming {
+                prefix,
+                head: &["cls.predictions."],
+                beside: &[
+                    "cls.predictions.decoder.",
+                    "cls.seq_relationship.",
+                    "pooler.",
+                    "classifier.",
+                    "position_ids",
+                ],
+            },
         }
     }
 
     fn is_multiplied(name: &str) -> bool {
-        !["embeddings", "LayerNorm"]
+        !["embeddings", "LayerNorm", DECODER_BIAS]
             .iter()
             .any(|other| name.contains(other))
     }
@@ -120,6 +151,10 @@ impl Network for Bert {
     fn weightless(&self) -> Vec<String> {
         let attention = |layer| format!("{}.attention", layer_name(layer));
         (0..self.size.num_hidden_layers).map(attention).collect()
+    }
+
+    fn tied_head(&self) -> Option<&'static str> {
+        (self.head == TextHead::Words).then_some(DECODER)
     }
 
     fn kept(&self) -> &Kept {
@@ -158,13 +193,10 @@ impl Network for Bert {
         hidden: Tensor<B, 2>,
         input: &TextInput<B>,
     ) -> Tensor<B, 2> {
-        let [n, sequence] = input.ids.dims();
-        let first = hidden
-            .reshape([n, sequence, self.size.hidden_size as usize])
-            .narrow(1, 0, 1)
-            .squeeze_dim(1);
-        let pooled = activation::tanh(pass.linear(first, "bert.pooler.dense"));
-        pass.linear(pass.dropout(pooled, self.size.hidden_dropout_prob), "classifier")
+        match self.head {
+            TextHead::Classes(_) => self.class(pass, hidden, input.ids.dims()),
+            TextHead::Words => words(pass, pass.rows(hidden, &input.rows)),
+        }
     }
 }
 
@@ -211,8 +243,73 @@ impl Bert {
         let name = format!("{layer}.output.LayerNorm");
         pass.layer_norm(compute.add(narrow, hidden), &name, NORM_EPSILON)
     }
+
+    /// Logits of every class, from the first tokens of texts of this shape.
+    fn class<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        [n, sequence]: [usize; 2],
+    ) -> Tensor<B, 2> {
+        let first = hidden
+            .reshape([n, sequence, self.size.hidden_size as usize])
+            .narrow(1, 0, 1)
+            .squeeze_dim(1);
+        let pooled = activation::tanh(pass.linear(first, "bert.pooler.dense"));
+        pass.linear(pass.dropout(pooled, self.size.hidden_dropout_prob), "classifier")
+    }
+}
+
+/// Logits of every word, from hidden states `[places, dim]`.
+fn words<B: PrecisionBackend>(pass: &Pass<'_, B>, hidden: Tensor<B, 2>) -> Tensor<B, 2> {
+    let [dense, activation, norm] =
+        ["dense", "transform_act_fn", "LayerNorm"].map(|part| format!("{TRANSFORM}.{part}"));
+    let transformed = pass.products(&dense).gelu(pass.linear(hidden, &dense));
+    let normal = pass.layer_norm(pass.show(&activation, transformed), &norm, NORM_EPSILON);
+    let (table, bias) = (
+        pass.parameters.matrix(WORDS),
+        pass.parameters.vector(DECODER_BIAS),
+    );
+    pass.show(DECODER, pass.products(DECODER).linear(normal, table, bias))
 }
 
 fn layer_name(layer: u32) -> String {
     format!("bert.encoder.layer.{layer}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn base(head: TextHead) -> Bert {
+        Bert::new(BertSize::BASE, 30_522, head)
+    }
+
+    #[test]
+    fn the_published_model_has_its_number_of_parameters_with_either_head() {
+        let count = |head| -> usize {
+            let specs = base(head).parameters().into_iter();
+            specs.map(|spec| spec.shape.iter().product::<usize>()).sum()
+        };
+        // As Hugging Face counts them.
+        assert_eq!(count(TextHead::Classes(2)), 109_483_778);
+        assert_eq!(count(TextHead::Words), 109_514_298);
+    }
+
+    #[test]
+    fn the_table_of_words_is_looked_up_as_it_is_and_is_a_layer_of_the_head() {
+        let model = base(TextHead::Words);
+        let layers = model.layers();
+        // Six with weights and the attention in each block, the transform and the decoder.
+        assert_eq!(layers.len(), 12 * 7 + 2);
+        assert!(layers.iter().any(|layer| layer == DECODER));
+        // They are rounded where they are multiplied, which a layer that is kept in f32 does not do.
+        assert!(!model.multiplies(WORDS) && !model.multiplies(DECODER_BIAS));
+        assert!(
+            !base(TextHead::Classes(2))
+                .layers()
+                .iter()
+                .any(|layer| layer.starts_with("cls."))
+        );
+    }
 }

@@ -8,7 +8,7 @@ use burn::tensor::{Bool, Int, Tensor, TensorData};
 use mantissa_core::DistilBertSize;
 use mantissa_precision::PrecisionBackend;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass};
+use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, causal::upload_rows};
 use crate::{
     data::{TokenBatch, Tokenized},
     weights::Naming,
@@ -35,12 +35,14 @@ pub(crate) struct TextInput<B: PrecisionBackend> {
     pub ids: Tensor<B, 2, Int>,
     /// True where a token is padding, `[n, sequence]`.
     pub padding: Tensor<B, 2, Bool>,
+    /// The rows of hidden states `[n · sequence, width]` that are asked for.
+    pub rows: Tensor<B, 1, Int>,
 }
 
 impl<B: PrecisionBackend> TextInput<B> {
     /// Puts a micro-batch on a device.
     pub(super) fn upload(batch: &TokenBatch, device: &B::Device) -> Self {
-        let n = batch.labels.len();
+        let n = batch.lengths.len();
         let sequence = batch.ids.len() / n;
         let ids = Tensor::from_data(TensorData::new(batch.ids.clone(), [n, sequence]), device);
         let lengths = batch.lengths.iter();
@@ -48,7 +50,11 @@ impl<B: PrecisionBackend> TextInput<B> {
             .flat_map(|&length| (0..sequence as i32).map(move |position| position >= length))
             .collect();
         let padding = Tensor::from_data(TensorData::new::<bool, _>(padding, [n, sequence]), device);
-        Self { ids, padding }
+        Self {
+            ids,
+            padding,
+            rows: upload_rows(batch, device),
+        }
     }
 }
 

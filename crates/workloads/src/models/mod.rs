@@ -1,9 +1,14 @@
 //! Models: their parameters by name and shape, and their forward passes.
 
 mod bert;
+mod bloom;
+mod cache;
+mod causal;
 mod distilbert;
+mod gpt2;
 mod imagenet_resnet;
 mod kept;
+mod llama;
 mod pass;
 mod resnet;
 mod vit;
@@ -14,14 +19,19 @@ use mantissa_precision::{Compute, Operation, PrecisionBackend, Tracked};
 use crate::{data::Part, weights::Naming};
 
 pub(crate) use bert::Bert;
+pub(crate) use bloom::Bloom;
+pub(crate) use cache::KvCache;
+pub(crate) use causal::{CausalInput, TextHead};
 pub(crate) use distilbert::DistilBert;
+pub(crate) use gpt2::Gpt2;
 pub(crate) use imagenet_resnet::ImageNetResNet;
 pub(crate) use kept::Kept;
+pub(crate) use llama::Llama;
 pub(crate) use pass::{Norms, Pass, Seen, Stage};
 pub(crate) use resnet::ResNet;
 pub(crate) use vit::Vit;
 
-/// A model that classifies, as the trainer sees it: segments one after the other, each of which needs of the ones before it
+/// A model that says a class, or a word, of each thing that it is asked for, as the trainer sees it: segments one after the other, each of which needs of the ones before it
 /// their last hidden states alone, and a head. Hidden states between segments are matrices, a row a token or an image.
 pub(crate) trait Network: Clone {
     /// The data that it takes.
@@ -73,7 +83,7 @@ pub(crate) trait Network: Clone {
         hidden: Option<Tensor<B, 2>>,
     ) -> Tensor<B, 2>;
 
-    /// Logits `[n, classes]` from the hidden states behind the last segment.
+    /// Logits `[labels, classes]` from the hidden states behind the last segment: a row for every label of a micro-batch.
     fn head<B: PrecisionBackend>(
         &self,
         pass: &Pass<'_, B>,
@@ -102,7 +112,8 @@ pub(crate) trait Network: Clone {
             Self::is_multiplied(&spec.name).then(|| layer.to_owned())
         };
         let weighted = self.parameters().into_iter().filter_map(multiplied);
-        weighted.chain(self.weightless()).collect()
+        let tied = self.tied_head().map(str::to_owned);
+        weighted.chain(self.weightless()).chain(tied).collect()
     }
 
     /// What the layers that are kept in f32 do.
@@ -117,8 +128,10 @@ pub(crate) trait Network: Clone {
         });
         let weightless = self.weightless().into_iter();
         let weightless = weightless.filter(|name| self.kept().contains(name));
+        let tied = self.tied_head().filter(|name| self.kept().contains(name));
+        let tied = tied.map(|_| Operation::Matmul);
         let mut all = vec![];
-        for operation in weighted.chain(weightless.map(|_| attention)) {
+        for operation in weighted.chain(weightless.map(|_| attention)).chain(tied) {
             if !all.contains(&operation) {
                 all.push(operation);
             }
@@ -129,6 +142,11 @@ pub(crate) trait Network: Clone {
     /// What multiplies hidden states with each other, by name.
     fn weightless(&self) -> Vec<String> {
         vec![]
+    }
+
+    /// What multiplies hidden states with the table of words, by name; none where the head has weights of its own.
+    fn tied_head(&self) -> Option<&'static str> {
+        None
     }
 
     /// Whether a forward pass reads the parameter of this name in the format of products: under a mixed setting, a
@@ -148,7 +166,7 @@ pub(crate) trait Network: Clone {
         Pass::new(parameters, compute, self.kept(), stage)
     }
 
-    /// Logits `[n, classes]`. Dropout is drawn from the backend's generator in training; `before` is told of every
+    /// Logits `[labels, classes]`. Dropout is drawn from the backend's generator in training; `before` is told of every
     /// segment, and of the head as the one behind the last.
     fn forward<B: PrecisionBackend>(
         &self,

@@ -1,11 +1,11 @@
 //! One forward pass over a model: the layers that models share, each in the precision that its name has.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
-use burn::tensor::{Bool, Tensor, activation::relu};
-use mantissa_precision::{Compute, Moments, PrecisionBackend, Tracked};
+use burn::tensor::{Bool, Int, Tensor, activation::relu};
+use mantissa_precision::{Compute, Moments, PrecisionBackend, Rotation, Sight, Tracked};
 
-use super::Kept;
+use super::{Kept, KvCache};
 
 /// Outputs of layers by name, in the order in which they were made.
 pub(crate) type Seen<B> = RefCell<Vec<(String, Tensor<B, 1>)>>;
@@ -30,6 +30,11 @@ pub(crate) struct Pass<'a, B: PrecisionBackend> {
     kept: &'a Kept,
     stage: Stage<'a, B>,
     seen: Option<&'a Seen<B>>,
+    /// What came before, and how many tokens that were.
+    cache: Option<(&'a RefCell<KvCache<B>>, usize)>,
+    /// What every layer makes of the places of the tokens.
+    rotation: OnceCell<Rotation<B>>,
+    sight: OnceCell<Sight<B>>,
 }
 
 impl<'a, B: PrecisionBackend> Pass<'a, B> {
@@ -45,7 +50,29 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
             kept,
             stage,
             seen: None,
+            cache: None,
+            rotation: OnceCell::new(),
+            sight: OnceCell::new(),
         }
+    }
+
+    /// The same over tokens that follow those in a cache, which remembers them too.
+    pub(crate) fn remembering(self, cache: &'a RefCell<KvCache<B>>) -> Self {
+        let place = cache.borrow().tokens();
+        Self {
+            cache: Some((cache, place)),
+            ..self
+        }
+    }
+
+    /// How queries and keys of this pass turn, which is the same in every layer.
+    pub(super) fn rotation(&self, make: impl FnOnce() -> Rotation<B>) -> &Rotation<B> {
+        self.rotation.get_or_init(make)
+    }
+
+    /// Tokens before the first of this pass.
+    pub(super) fn place(&self) -> usize {
+        self.cache.map_or(0, |(_, place)| place)
     }
 
     /// The same, with the outputs of layers shown.
@@ -93,6 +120,24 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
         self.show(name, self.products(name).linear(input, weight, bias))
     }
 
+    /// A linear layer without a bias.
+    pub(super) fn unbiased(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
+        self.tied(input, &format!("{name}.weight"), name)
+    }
+
+    /// A layer whose weights `[out, in]` are a parameter with a name of its own.
+    pub(super) fn tied(&self, input: Tensor<B, 2>, table: &str, name: &str) -> Tensor<B, 2> {
+        let weight = self.parameters.matrix(table).transpose();
+        self.show(name, self.products(name).matmul(input, weight))
+    }
+
+    /// A linear layer whose weights are `[in, out]`, with its bias.
+    pub(super) fn transposed(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
+        let weight = self.parameters.matrix(&format!("{name}.weight")).transpose();
+        let bias = self.parameters.vector(&format!("{name}.bias"));
+        self.show(name, self.products(name).linear(input, weight, bias))
+    }
+
     /// Attention of hidden states `[n · sequence, width]`, by layers that project them to queries, keys and values, over the
     /// positions that are no `padding` `[n, sequence]`: what the heads see, side by side.
     pub(super) fn attention(
@@ -110,10 +155,39 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
         });
         let mixed = self
             .products(name)
-            .attention(parts, padding, self.dropped(dropout));
-        let mixed = self.show(name, mixed).swap_dims(1, 2);
-        let [.., width] = mixed.dims();
-        mixed.reshape([n * sequence, heads * width])
+            .attention(parts, &Sight::padded(padding), self.dropped(dropout));
+        rows_of(self.show(name, mixed))
+    }
+
+    /// Attention of queries `[n, heads, queries, width]` to keys and values `[n, heads / group, queries, width]`, of which none
+    /// comes after a query, and to those in the cache; with a bias `[heads, keys]` of the scores, which is the same in every layer: what
+    /// the heads see, side by side, `[n · queries, heads · width]`.
+    pub(super) fn causal_attention(
+        &self,
+        [query, key, value]: [Tensor<B, 4>; 3],
+        (name, dropout): (&str, f64),
+        bias: Option<&dyn Fn(usize) -> Tensor<B, 2>>,
+    ) -> Tensor<B, 2> {
+        let [key, value] = match self.cache {
+            Some((cache, _)) => cache.borrow_mut().extended(name, [key, value]),
+            None => [key, value],
+        };
+        let sight = self.sight.get_or_init(|| {
+            let keys = key.dims()[2];
+            let sight = Sight::causal(query.dims()[2], keys, &query.device());
+            match bias {
+                Some(bias) => sight.biased(bias(keys)),
+                None => sight,
+            }
+        });
+        let parts = [query, key, value];
+        let mixed = self.products(name).attention(parts, sight, self.dropped(dropout));
+        rows_of(self.show(name, mixed))
+    }
+
+    /// Some rows of hidden states.
+    pub(super) fn rows(&self, hidden: Tensor<B, 2>, rows: &Tensor<B, 1, Int>) -> Tensor<B, 2> {
+        self.compute.embedding(hidden, rows.clone())
     }
 
     /// Two linear layers with a GELU between them.
@@ -131,6 +205,13 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     pub(super) fn layer_norm(&self, input: Tensor<B, 2>, name: &str, epsilon: f64) -> Tensor<B, 2> {
         let [scale, shift] = self.scale_and_shift(name);
         let normal = self.compute.layer_norm(input, scale, shift, epsilon);
+        self.show(name, normal)
+    }
+
+    /// Root-mean-square norm.
+    pub(super) fn rms_norm(&self, input: Tensor<B, 2>, name: &str, epsilon: f64) -> Tensor<B, 2> {
+        let scale = self.parameters.vector(&format!("{name}.weight"));
+        let normal = self.compute.rms_norm(input, scale, epsilon);
         self.show(name, normal)
     }
 
@@ -178,4 +259,10 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     fn scale_and_shift(&self, name: &str) -> [Tensor<B, 1>; 2] {
         ["weight", "bias"].map(|part| self.parameters.vector(&format!("{name}.{part}")))
     }
+}
+
+/// What heads see, `[n, heads, sequence, width]`, side by side: `[n · sequence, heads · width]`.
+fn rows_of<B: PrecisionBackend>(mixed: Tensor<B, 4>) -> Tensor<B, 2> {
+    let [n, heads, sequence, width] = mixed.dims();
+    mixed.swap_dims(1, 2).reshape([n * sequence, heads * width])
 }

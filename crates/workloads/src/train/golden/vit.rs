@@ -1,8 +1,6 @@
 //! A vision transformer against PyTorch and transformers: `peers/pytorch/golden/vit.py` made the numbers, and
 //! its head says what they mean.
 
-use mantissa_precision::GradientSum;
-
 use super::*;
 use crate::{
     data::ImageBatch,
@@ -93,12 +91,6 @@ fn logits_are_pytorchs() {
     }
 }
 
-/// The place of an element in row-major order.
-fn place(index: &[f64], shape: &[f64]) -> usize {
-    let along = index.iter().zip(shape);
-    along.fold(0, |place, (at, length)| place * *length as usize + *at as usize)
-}
-
 #[test]
 fn the_loss_and_every_gradient_are_pytorchs_in_f64() {
     let golden = golden();
@@ -109,27 +101,7 @@ fn the_loss_and_every_gradient_are_pytorchs_in_f64() {
         let loss = trainer.backward(&trainer.working(), &batch, share, &mut sum);
         let loss = share * loss.summed.into_data().iter::<f64>().sum::<f64>();
         assert_close(&[loss], &[golden["loss"].as_f64().unwrap()], F64, "loss");
-
-        let wanted = golden["gradients"].as_array().unwrap();
-        assert_eq!(trainer.parameters.len(), wanted.len());
-        for ((name, _), gradient) in trainer.parameters.iter().zip(sum.iter()) {
-            let data = gradient.expect("every parameter is used").clone().into_data();
-            let values: Vec<f64> = data.iter::<f64>().collect();
-            let norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
-            let mut rows = wanted.iter();
-            let row = rows.find(|row| row["name"] == name).expect("each is recorded");
-            let wanted = row["norm"].as_f64().unwrap();
-            if name.ends_with("key.bias") {
-                // 0 in exact arithmetic: it shifts all scores of a query alike.
-                assert!(norm < 1e-12 && wanted < 1e-12, "{name}: {norm:e}, {wanted:e}");
-                continue;
-            }
-            assert_close(&[norm], &[wanted], F64 * wanted, name);
-            let largest = &row["largest"];
-            let place = place(&floats(&largest["index"]), &floats(&row["shape"]));
-            let wanted = largest["value"].as_f64().unwrap();
-            assert_close(&[values[place]], &[wanted], F64 * wanted.abs(), name);
-        }
+        assert_gradients(trainer, &sum, &golden["gradients"]);
     });
 }
 

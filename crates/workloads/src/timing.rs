@@ -11,7 +11,7 @@ use crate::WorkloadError;
 const EMPTY_LAUNCHES: usize = 64;
 
 /// A clock, and what it shows when nothing happens.
-pub(super) struct Timing {
+pub(crate) struct Timing {
     clock: Clock,
     /// Times of nothing.
     empty: Vec<Timed>,
@@ -19,17 +19,24 @@ pub(super) struct Timing {
 
 /// A timed launch.
 #[derive(Debug, Clone)]
-pub(super) struct Launch {
+pub(crate) struct Launch {
     /// From before it was asked for until it was done.
-    pub(super) window: Range<Instant>,
-    pub(super) timed: Timed,
+    pub(crate) window: Range<Instant>,
+    pub(crate) timed: Timed,
 }
 
 impl Launch {
     /// By the best clock there is.
-    pub(super) fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         best(&self.timed)
     }
+}
+
+/// When each launch was under way. A million of them take no more place than they need.
+pub(crate) fn windows(launches: Vec<Launch>) -> Vec<Range<Instant>> {
+    let mut windows: Vec<_> = launches.into_iter().map(|launch| launch.window).collect();
+    windows.shrink_to_fit();
+    windows
 }
 
 fn best(timed: &Timed) -> f64 {
@@ -46,18 +53,18 @@ pub(crate) fn wall_clock<B: PrecisionBackend>(device: &B::Device) -> Result<Even
 pub(crate) const WALL: &str = "wall clock between two synchronisations";
 
 /// What the clock says of all launches.
-pub(super) struct Read {
+pub(crate) struct Read {
     /// Its name.
-    pub(super) clock: &'static str,
+    pub(crate) clock: &'static str,
     /// `launch_seconds`, and those of the wall clock where that is another one.
-    pub(super) series: Vec<Series>,
+    pub(crate) series: Vec<Series>,
     /// How good it is.
-    pub(super) event: Event,
+    pub(crate) event: Event,
 }
 
 impl Timing {
     /// The clock of a backend, on a device that is idle.
-    pub(super) fn of<B: PrecisionBackend>(
+    pub(crate) fn of<B: PrecisionBackend>(
         backend: Backend,
         device: &B::Device,
     ) -> Result<Self, WorkloadError> {
@@ -71,7 +78,7 @@ impl Timing {
         Ok(Self { clock, empty })
     }
 
-    pub(super) fn time<B: PrecisionBackend, T>(
+    pub(crate) fn time<B: PrecisionBackend, T>(
         &self,
         device: &B::Device,
         work: impl FnOnce() -> T,
@@ -86,7 +93,7 @@ impl Timing {
     }
 
     /// All launches by one clock: the device's, unless it failed for any of them.
-    pub(super) fn read(&self, launches: &[Launch]) -> Read {
+    pub(crate) fn read(&self, launches: &[Launch]) -> Read {
         let by_device = launches.iter().all(|launch| launch.timed.device.is_some());
         let series = |name, seconds: fn(&Timed) -> f64| {
             let mut series = Series::new(name, "s", "launch");

@@ -3,11 +3,10 @@
 use std::time::{Duration, Instant};
 
 use mantissa_analysis::{Decision, MIN_SAMPLES, StopReason, Stopping, StoppingRule, WarmUp, Warmth};
-use mantissa_core::{Event, KernelTask};
+use mantissa_core::{Event, GenerateTask, KernelTask};
 use mantissa_precision::Timed;
 
-use super::timing::Launch;
-use crate::WorkloadError;
+use crate::{WorkloadError, timing::Launch};
 
 /// The most launches of a warm-up.
 const MOST_WARM_UPS: usize = 400;
@@ -16,23 +15,59 @@ const MOST_WARM_UPS: usize = 400;
 /// to be lifted (NVML shows the power over a tenth of a second).
 const REST: Duration = Duration::from_millis(100);
 
+/// How long is sampled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Fewest samples.
+    pub min_samples: u32,
+    /// Most samples.
+    pub max_samples: u32,
+    /// After so many seconds sampling stops once the fewest are there.
+    pub max_seconds: f64,
+    /// Sampling stops when half the 95 % interval of the median is within this share of it.
+    pub max_noise: f64,
+}
+
+impl From<&KernelTask> for Limits {
+    fn from(task: &KernelTask) -> Self {
+        Self {
+            min_samples: task.min_samples,
+            max_samples: task.max_samples,
+            max_seconds: task.max_seconds,
+            max_noise: task.max_noise,
+        }
+    }
+}
+
+impl From<&GenerateTask> for Limits {
+    fn from(task: &GenerateTask) -> Self {
+        Self {
+            min_samples: task.min_samples,
+            max_samples: task.max_samples,
+            max_seconds: task.max_seconds,
+            max_noise: task.max_noise,
+        }
+    }
+}
+
 /// What sampling brought.
-pub(super) struct Sampled {
+pub(crate) struct Sampled {
     /// Each launch, in their order, those that were taken again too.
-    pub(super) launches: Vec<Launch>,
+    pub(crate) launches: Vec<Launch>,
     /// How the warm-up ended, and why sampling stopped.
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
 }
 
 /// Launches until times settle; the event that says so. No longer than the samples may take.
-pub(super) fn warm_up(
-    task: &KernelTask,
+pub(crate) fn warm_up(
+    limits: impl Into<Limits>,
     mut launch: impl FnMut() -> Result<f64, WorkloadError>,
 ) -> Result<Option<Event>, WorkloadError> {
-    if (task.max_samples as usize) < MIN_SAMPLES {
+    let limits = limits.into();
+    if (limits.max_samples as usize) < MIN_SAMPLES {
         return Ok(None);
     }
-    let (cap, begun) = (Duration::from_secs_f64(task.max_seconds), Instant::now());
+    let (cap, begun) = (Duration::from_secs_f64(limits.max_seconds), Instant::now());
     let mut warm_up = WarmUp::new(MOST_WARM_UPS);
     for launches in 1u32.. {
         let detail = match warm_up.push(launch()?) {
@@ -52,13 +87,14 @@ pub(super) fn warm_up(
 /// A launch during which the clock was held back is taken again after a rest, and stays among the samples, as long as that
 /// has not happened more often than `max_samples` nor taken longer than `max_seconds`. From then on the device is
 /// measured as it is.
-pub(super) fn sample(
-    task: &KernelTask,
+pub(crate) fn sample(
+    limits: impl Into<Limits>,
     mut launch: impl FnMut(u32) -> Result<(Launch, bool), WorkloadError>,
 ) -> Result<Sampled, WorkloadError> {
-    let fewest = (task.min_samples as usize).max(MIN_SAMPLES);
-    let most = (task.max_samples as usize).max(fewest);
-    let rule = StoppingRule::new(task.max_noise, fewest, most, task.max_seconds);
+    let limits = limits.into();
+    let fewest = (limits.min_samples as usize).max(MIN_SAMPLES);
+    let most = (limits.max_samples as usize).max(fewest);
+    let rule = StoppingRule::new(limits.max_noise, fewest, most, limits.max_seconds);
     let mut clocks = Clocks::new(rule.expect("suites are checked when they are read"));
     let mut launches = vec![];
     let mut retakes = Retakes::default();
@@ -69,14 +105,14 @@ pub(super) fn sample(
         clocks.meet(timed);
         let taken = launch.window.end - launch.window.start;
         launches.push(launch);
-        if held_back && retakes.allowed(task) {
+        if held_back && retakes.allowed(limits) {
             retakes.rest(taken);
             continue;
         }
         let reason = match clocks.push(timed) {
-            Decision::Stop(StopReason::TimeCap) if number < task.min_samples => None,
+            Decision::Stop(StopReason::TimeCap) if number < limits.min_samples => None,
             Decision::Stop(reason) => Some(reason),
-            Decision::Continue if number == task.max_samples => Some(StopReason::MaxSamples),
+            Decision::Continue if number == limits.max_samples => Some(StopReason::MaxSamples),
             Decision::Continue => None,
         };
         if let Some(reason) = reason {
@@ -135,8 +171,8 @@ struct Retakes {
 
 impl Retakes {
     /// Whether one more may be taken again.
-    fn allowed(&mut self, task: &KernelTask) -> bool {
-        let allowed = self.count < task.max_samples && self.taken.as_secs_f64() < task.max_seconds;
+    fn allowed(&mut self, limits: Limits) -> bool {
+        let allowed = self.count < limits.max_samples && self.taken.as_secs_f64() < limits.max_seconds;
         self.given_up |= !allowed;
         allowed
     }

@@ -1,0 +1,415 @@
+//! Models and their sizes, in the words of their published configurations.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Axis, DatasetKind};
+
+/// A model and its size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// DistilBERT for sequence classification (arXiv 1910.01108).
+    Distilbert(DistilBertSize),
+    /// BERT for sequence classification and for masked words (arXiv 1810.04805).
+    Bert(BertSize),
+    /// ResNet for small images (arXiv 1512.03385, section 4.2).
+    Resnet(ResNetSize),
+    /// ResNet for large images (arXiv 1512.03385, table 1; bottlenecks with their stride in the 3 × 3, "v1.5").
+    ResnetImagenet(ImageNetResNetSize),
+    /// Vision transformer (arXiv 2010.11929).
+    Vit(VitSize),
+    /// LLaMA (arXiv 2302.13971, 2307.09288, 2407.21783).
+    Llama(LlamaSize),
+    /// GPT-2.
+    Gpt2(Gpt2Size),
+    /// BLOOM (arXiv 2211.05100).
+    Bloom(BloomSize),
+}
+
+impl Model {
+    /// Name in suites and tables.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Distilbert(_) => "distilbert",
+            Self::Bert(_) => "bert",
+            Self::Resnet(_) => "resnet",
+            Self::ResnetImagenet(_) => "resnet-imagenet",
+            Self::Vit(_) => "vit",
+            Self::Llama(_) => "llama",
+            Self::Gpt2(_) => "gpt2",
+            Self::Bloom(_) => "bloom",
+        }
+    }
+
+    /// Whether a position sees none after it: it can write.
+    pub fn is_causal(&self) -> bool {
+        matches!(self, Self::Llama(_) | Self::Gpt2(_) | Self::Bloom(_))
+    }
+
+    /// Rows of its table of words, where that is part of its size. That of others is as long as the vocabulary of their data.
+    pub fn vocabulary(&self) -> Option<u32> {
+        match self {
+            Self::Llama(size) => Some(size.vocab_size),
+            Self::Gpt2(size) => Some(size.vocab_size),
+            Self::Bloom(size) => Some(size.vocab_size),
+            _ => None,
+        }
+    }
+
+    /// Data that it can take.
+    pub fn takes(&self, dataset: DatasetKind) -> bool {
+        match self {
+            Self::Resnet(_) | Self::ResnetImagenet(_) | Self::Vit(_) => dataset.has_images(),
+            Self::Distilbert(_) => !dataset.has_images() && !dataset.is_running_text(),
+            Self::Bert(_) | Self::Bloom(_) => !dataset.has_images(),
+            Self::Llama(_) | Self::Gpt2(_) => dataset.is_running_text(),
+        }
+    }
+
+    /// Whether its examples are images, and not texts.
+    pub fn sees_images(&self) -> bool {
+        self.image_size().is_some()
+    }
+
+    /// Rows and columns of the images that it sees.
+    pub fn image_size(&self) -> Option<u32> {
+        match self {
+            Self::Resnet(_) => Some(ResNetSize::IMAGE),
+            Self::ResnetImagenet(size) => Some(size.image_size),
+            Self::Vit(size) => Some(size.image_size),
+            _ => None,
+        }
+    }
+
+    /// Tokens of the longest sequence that it has positions for.
+    pub fn positions(&self) -> Option<u32> {
+        match self {
+            Self::Distilbert(size) => Some(size.max_position_embeddings),
+            Self::Bert(size) => Some(size.max_position_embeddings),
+            Self::Llama(size) => Some(size.max_position_embeddings),
+            Self::Gpt2(size) => Some(size.n_positions),
+            Self::Bloom(_) | Self::Resnet(_) | Self::ResnetImagenet(_) | Self::Vit(_) => None,
+        }
+    }
+
+    /// Share of the weights of attention that a training drops; absent without attention.
+    pub fn attention_dropout(&self) -> Option<f64> {
+        match self {
+            Self::Distilbert(size) => Some(size.attention_dropout),
+            Self::Bert(size) => Some(size.attention_probs_dropout_prob),
+            Self::Vit(size) => Some(size.attention_probs_dropout_prob),
+            Self::Llama(_) => Some(0.0),
+            Self::Gpt2(size) => Some(size.attn_pdrop),
+            Self::Bloom(size) => Some(size.attention_dropout),
+            Self::Resnet(_) | Self::ResnetImagenet(_) => None,
+        }
+    }
+
+    /// Whether there is one kernel for its attention: none adds to scores what BLOOM does.
+    fn has_fused_attention(&self) -> bool {
+        self.attention_dropout().is_some() && !matches!(self, Self::Bloom(_))
+    }
+
+    /// Whether an axis that concerns some models means anything to this one.
+    pub(crate) fn concerns(&self, axis: Axis) -> bool {
+        match axis {
+            Axis::BatchNormMomentum => self.normalises_batches(),
+            Axis::Sequence => !self.sees_images(),
+            Axis::Attention => self.has_fused_attention(),
+            _ => true,
+        }
+    }
+
+    /// Whether it has batch norms.
+    pub fn normalises_batches(&self) -> bool {
+        matches!(self, Self::Resnet(_) | Self::ResnetImagenet(_))
+    }
+
+    /// Whether it has layers that convolve.
+    pub fn convolves(&self) -> bool {
+        self.normalises_batches()
+    }
+}
+
+/// Size of a BERT, in the words of its Hugging Face `config.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BertSize {
+    /// Width of the residual stream.
+    pub hidden_size: u32,
+    /// Transformer blocks.
+    pub num_hidden_layers: u32,
+    /// Attention heads; divides `hidden_size`.
+    pub num_attention_heads: u32,
+    /// Width of the feed-forward layer.
+    pub intermediate_size: u32,
+    /// Longest sequence.
+    pub max_position_embeddings: u32,
+    /// Dropout after embeddings and sub-layers, and before the classifier.
+    pub hidden_dropout_prob: f64,
+    /// Dropout of attention weights.
+    pub attention_probs_dropout_prob: f64,
+}
+
+impl BertSize {
+    /// `bert-base-uncased`: 109 million parameters with its vocabulary of 30,522.
+    pub const BASE: Self = Self {
+        hidden_size: 768,
+        num_hidden_layers: 12,
+        num_attention_heads: 12,
+        intermediate_size: 3072,
+        max_position_embeddings: 512,
+        hidden_dropout_prob: 0.1,
+        attention_probs_dropout_prob: 0.1,
+    };
+}
+
+/// Size of a LLaMA, in the words of its Hugging Face `config.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LlamaSize {
+    /// Words of its table.
+    pub vocab_size: u32,
+    /// Width of the residual stream.
+    pub hidden_size: u32,
+    /// Width of the feed-forward layer.
+    pub intermediate_size: u32,
+    /// Transformer blocks.
+    pub num_hidden_layers: u32,
+    /// Attention heads.
+    pub num_attention_heads: u32,
+    /// Heads of keys and values, which neighbouring heads share; divides `num_attention_heads`.
+    pub num_key_value_heads: u32,
+    /// Width of a head; even.
+    pub head_dim: u32,
+    /// Longest sequence.
+    pub max_position_embeddings: u32,
+    /// Epsilon of the norms.
+    pub rms_norm_eps: f64,
+    /// Base of the frequencies of the rotary embeddings.
+    pub rope_theta: f64,
+    /// How LLaMA 3.1 slows those down for long sequences; absent: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rope_scaling: Option<RopeScaling>,
+    /// Whether neighbouring elements turn together, as in Meta's own checkpoints and llama2.c's, and not those of two halves.
+    pub rope_interleaved: bool,
+    /// Whether the head is the table of words.
+    pub tie_word_embeddings: bool,
+}
+
+impl LlamaSize {
+    /// `Llama-2-7b`: 6.7 billion parameters.
+    pub const LLAMA2_7B: Self = Self {
+        vocab_size: 32_000,
+        hidden_size: 4096,
+        intermediate_size: 11_008,
+        num_hidden_layers: 32,
+        num_attention_heads: 32,
+        num_key_value_heads: 32,
+        head_dim: 128,
+        max_position_embeddings: 4096,
+        rms_norm_eps: 1e-5,
+        rope_theta: 10_000.0,
+        rope_scaling: None,
+        rope_interleaved: false,
+        tie_word_embeddings: false,
+    };
+}
+
+/// How LLaMA 3.1 slows rotary frequencies down (`rope_type` `llama3`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RopeScaling {
+    /// What the slowest frequencies are divided by.
+    pub factor: f64,
+    /// Turns within the original length below which a frequency is slowed down by all of `factor`.
+    pub low_freq_factor: f64,
+    /// Turns above which it stays as it is.
+    pub high_freq_factor: f64,
+    /// The original length.
+    pub original_max_position_embeddings: u32,
+}
+
+/// Size of a GPT-2, in the words of its Hugging Face `config.json`. Its head is its table of words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gpt2Size {
+    /// Words of its table.
+    pub vocab_size: u32,
+    /// Longest sequence.
+    pub n_positions: u32,
+    /// Width of the residual stream.
+    pub n_embd: u32,
+    /// Transformer blocks.
+    pub n_layer: u32,
+    /// Attention heads; divides `n_embd`.
+    pub n_head: u32,
+    /// Width of the feed-forward layer.
+    pub n_inner: u32,
+    /// Epsilon of the norms.
+    pub layer_norm_epsilon: f64,
+    /// Dropout of the embeddings.
+    pub embd_pdrop: f64,
+    /// Dropout of attention weights.
+    pub attn_pdrop: f64,
+    /// Dropout after sub-layers.
+    pub resid_pdrop: f64,
+}
+
+impl Gpt2Size {
+    /// `gpt2`: 124 million parameters.
+    pub const SMALL: Self = Self {
+        vocab_size: 50_257,
+        n_positions: 1024,
+        n_embd: 768,
+        n_layer: 12,
+        n_head: 12,
+        n_inner: 3072,
+        layer_norm_epsilon: 1e-5,
+        embd_pdrop: 0.1,
+        attn_pdrop: 0.1,
+        resid_pdrop: 0.1,
+    };
+}
+
+/// Size of a BLOOM, in the words of its Hugging Face `config.json`. Its head is its table of words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BloomSize {
+    /// Words of its table.
+    pub vocab_size: u32,
+    /// Width of the residual stream.
+    pub hidden_size: u32,
+    /// Transformer blocks.
+    pub n_layer: u32,
+    /// Attention heads; divides `hidden_size`.
+    pub n_head: u32,
+    /// Epsilon of the norms.
+    pub layer_norm_epsilon: f64,
+    /// Dropout after sub-layers.
+    pub hidden_dropout: f64,
+    /// Dropout of attention weights.
+    pub attention_dropout: f64,
+}
+
+impl BloomSize {
+    /// `bloom-560m`: 559 million parameters.
+    pub const BLOOM_560M: Self = Self {
+        vocab_size: 250_880,
+        hidden_size: 1024,
+        n_layer: 24,
+        n_head: 16,
+        layer_norm_epsilon: 1e-5,
+        hidden_dropout: 0.0,
+        attention_dropout: 0.0,
+    };
+}
+
+/// Size of a vision transformer, in the words of its Hugging Face `config.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VitSize {
+    /// Rows and columns of an image; a multiple of `patch_size`.
+    pub image_size: u32,
+    /// Rows and columns of a patch.
+    pub patch_size: u32,
+    /// Width of the residual stream.
+    pub hidden_size: u32,
+    /// Transformer blocks.
+    pub num_hidden_layers: u32,
+    /// Attention heads; divides `hidden_size`.
+    pub num_attention_heads: u32,
+    /// Width of the feed-forward layer.
+    pub intermediate_size: u32,
+    /// Dropout after embeddings and sub-layers.
+    pub hidden_dropout_prob: f64,
+    /// Dropout of attention weights.
+    pub attention_probs_dropout_prob: f64,
+}
+
+impl VitSize {
+    /// `vit-base-patch16-224`: 86 million parameters.
+    pub const BASE: Self = Self {
+        image_size: 224,
+        patch_size: 16,
+        hidden_size: 768,
+        num_hidden_layers: 12,
+        num_attention_heads: 12,
+        intermediate_size: 3072,
+        hidden_dropout_prob: 0.0,
+        attention_probs_dropout_prob: 0.0,
+    };
+}
+
+/// Size of a ResNet for large images: four stages, each of which but the first halves the edge and doubles the channels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ImageNetResNetSize {
+    /// Layers with weights: 18, or 50 with bottlenecks.
+    pub depth: u32,
+    /// Channels of the first stage.
+    pub width: u32,
+    /// Rows and columns of an image.
+    pub image_size: u32,
+}
+
+impl ImageNetResNetSize {
+    /// ResNet-50: 26 million parameters with 1,000 classes.
+    pub const RESNET50: Self = Self {
+        depth: 50,
+        width: 64,
+        image_size: 224,
+    };
+}
+
+/// Size of a ResNet for small images: three stages of as many blocks, the second and third of which halve the edge and double
+/// the channels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResNetSize {
+    /// Layers with weights: `6 n + 2` for `n` blocks a stage.
+    pub depth: u32,
+    /// Channels of the first stage.
+    pub width: u32,
+}
+
+impl ResNetSize {
+    /// Rows and columns of the images.
+    pub const IMAGE: u32 = 32;
+
+    /// ResNet-20: 270 thousand parameters.
+    pub const RESNET20: Self = Self { depth: 20, width: 16 };
+
+    /// Blocks a stage.
+    pub fn blocks(&self) -> u32 {
+        self.depth.saturating_sub(2) / 6
+    }
+}
+
+/// Size of a DistilBERT, in the words of its Hugging Face `config.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DistilBertSize {
+    /// Transformer blocks.
+    pub n_layers: u32,
+    /// Width of the residual stream.
+    pub dim: u32,
+    /// Attention heads; divides `dim`.
+    pub n_heads: u32,
+    /// Width of the feed-forward layer.
+    pub hidden_dim: u32,
+    /// Longest sequence.
+    pub max_position_embeddings: u32,
+    /// Dropout after embeddings and sub-layers.
+    pub dropout: f64,
+    /// Dropout of attention weights.
+    pub attention_dropout: f64,
+    /// Dropout before the classifier.
+    pub seq_classif_dropout: f64,
+}
+
+impl DistilBertSize {
+    /// `distilbert-base-uncased`: 66 million parameters with its vocabulary of 30,522.
+    pub const BASE: Self = Self {
+        n_layers: 6,
+        dim: 768,
+        n_heads: 12,
+        hidden_dim: 3072,
+        max_position_embeddings: 512,
+        dropout: 0.1,
+        attention_dropout: 0.1,
+        seq_classif_dropout: 0.2,
+    };
+}

@@ -1,0 +1,552 @@
+//! Having a model write: it reads a prompt at once, and then its own tokens one by one, with keys and values of the earlier ones
+//! kept in the setting's format.
+
+use std::{cell::RefCell, fmt::Write, ops::Range, time::Instant};
+
+use burn::tensor::Tensor;
+use mantissa_analysis::{WarmUp, Warmth};
+use mantissa_core::{Cell, Event, Executed, GenerateTask, Samples, Series};
+use mantissa_precision::{Compute, PrecisionBackend, Timed, Tracked};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::{
+    Inputs, Measured, Observer, Outcome, Phase, Progress, WorkloadError,
+    data::{TokenBatch, Tokenized},
+    models::{KvCache, Network, Norms, Stage},
+    outcome::allocator,
+    sampling::{Limits, sample},
+    start::{Purpose, Start, start},
+    subject::{Writing, with_writer},
+    timing::{Launch, wall_clock, windows},
+};
+
+/// The most tokens of a warm-up.
+const MOST_WARM_UPS: usize = 4000;
+
+/// Runs a generating cell.
+pub(crate) fn generate<B: PrecisionBackend>(
+    cell: &Cell,
+    task: &GenerateTask,
+    inputs: &Inputs,
+    device: &B::Device,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, WorkloadError> {
+    let begun = Instant::now();
+    let generating = Generating::<B> {
+        cell,
+        task,
+        inputs,
+        device,
+        begun,
+        observer,
+    };
+    with_writer(&task.model, generating)
+}
+
+/// Generation without its model.
+struct Generating<'a, B: PrecisionBackend> {
+    cell: &'a Cell,
+    task: &'a GenerateTask,
+    inputs: &'a Inputs,
+    device: &'a B::Device,
+    begun: Instant,
+    observer: &'a mut dyn Observer,
+}
+
+impl<B: PrecisionBackend> Generating<'_, B> {
+    fn progress(&mut self, phase: Phase, done: u32, total: u32) {
+        self.observer.progress(Progress {
+            phase,
+            done: done.into(),
+            total: total.into(),
+            allocator: allocator::<B>(self.device),
+        });
+    }
+}
+
+/// A model that is ready to write.
+pub(crate) struct Writer<'a, B: PrecisionBackend, M: Network> {
+    model: &'a M,
+    parameters: Tracked<B>,
+    running: &'a Norms<B>,
+    compute: Compute,
+    device: &'a B::Device,
+}
+
+/// What was written after a prompt, and when.
+pub(crate) struct Written {
+    /// Token ids, `[new tokens, n]`.
+    pub tokens: Vec<i32>,
+    /// From the beginning, or from the token before, until each token was on the host.
+    pub seconds: Vec<f64>,
+    /// Whether every logit of the last token is finite.
+    finite: bool,
+    window: Range<Instant>,
+}
+
+impl Written {
+    /// Seconds of all tokens but the first.
+    fn decoding(&self) -> f64 {
+        self.seconds[1..].iter().sum()
+    }
+}
+
+/// Which token is taken: at a temperature of 0 the likeliest, else one that is drawn from the probabilities of logits divided by it.
+pub(crate) struct Choice {
+    temperature: f64,
+    rng: ChaCha8Rng,
+}
+
+impl Choice {
+    pub(crate) fn new(temperature: f64, seed: u64) -> Self {
+        Self {
+            temperature,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+        }
+    }
+
+    /// The token of each row of logits `[n, words]`.
+    fn of<B: PrecisionBackend>(&mut self, logits: Tensor<B, 2>) -> Result<Vec<i32>, WorkloadError> {
+        if self.temperature == 0.0 {
+            let likeliest = logits
+                .argmax(1)
+                .flatten::<1>(0, 1)
+                .try_into_data()
+                .map_err(failed)?;
+            return Ok(likeliest.iter::<i64>().map(|id| id as i32).collect());
+        }
+        let [_, words] = logits.dims();
+        let logits = logits.try_into_data().map_err(failed)?;
+        let logits: Vec<f64> = logits.iter::<f64>().collect();
+        let rows = logits.chunks_exact(words);
+        Ok(rows
+            .map(|row| drawn(row, self.temperature, &mut self.rng))
+            .collect())
+    }
+}
+
+/// An index with the probability that its logit says; the last one where none is a number.
+fn drawn(logits: &[f64], temperature: f64, rng: &mut ChaCha8Rng) -> i32 {
+    let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weight = |logit: &f64| ((logit - largest) / temperature).exp();
+    let total: f64 = logits.iter().map(weight).sum();
+    let mut left = rng.random::<f64>() * total;
+    let reached = logits.iter().position(|logit| {
+        left -= weight(logit);
+        left < 0.0
+    });
+    reached.unwrap_or(logits.len() - 1) as i32
+}
+
+fn failed(error: impl std::fmt::Debug) -> WorkloadError {
+    WorkloadError::Device(format!("{error:?}"))
+}
+
+impl<'a, B: PrecisionBackend, M: Network<Part = Tokenized>> Writer<'a, B, M> {
+    pub(crate) fn new(model: &'a M, start: &'a Start<B>, compute: Compute, device: &'a B::Device) -> Self {
+        let working = start.parameters.working(&compute, |name| model.multiplies(name));
+        Self {
+            model,
+            parameters: working.freeze(),
+            running: &start.running,
+            compute,
+            device,
+        }
+    }
+
+    /// Writes `new` tokens after each of `n` prompts `[n, prompt]`; `told` is told when all is still there that was kept.
+    pub(crate) fn write(
+        &self,
+        (prompts, n): (&[i32], usize),
+        new: u32,
+        choice: &mut Choice,
+        told: impl FnOnce(),
+    ) -> Result<Written, WorkloadError> {
+        let cache = RefCell::new(KvCache::default());
+        let (begun, mut last) = (Instant::now(), None);
+        let (mut tokens, mut seconds, mut since) = (vec![], vec![], begun);
+        let mut ids = prompts.to_vec();
+        for _ in 0..new {
+            let logits = self.step(ids, n, &cache);
+            let chosen = choice.of(logits.clone())?;
+            let now = Instant::now();
+            seconds.push((now - since).as_secs_f64());
+            since = now;
+            last = Some(logits);
+            tokens.extend(&chosen);
+            ids = chosen;
+        }
+        let window = begun..since;
+        told();
+        let finite = match last {
+            Some(logits) => {
+                let logits = logits.try_into_data().map_err(failed)?;
+                logits.iter::<f64>().all(f64::is_finite)
+            }
+            None => true,
+        };
+        Ok(Written {
+            tokens,
+            seconds,
+            finite,
+            window,
+        })
+    }
+
+    /// Logits `[n, words]` behind the last of some tokens `[n, count]` that follow those in the cache.
+    fn step(&self, ids: Vec<i32>, n: usize, cache: &RefCell<KvCache<B>>) -> Tensor<B, 2> {
+        let count = (ids.len() / n) as i32;
+        let batch = TokenBatch {
+            ids,
+            lengths: vec![count; n],
+            rows: (1..=n as i32).map(|row| row * count - 1).collect(),
+            labels: vec![],
+        };
+        let input = M::upload::<B>(&batch, self.device);
+        let stage = Stage::Testing(self.running);
+        let pass = self.model.pass(&self.parameters, &self.compute, stage);
+        self.model.forward(&pass.remembering(cache), &input, |_| ())
+    }
+}
+
+impl<B: PrecisionBackend> Writing for Generating<'_, B> {
+    type Output = Outcome;
+
+    fn with<M: Network<Part = Tokenized>>(mut self, model: M) -> Result<Outcome, WorkloadError> {
+        let (cell, task, device) = (self.cell, self.task, self.device);
+        self.progress(Phase::Prepare, 0, 1);
+        let model = model
+            .keeping(cell.setting.keep_f32())
+            .map_err(WorkloadError::Unavailable)?;
+        let format = cell.setting.precision().parameters();
+        let start: Start<B> = start(&model, (cell, format, Purpose::Testing), self.inputs, device)?;
+        let writer = Writer::new(&model, &start, Compute::of(&cell.setting), device);
+        let n = cell.setting.batch() as usize;
+        let prompts = prompts(task, n, cell.seed);
+        B::sync(device).map_err(failed)?;
+        let load_seconds = self.begun.elapsed().as_secs_f64();
+
+        let started = Instant::now();
+        self.progress(Phase::WarmUp, 0, 1);
+        let clock = wall_clock::<B>(device)?;
+        let write = |told: &mut dyn FnMut()| {
+            // The same tokens every time: what differs is noise.
+            let mut choice = Choice::new(task.temperature, cell.seed);
+            writer.write((&prompts, n), task.new_tokens, &mut choice, told)
+        };
+        let warm = warm_up(task.into(), || write(&mut || ()))?;
+        let warmup_seconds = started.elapsed().as_secs_f64();
+
+        let mut first = Series::new("first_token_seconds", "s", "text");
+        let mut decoding = Series::new("decode_seconds", "s", "text");
+        let mut tokens = Series::new("token_seconds", "s", "token");
+        let (mut finite, mut says) = (true, None);
+        self.progress(Phase::Measure, 0, task.max_samples);
+        let (mut text, mut token) = (0u32, 0u32);
+        let sampled = sample(task, |number| {
+            let mut told = || self.progress(Phase::Measure, number, task.max_samples);
+            let written = write(&mut told)?;
+            text += 1;
+            first.push(f64::from(text), written.seconds[0]);
+            decoding.push(f64::from(text), written.decoding());
+            for seconds in &written.seconds[1..] {
+                token += 1;
+                tokens.push(f64::from(token), *seconds);
+            }
+            finite &= written.finite;
+            let timed = Timed {
+                device: None,
+                wall: written.decoding(),
+            };
+            let held_back = self.observer.held_back(written.window.start);
+            says.get_or_insert(said(&written.tokens, n));
+            let window = written.window;
+            Ok((Launch { window, timed }, held_back))
+        })?;
+        self.observer.memory_known();
+        let events = start.event.clone().into_iter().chain([clock, warm]);
+        Ok(Outcome {
+            samples: Samples {
+                series: vec![first, decoding, tokens],
+                test_correct: None,
+                ranges: vec![],
+                trials: vec![],
+            },
+            events: events.chain(sampled.events).chain(says).collect(),
+            diverged: (!finite).then(|| "the logits hold values that are not finite".to_owned()),
+            data: None,
+            executed: Executed::unverified(),
+            load_seconds,
+            warmup_seconds,
+            measured: Measured::Generate {
+                weights: start.read,
+                texts: n as u64,
+                prompt_tokens: task.prompt_tokens.into(),
+                decoded: u64::from(task.new_tokens) - 1,
+                windows: windows(sampled.launches),
+            },
+        })
+    }
+}
+
+/// Prompts `[n, prompt]` of words that the seed draws.
+fn prompts(task: &GenerateTask, n: usize, seed: u64) -> Vec<i32> {
+    let words = task.model.vocabulary().expect("what writes has a table of words");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let count = n * task.prompt_tokens as usize;
+    (0..count).map(|_| rng.random_range(0..words) as i32).collect()
+}
+
+/// Writes until the times of tokens settle: at least one text, which has every length of the cache.
+fn warm_up(
+    limits: Limits,
+    mut write: impl FnMut() -> Result<Written, WorkloadError>,
+) -> Result<Event, WorkloadError> {
+    let begun = Instant::now();
+    let mut warm_up = WarmUp::new(MOST_WARM_UPS);
+    for texts in 1u32.. {
+        let mut warmth = Warmth::Warming;
+        for seconds in &write()?.seconds[1..] {
+            if matches!(warmth, Warmth::Warming) {
+                warmth = warm_up.push(*seconds);
+            }
+        }
+        let detail = match warmth {
+            Warmth::Settled => "times of tokens had settled",
+            Warmth::GaveUp => "times of tokens did not settle",
+            Warmth::Warming if begun.elapsed().as_secs_f64() > limits.max_seconds => {
+                "times of tokens did not settle within the time cap"
+            }
+            Warmth::Warming => continue,
+        };
+        return Ok(Event {
+            kind: "warm-up".into(),
+            step: Some(texts.into()),
+            value: None,
+            detail: detail.into(),
+        });
+    }
+    unreachable!("the warm-up gives up before it has run out of numbers")
+}
+
+/// The tokens of the first text.
+fn said(tokens: &[i32], n: usize) -> Event {
+    let mut detail = String::from("token ids");
+    for token in tokens.iter().step_by(n) {
+        let _ = write!(detail, " {token}");
+    }
+    Event {
+        kind: "text".into(),
+        step: None,
+        value: None,
+        detail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_flex::FlexDevice;
+    use mantissa_core::{Axis, AxisValue, Backend, Gpt2Size, LlamaSize, Model, Setting, Task, Workload};
+    use mantissa_precision::device::Flex;
+
+    use super::*;
+
+    fn llama() -> LlamaSize {
+        LlamaSize {
+            vocab_size: 61,
+            hidden_size: 24,
+            intermediate_size: 40,
+            num_hidden_layers: 2,
+            num_attention_heads: 4,
+            num_key_value_heads: 2,
+            head_dim: 6,
+            max_position_embeddings: 64,
+            ..LlamaSize::LLAMA2_7B
+        }
+    }
+
+    fn cell(model: Model, precision: &str, temperature: f64) -> Cell {
+        let workload = Workload {
+            name: "writes".into(),
+            task: Task::Generate(GenerateTask {
+                model,
+                prompt_tokens: 5,
+                new_tokens: 7,
+                temperature,
+                min_samples: 2,
+                max_samples: 3,
+                max_seconds: 60.0,
+                max_noise: 0.05,
+            }),
+        };
+        let mut setting = Setting::of(&workload, Backend::Flex);
+        let text = AxisValue::Text(precision.into());
+        setting.set(Axis::Precision, text).unwrap();
+        setting.set(Axis::Batch, AxisValue::Integer(2)).unwrap();
+        Cell::new("s", workload, setting, 1)
+    }
+
+    struct Quiet(Vec<Phase>);
+
+    impl Observer for Quiet {
+        fn progress(&mut self, progress: Progress) {
+            self.0.push(progress.phase);
+        }
+    }
+
+    fn outcome(cell: &Cell) -> (Outcome, Vec<Phase>) {
+        let Task::Generate(task) = &cell.workload.task else {
+            unreachable!("made above")
+        };
+        let mut quiet = Quiet(vec![]);
+        let outcome = generate::<Flex>(cell, task, &Inputs::default(), &FlexDevice, &mut quiet).unwrap();
+        (outcome, quiet.0)
+    }
+
+    fn text(outcome: &Outcome) -> &str {
+        let mut events = outcome.events.iter();
+        &events.find(|event| event.kind == "text").unwrap().detail
+    }
+
+    #[test]
+    fn every_text_is_timed_by_its_first_token_and_the_others() {
+        let (outcome, phases) = outcome(&cell(Model::Llama(llama()), "32-true", 0.0));
+        let count = |name| outcome.samples.get(name).unwrap().values().count();
+        assert_eq!(
+            [
+                count("first_token_seconds"),
+                count("decode_seconds"),
+                count("token_seconds")
+            ],
+            [3, 3, 18]
+        );
+        assert_eq!(text(&outcome).split(' ').count(), 2 + 7);
+        let Measured::Generate {
+            weights,
+            texts,
+            prompt_tokens,
+            decoded,
+            windows,
+        } = &outcome.measured
+        else {
+            panic!("{:?}", outcome.measured)
+        };
+        assert!(weights.is_none());
+        assert_eq!((*texts, *prompt_tokens, *decoded, windows.len()), (2, 5, 6, 3));
+        assert_eq!(phases.iter().filter(|phase| **phase == Phase::Measure).count(), 4);
+        assert!(outcome.diverged.is_none());
+    }
+
+    #[test]
+    fn texts_are_those_of_their_seed_and_setting() {
+        let of = |precision, temperature| {
+            let (outcome, _) = outcome(&cell(Model::Llama(llama()), precision, temperature));
+            text(&outcome).to_owned()
+        };
+        assert_eq!(of("32-true", 0.0), of("32-true", 0.0));
+        assert_eq!(of("32-true", 2.0), of("32-true", 2.0));
+        assert_ne!(of("32-true", 0.0), of("32-true", 2.0));
+        for precision in ["64-true", "bf16-mixed", "16-mixed", "16-true", "bf16-true"] {
+            assert_eq!(of(precision, 0.0).split(' ').count(), 2 + 7);
+        }
+    }
+
+    #[test]
+    fn the_cache_changes_no_token() {
+        let cell = cell(
+            Model::Gpt2(Gpt2Size {
+                vocab_size: 61,
+                n_positions: 32,
+                n_embd: 24,
+                n_layer: 2,
+                n_head: 4,
+                n_inner: 40,
+                ..Gpt2Size::SMALL
+            }),
+            "64-true",
+            0.0,
+        );
+        let (outcome, _) = outcome(&cell);
+        let Task::Generate(task) = &cell.workload.task else {
+            unreachable!("made above")
+        };
+        let Model::Gpt2(size) = &task.model else {
+            unreachable!("made above")
+        };
+        let model = crate::models::Gpt2::new(size.clone());
+        let of = (&cell, mantissa_core::Format::F64, Purpose::Testing);
+        let start: Start<Flex> = start(&model, of, &Inputs::default(), &FlexDevice).unwrap();
+        let writer = Writer::new(&model, &start, Compute::of(&cell.setting), &FlexDevice);
+        // The whole of the first text again for each of its tokens.
+        let mut ids = prompts(task, 2, cell.seed)[..5].to_vec();
+        for _ in 0..7 {
+            let cache = RefCell::new(KvCache::default());
+            let logits = writer.step(ids.clone(), 1, &cache);
+            ids.extend(Choice::new(0.0, 0).of(logits).unwrap());
+        }
+        let mut without = String::from("token ids");
+        ids[5..].iter().for_each(|id| without += &format!(" {id}"));
+        assert_eq!(text(&outcome), without);
+    }
+
+    #[test]
+    fn tokens_are_drawn_as_often_as_their_logits_say() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let logits = [0.0, 2.0, f64::NEG_INFINITY];
+        let mut counts = [0u32; 3];
+        for _ in 0..20_000 {
+            counts[drawn(&logits, 2.0, &mut rng) as usize] += 1;
+        }
+        // e to 1, after the division by two.
+        let share = f64::from(counts[1]) / 20_000.0;
+        let wanted = 1f64.exp() / (1.0 + 1f64.exp());
+        assert!((share - wanted).abs() < 0.015 && counts[2] == 0, "{counts:?}");
+    }
+
+    /// The small model of llama2.c with its tokenizer, which are not in the repository.
+    fn stories() -> Option<(std::path::PathBuf, crate::data::TextTokenizer)> {
+        let (weights, words) = (
+            mantissa_testing::real_data("llama_tiny/stories260K.bin")?,
+            mantissa_testing::real_data("llama_tiny/tok512.bin")?,
+        );
+        Some((weights, crate::data::TextTokenizer::open(&words).unwrap()))
+    }
+
+    #[test]
+    fn the_small_model_of_llama2c_writes_its_known_story() {
+        let Some((weights, tokenizer)) = stories() else {
+            return;
+        };
+        let Some(page) = mantissa_testing::real_data("llama_tiny/stories260K.md") else {
+            return;
+        };
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, said) = page.split_once("-t 0.0\n").unwrap();
+        let (known, _) = said.split_once("\n```").unwrap();
+        let Some(Model::Llama(size)) = crate::model_of(&weights).unwrap() else {
+            panic!("it is a llama")
+        };
+        let inputs = Inputs {
+            weights: [(String::new(), weights)].into(),
+            ..Inputs::default()
+        };
+        let cell = cell(Model::Llama(size.clone()), "32-true", 0.0);
+        let model = crate::models::Llama::new(size);
+        let of = (&cell, mantissa_core::Format::F32, Purpose::Testing);
+        let start: Start<Flex> = start(&model, of, &inputs, &FlexDevice).unwrap();
+        let writer = Writer::new(&model, &start, Compute::of(&cell.setting), &FlexDevice);
+        let prompt = [tokenizer.beginning().unwrap() as i32];
+        let written = writer
+            .write((&prompt, 1), 256, &mut Choice::new(0.0, 0), || ())
+            .unwrap();
+        let ids: Vec<u32> = prompt
+            .iter()
+            .chain(&written.tokens)
+            .map(|id| *id as u32)
+            .collect();
+        let text = tokenizer.decode(&ids);
+        assert!(known.len() > 500, "{known}");
+        assert!(text.starts_with(known), "{text}");
+    }
+}

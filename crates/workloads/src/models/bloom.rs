@@ -1,0 +1,320 @@
+//! BLOOM (arXiv 2211.05100), the architecture of `bloom-560m`.
+//!
+//! Pre-norm blocks that see no later token, with a bias of the scores instead of positions (ALiBi, arXiv 2108.12409) and the
+//! tanh approximation of GELU. The head is the table of words, or a matrix of classes that reads the last token. Dropout
+//! sits where the reference has it: on the attention weights, and after the last layer of each half of a block.
+
+use burn::tensor::{DType, Tensor, TensorData};
+use mantissa_core::{BloomSize, Gelu};
+use mantissa_precision::PrecisionBackend;
+
+use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass, TextHead};
+use crate::{data::Tokenized, weights::Naming};
+
+/// Standard deviation of initial weights, from the reference.
+const INIT_DEVIATION: f64 = 0.02;
+
+/// Name of the table of words.
+const WORDS: &str = "transformer.word_embeddings.weight";
+/// Name of the norm behind the table of words.
+const FIRST_NORM: &str = "transformer.word_embeddings_layernorm";
+/// Name of the last norm.
+const LAST_NORM: &str = "transformer.ln_f";
+/// Name of the head of words, which is the table of words.
+const HEAD: &str = "lm_head";
+/// Name of the head of classes.
+const SCORE: &str = "score";
+
+/// The model's shape.
+#[derive(Debug, Clone)]
+pub(crate) struct Bloom {
+    size: BloomSize,
+    head: TextHead,
+    kept: Kept,
+}
+
+impl Bloom {
+    pub(crate) fn new(size: BloomSize, head: TextHead) -> Self {
+        Self {
+            size,
+            head,
+            kept: Kept::default(),
+        }
+    }
+
+    /// Width of the residual stream.
+    fn width(&self) -> usize {
+        self.size.hidden_size as usize
+    }
+}
+
+impl Network for Bloom {
+    type Part = Tokenized;
+    type Input<B: PrecisionBackend> = CausalInput<B>;
+
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let (size, width) = (&self.size, self.width());
+        let inner = 4 * width;
+        let mut specs = vec![];
+        let mut add = |name: String, shape: &[usize], init| {
+            specs.push(ParameterSpec {
+                name,
+                shape: shape.to_vec(),
+                init,
+            });
+        };
+        let normal = Init::Normal(INIT_DEVIATION);
+        add(WORDS.into(), &[size.vocab_size as usize, width], normal);
+        add(format!("{FIRST_NORM}.weight"), &[width], Init::Ones);
+        add(format!("{FIRST_NORM}.bias"), &[width], Init::Zeros);
+        for layer in 0..size.n_layer {
+            let parts: [(&str, &[usize], Init); 12] = [
+                ("input_layernorm.weight", &[width], Init::Ones),
+                ("input_layernorm.bias", &[width], Init::Zeros),
+                (
+                    "self_attention.query_key_value.weight",
+                    &[3 * width, width],
+                    normal,
+                ),
+                ("self_attention.query_key_value.bias", &[3 * width], Init::Zeros),
+                ("self_attention.dense.weight", &[width, width], normal),
+                ("self_attention.dense.bias", &[width], Init::Zeros),
+                ("post_attention_layernorm.weight", &[width], Init::Ones),
+                ("post_attention_layernorm.bias", &[width], Init::Zeros),
+                ("mlp.dense_h_to_4h.weight", &[inner, width], normal),
+                ("mlp.dense_h_to_4h.bias", &[inner], Init::Zeros),
+                ("mlp.dense_4h_to_h.weight", &[width, inner], normal),
+                ("mlp.dense_4h_to_h.bias", &[width], Init::Zeros),
+            ];
+            for (part, shape, init) in parts {
+                add(format!("{}.{part}", layer_name(layer)), shape, init);
+            }
+        }
+        add(format!("{LAST_NORM}.weight"), &[width], Init::Ones);
+        add(format!("{LAST_NORM}.bias"), &[width], Init::Zeros);
+        if let TextHead::Classes(classes) = self.head {
+            add(format!("{SCORE}.weight"), &[classes as usize, width], normal);
+        }
+        specs
+    }
+
+    fn naming(&self) -> Naming {
+        let prefix = "transformer.";
+        match self.head {
+            TextHead::Classes(_) => Naming {
+                prefix,
+                head: &["score."],
+                beside: &["lm_head."],
+            },
+            // The table of words once more.
+            TextHead::Words => Naming {
+                prefix,
+                head: &[],
+                beside: &["lm_head.", "score."],
+            },
+        }
+    }
+
+    fn is_multiplied(name: &str) -> bool {
+        !["word_embeddings", "layernorm", LAST_NORM]
+            .iter()
+            .any(|other| name.contains(other))
+    }
+
+    fn drops(&self) -> bool {
+        self.size.hidden_dropout > 0.0 || self.size.attention_dropout > 0.0
+    }
+
+    fn weightless(&self) -> Vec<String> {
+        let layers = (0..self.size.n_layer).map(layer_name);
+        layers.map(|layer| attention_name(&layer)).collect()
+    }
+
+    fn tied_head(&self) -> Option<&'static str> {
+        (self.head == TextHead::Words).then_some(HEAD)
+    }
+
+    fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    fn with_kept(self, kept: Kept) -> Self {
+        Self { kept, ..self }
+    }
+
+    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> CausalInput<B> {
+        CausalInput::upload(batch, device)
+    }
+
+    /// The embeddings and the blocks.
+    fn segments(&self) -> u32 {
+        1 + self.size.n_layer
+    }
+
+    fn segment<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        segment: u32,
+        input: &CausalInput<B>,
+        hidden: Option<Tensor<B, 2>>,
+    ) -> Tensor<B, 2> {
+        match hidden {
+            None => {
+                let table = pass.parameters.matrix(WORDS);
+                let words = pass.compute.embedding(table, input.ids.clone().flatten(0, 1));
+                pass.layer_norm(words, FIRST_NORM, self.size.layer_norm_epsilon)
+            }
+            Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), input.ids.dims()),
+        }
+    }
+
+    fn head<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        input: &CausalInput<B>,
+    ) -> Tensor<B, 2> {
+        let normal = pass.layer_norm(hidden, LAST_NORM, self.size.layer_norm_epsilon);
+        let asked = pass.rows(normal, &input.rows);
+        match self.head {
+            TextHead::Classes(_) => pass.unbiased(asked, SCORE),
+            TextHead::Words => pass.tied(asked, WORDS, HEAD),
+        }
+    }
+}
+
+/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
+impl Bloom {
+    fn block<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        layer: &str,
+        shape: [usize; 2],
+    ) -> Tensor<B, 2> {
+        let (epsilon, dropout) = (self.size.layer_norm_epsilon, self.size.hidden_dropout);
+        let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.input_layernorm"), epsilon);
+        let attended = self.attention(pass, normal, &attention_name(layer), shape);
+        let hidden = pass.compute.add(pass.dropout(attended, dropout), hidden);
+        let name = format!("{layer}.post_attention_layernorm");
+        let normal = pass.layer_norm(hidden.clone(), &name, epsilon);
+        let [first, activation, second] =
+            ["dense_h_to_4h", "gelu_impl", "dense_4h_to_h"].map(|part| format!("{layer}.mlp.{part}"));
+        let wide = pass.linear(normal, &first);
+        // The reference cuts √(2/π) to eight digits, which f32 does not see.
+        let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
+        let narrow = pass.linear(pass.show(&activation, wide), &second);
+        pass.compute.add(pass.dropout(narrow, dropout), hidden)
+    }
+
+    /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, in that shape.
+    fn attention<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        name: &str,
+        [n, sequence]: [usize; 2],
+    ) -> Tensor<B, 2> {
+        let kind = (hidden.device(), hidden.dtype());
+        let bias = |keys| self.bias(keys, (&kind.0, kind.1));
+        // Query, key and value of the first head, then those of the second, and so on.
+        let fused = pass.linear(hidden, &format!("{name}.query_key_value"));
+        let heads = self.size.n_head as usize;
+        let fused = fused.reshape([n, sequence, heads, 3, self.width() / heads]);
+        let parts = [0, 1, 2].map(|part| {
+            let part: Tensor<B, 4> = fused.clone().narrow(3, part, 1).squeeze_dim(3);
+            part.swap_dims(1, 2)
+        });
+        let of_attention = (name, self.size.attention_dropout);
+        let mixed = pass.causal_attention(parts, of_attention, Some(&bias));
+        pass.linear(mixed, &format!("{name}.dense"))
+    }
+
+    /// What is added to the scores of a key, `[heads, keys]`: the slope of the head times the key's place, which is as good as
+    /// its distance. A softmax does not see what all keys of a query have in common.
+    fn bias<B: PrecisionBackend>(&self, keys: usize, (device, dtype): (&B::Device, DType)) -> Tensor<B, 2> {
+        let dtype = match dtype {
+            DType::F64 => DType::F64,
+            _ => DType::F32,
+        };
+        let slopes = slopes(self.size.n_head);
+        let shape = [slopes.len(), keys];
+        let rows = slopes
+            .into_iter()
+            .flat_map(|slope| (0..keys).map(move |place| slope * place as f64));
+        let data = TensorData::new(rows.collect::<Vec<f64>>(), shape);
+        Tensor::from_data(data.convert_dtype(dtype), (device, dtype))
+    }
+}
+
+/// By how much a score of each head grows from place to place.
+fn slopes(heads: u32) -> Vec<f64> {
+    let power = 1u32 << heads.ilog2();
+    let slope = |halves: u32| 2f64.powf(-4.0 * f64::from(halves) / f64::from(power));
+    let first = (1..=power).map(|head| slope(2 * head));
+    // Where they are no power of two, the others take every other one of twice as many.
+    let others = (0..heads - power).map(|head| slope(2 * head + 1));
+    first.chain(others).collect()
+}
+
+fn layer_name(layer: u32) -> String {
+    format!("transformer.h.{layer}")
+}
+
+/// What multiplies queries, keys and values.
+fn attention_name(layer: &str) -> String {
+    format!("{layer}.self_attention")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn published(head: TextHead) -> Bloom {
+        Bloom::new(BloomSize::BLOOM_560M, head)
+    }
+
+    #[test]
+    fn the_published_model_has_its_number_of_parameters() {
+        let count = |head| -> usize {
+            let specs = published(head).parameters().into_iter();
+            specs.map(|spec| spec.shape.iter().product::<usize>()).sum()
+        };
+        // As Hugging Face counts them.
+        assert_eq!(count(TextHead::Words), 559_214_592);
+        assert_eq!(count(TextHead::Classes(2)), 559_214_592 + 2 * 1024);
+    }
+
+    #[test]
+    fn what_multiplies_is_a_layer_and_what_is_looked_up_or_normalised_is_not() {
+        for (head, name) in [(TextHead::Words, HEAD), (TextHead::Classes(2), SCORE)] {
+            let layers = published(head).layers();
+            // Four with weights and the attention in each block, and the head.
+            assert_eq!(layers.len(), 24 * 5 + 1);
+            assert_eq!(layers.iter().filter(|layer| *layer == name).count(), 1);
+            assert!(
+                !layers
+                    .iter()
+                    .any(|layer| layer.contains("norm") || layer.contains("ln_f"))
+            );
+            assert!(!published(head).multiplies(WORDS));
+        }
+    }
+
+    #[test]
+    fn slopes_are_powers_of_two_and_those_between_them() {
+        let near = |got: Vec<f64>, wanted: &[f64]| {
+            assert_eq!(got.len(), wanted.len());
+            for (got, wanted) in got.iter().zip(wanted) {
+                assert!((got / wanted - 1.0).abs() < 1e-15, "{got} and not {wanted}");
+            }
+        };
+        near(slopes(1), &[2f64.powi(-8)]);
+        near(slopes(3), &[2f64.powi(-4), 2f64.powi(-8), 2f64.powi(-2)]);
+        near(slopes(4), &[-2, -4, -6, -8].map(|power| 2f64.powi(power)));
+        // Of eight heads, and the first four of sixteen.
+        let eight = [-1, -2, -3, -4, -5, -6, -7, -8].map(|power| 2f64.powi(power));
+        let between = [-0.5, -1.5, -2.5, -3.5].map(|power: f64| 2f64.powf(power));
+        near(slopes(12), &[&eight[..], &between[..]].concat());
+    }
+}

@@ -1,0 +1,41 @@
+//! What attention needs of the tokens that were read already.
+
+use std::collections::BTreeMap;
+
+use burn::tensor::Tensor;
+use mantissa_precision::PrecisionBackend;
+
+/// Keys and values of the tokens so far, by layer, in the format in which they were computed.
+pub(crate) struct KvCache<B: PrecisionBackend> {
+    /// Each `[n, heads of keys, tokens, width]`.
+    layers: BTreeMap<String, [Tensor<B, 4>; 2]>,
+}
+
+impl<B: PrecisionBackend> Default for KvCache<B> {
+    fn default() -> Self {
+        Self {
+            layers: BTreeMap::new(),
+        }
+    }
+}
+
+impl<B: PrecisionBackend> KvCache<B> {
+    /// Tokens that every layer has seen.
+    pub(crate) fn tokens(&self) -> usize {
+        let lengths = self.layers.values().map(|[keys, _]| keys.dims()[2]);
+        lengths.min().unwrap_or(0)
+    }
+
+    /// Keys and values of a layer, those of new tokens at their end.
+    pub(super) fn extended(&mut self, layer: &str, new: [Tensor<B, 4>; 2]) -> [Tensor<B, 4>; 2] {
+        let all = match self.layers.remove(layer) {
+            Some([keys, values]) => {
+                let [new_keys, new_values] = new;
+                [[keys, new_keys], [values, new_values]].map(|parts| Tensor::cat(parts.to_vec(), 2))
+            }
+            None => new,
+        };
+        self.layers.insert(layer.to_owned(), all.clone());
+        all
+    }
+}

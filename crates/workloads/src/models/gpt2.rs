@@ -1,0 +1,248 @@
+//! GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"), the architecture of `gpt2`.
+//!
+//! Pre-norm blocks that see no later token, with learnt positions and the tanh approximation of GELU; the head is the table
+//! of words. Dropout sits where the reference has it: after the embeddings, on the attention weights, and after the last
+//! layer of each half of a block.
+
+use burn::tensor::{Int, Tensor};
+use mantissa_core::{Gelu, Gpt2Size};
+use mantissa_precision::PrecisionBackend;
+
+use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass};
+use crate::{data::Tokenized, weights::Naming};
+
+/// Standard deviation of initial weights, from the reference.
+const INIT_DEVIATION: f64 = 0.02;
+
+/// Name of the table of words.
+const WORDS: &str = "transformer.wte.weight";
+/// Name of what is added to every token by its place.
+const POSITIONS: &str = "transformer.wpe.weight";
+/// Name of the last norm.
+const LAST_NORM: &str = "transformer.ln_f";
+/// Name of the head, which is the table of words.
+const HEAD: &str = "lm_head";
+
+/// The model's shape.
+#[derive(Debug, Clone)]
+pub(crate) struct Gpt2 {
+    size: Gpt2Size,
+    kept: Kept,
+}
+
+impl Gpt2 {
+    pub(crate) fn new(size: Gpt2Size) -> Self {
+        Self {
+            size,
+            kept: Kept::default(),
+        }
+    }
+
+    /// Width of the residual stream.
+    fn width(&self) -> usize {
+        self.size.n_embd as usize
+    }
+}
+
+impl Network for Gpt2 {
+    type Part = Tokenized;
+    type Input<B: PrecisionBackend> = CausalInput<B>;
+
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let (size, width) = (&self.size, self.width());
+        let inner = size.n_inner as usize;
+        let mut specs = vec![];
+        let mut add = |name: String, shape: &[usize], init| {
+            specs.push(ParameterSpec {
+                name,
+                shape: shape.to_vec(),
+                init,
+            });
+        };
+        let normal = Init::Normal(INIT_DEVIATION);
+        // What is added to the residual stream is smaller the more there is of it.
+        let added = Init::Normal(INIT_DEVIATION / f64::from(2 * size.n_layer).sqrt());
+        add(WORDS.into(), &[size.vocab_size as usize, width], normal);
+        add(POSITIONS.into(), &[size.n_positions as usize, width], normal);
+        for layer in 0..size.n_layer {
+            let parts: [(&str, &[usize], Init); 12] = [
+                ("ln_1.weight", &[width], Init::Ones),
+                ("ln_1.bias", &[width], Init::Zeros),
+                ("attn.c_attn.weight", &[width, 3 * width], normal),
+                ("attn.c_attn.bias", &[3 * width], Init::Zeros),
+                ("attn.c_proj.weight", &[width, width], added),
+                ("attn.c_proj.bias", &[width], Init::Zeros),
+                ("ln_2.weight", &[width], Init::Ones),
+                ("ln_2.bias", &[width], Init::Zeros),
+                ("mlp.c_fc.weight", &[width, inner], normal),
+                ("mlp.c_fc.bias", &[inner], Init::Zeros),
+                ("mlp.c_proj.weight", &[inner, width], added),
+                ("mlp.c_proj.bias", &[width], Init::Zeros),
+            ];
+            for (part, shape, init) in parts {
+                add(format!("{}.{part}", layer_name(layer)), shape, init);
+            }
+        }
+        add(format!("{LAST_NORM}.weight"), &[width], Init::Ones);
+        add(format!("{LAST_NORM}.bias"), &[width], Init::Zeros);
+        specs
+    }
+
+    fn naming(&self) -> Naming {
+        Naming {
+            prefix: "transformer.",
+            head: &[],
+            // The causal mask, and the table of words once more.
+            beside: &[".attn.bias", ".attn.masked_bias", "lm_head."],
+        }
+    }
+
+    fn is_multiplied(name: &str) -> bool {
+        ![WORDS, POSITIONS].contains(&name) && !name.contains(".ln_")
+    }
+
+    fn drops(&self) -> bool {
+        let size = &self.size;
+        [size.embd_pdrop, size.attn_pdrop, size.resid_pdrop]
+            .iter()
+            .any(|share| *share > 0.0)
+    }
+
+    fn weightless(&self) -> Vec<String> {
+        let layers = (0..self.size.n_layer).map(layer_name);
+        layers.map(|layer| attention_name(&layer)).collect()
+    }
+
+    fn tied_head(&self) -> Option<&'static str> {
+        Some(HEAD)
+    }
+
+    fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    fn with_kept(self, kept: Kept) -> Self {
+        Self { kept, ..self }
+    }
+
+    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> CausalInput<B> {
+        CausalInput::upload(batch, device)
+    }
+
+    /// The embeddings and the blocks.
+    fn segments(&self) -> u32 {
+        1 + self.size.n_layer
+    }
+
+    fn segment<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        segment: u32,
+        input: &CausalInput<B>,
+        hidden: Option<Tensor<B, 2>>,
+    ) -> Tensor<B, 2> {
+        match hidden {
+            None => self.embed(pass, input.ids.clone()),
+            Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), input.ids.dims()),
+        }
+    }
+
+    fn head<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        input: &CausalInput<B>,
+    ) -> Tensor<B, 2> {
+        let normal = pass.layer_norm(hidden, LAST_NORM, self.size.layer_norm_epsilon);
+        pass.tied(pass.rows(normal, &input.rows), WORDS, HEAD)
+    }
+}
+
+/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
+impl Gpt2 {
+    fn embed<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, ids: Tensor<B, 2, Int>) -> Tensor<B, 2> {
+        let [n, sequence] = ids.dims();
+        let words = pass.parameters.matrix(WORDS);
+        let words = pass.compute.embedding(words, ids.flatten(0, 1));
+        let positions = pass.parameters.matrix(POSITIONS);
+        let places = positions.narrow(0, pass.place(), sequence);
+        let places = pass.compute.repeated(places, n);
+        let placed = pass.compute.add(words, places.flatten(0, 1));
+        pass.dropout(placed, self.size.embd_pdrop)
+    }
+
+    fn block<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        layer: &str,
+        shape: [usize; 2],
+    ) -> Tensor<B, 2> {
+        let (epsilon, dropout) = (self.size.layer_norm_epsilon, self.size.resid_pdrop);
+        let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.ln_1"), epsilon);
+        let attended = self.attention(pass, normal, &attention_name(layer), shape);
+        let hidden = pass.compute.add(pass.dropout(attended, dropout), hidden);
+        let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.ln_2"), epsilon);
+        let [first, activation, second] = ["c_fc", "act", "c_proj"].map(|part| format!("{layer}.mlp.{part}"));
+        let wide = pass.transposed(normal, &first);
+        let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
+        let narrow = pass.transposed(pass.show(&activation, wide), &second);
+        pass.compute.add(pass.dropout(narrow, dropout), hidden)
+    }
+
+    /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, in that shape.
+    fn attention<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        name: &str,
+        [n, sequence]: [usize; 2],
+    ) -> Tensor<B, 2> {
+        // Queries, keys and values side by side.
+        let fused = pass.transposed(hidden, &format!("{name}.c_attn"));
+        let (heads, width) = (self.size.n_head as usize, self.width());
+        let parts = [0, 1, 2].map(|part| {
+            let part = fused.clone().narrow(1, part * width, width);
+            let heads = [n, sequence, heads, width / heads];
+            part.reshape(heads).swap_dims(1, 2)
+        });
+        let mixed = pass.causal_attention(parts, (name, self.size.attn_pdrop), None);
+        pass.transposed(mixed, &format!("{name}.c_proj"))
+    }
+}
+
+fn layer_name(layer: u32) -> String {
+    format!("transformer.h.{layer}")
+}
+
+/// What multiplies queries, keys and values.
+fn attention_name(layer: &str) -> String {
+    format!("{layer}.attn")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> Gpt2 {
+        Gpt2::new(Gpt2Size::SMALL)
+    }
+
+    #[test]
+    fn the_published_model_has_its_number_of_parameters() {
+        let specs = small().parameters();
+        let counts = specs.iter().map(|spec| spec.shape.iter().product::<usize>());
+        // As Hugging Face counts them.
+        assert_eq!(counts.sum::<usize>(), 124_439_808);
+    }
+
+    #[test]
+    fn what_multiplies_is_a_layer_and_what_is_looked_up_or_normalised_is_not() {
+        let layers = small().layers();
+        // Four with weights and the attention in each block, and the head.
+        assert_eq!(layers.len(), 12 * 5 + 1);
+        assert_eq!(layers.last().unwrap(), HEAD);
+        assert!(!layers.iter().any(|layer| layer.contains("ln_")));
+        assert!(!small().multiplies(WORDS) && !small().multiplies(POSITIONS));
+    }
+}

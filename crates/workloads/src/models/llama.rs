@@ -1,0 +1,329 @@
+//! LLaMA (arXiv 2302.13971, 2307.09288, 2407.21783), the architecture of `Llama-2-7b` and `Llama-3.1-8B`.
+//!
+//! Pre-norm blocks that see no later token, with root-mean-square norms, rotated queries and keys, keys and values that
+//! neighbouring heads share, and a gated feed-forward layer. No layer has a bias, and nothing is dropped.
+
+use std::f64::consts::TAU;
+
+use burn::tensor::Tensor;
+use mantissa_core::{LlamaSize, RopeScaling};
+use mantissa_precision::{PrecisionBackend, Rotation};
+
+use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass};
+use crate::{data::Tokenized, weights::Naming};
+
+/// Standard deviation of initial weights, from the reference.
+const INIT_DEVIATION: f64 = 0.02;
+
+/// Name of the table of words.
+const WORDS: &str = "model.embed_tokens.weight";
+/// Name of the head, be it a matrix of its own or the table of words.
+const HEAD: &str = "lm_head";
+
+/// The model's shape.
+#[derive(Debug, Clone)]
+pub(crate) struct Llama {
+    size: LlamaSize,
+    kept: Kept,
+}
+
+impl Llama {
+    pub(crate) fn new(size: LlamaSize) -> Self {
+        Self {
+            size,
+            kept: Kept::default(),
+        }
+    }
+}
+
+impl Network for Llama {
+    type Part = Tokenized;
+    type Input<B: PrecisionBackend> = CausalInput<B>;
+
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        let size = &self.size;
+        let (width, inner) = (size.hidden_size as usize, size.intermediate_size as usize);
+        let [queries, keys] = [size.num_attention_heads, size.num_key_value_heads]
+            .map(|heads| heads as usize * size.head_dim as usize);
+        let mut specs = vec![];
+        let mut add = |name: String, shape: &[usize], init| {
+            specs.push(ParameterSpec {
+                name,
+                shape: shape.to_vec(),
+                init,
+            });
+        };
+        let normal = Init::Normal(INIT_DEVIATION);
+        let table = [size.vocab_size as usize, width];
+        add(WORDS.into(), &table, normal);
+        for layer in 0..size.num_hidden_layers {
+            let layer = layer_name(layer);
+            let linear = [
+                ("self_attn.q_proj", width, queries),
+                ("self_attn.k_proj", width, keys),
+                ("self_attn.v_proj", width, keys),
+                ("self_attn.o_proj", queries, width),
+                ("mlp.gate_proj", width, inner),
+                ("mlp.up_proj", width, inner),
+                ("mlp.down_proj", inner, width),
+            ];
+            for (part, from, to) in linear {
+                add(format!("{layer}.{part}.weight"), &[to, from], normal);
+            }
+            for norm in ["input_layernorm", "post_attention_layernorm"] {
+                add(format!("{layer}.{norm}.weight"), &[width], Init::Ones);
+            }
+        }
+        add("model.norm.weight".into(), &[width], Init::Ones);
+        if !size.tie_word_embeddings {
+            add(format!("{HEAD}.weight"), &table, normal);
+        }
+        specs
+    }
+
+    fn naming(&self) -> Naming {
+        Naming {
+            prefix: "model.",
+            head: match self.size.tie_word_embeddings {
+                true => &[],
+                false => &["lm_head."],
+            },
+            beside: &["rotary_emb.inv_freq"],
+        }
+    }
+
+    fn is_multiplied(name: &str) -> bool {
+        name != WORDS && !name.contains("norm")
+    }
+
+    fn weightless(&self) -> Vec<String> {
+        let layers = (0..self.size.num_hidden_layers).map(layer_name);
+        layers.map(|layer| attention_name(&layer)).collect()
+    }
+
+    fn tied_head(&self) -> Option<&'static str> {
+        self.size.tie_word_embeddings.then_some(HEAD)
+    }
+
+    fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    fn with_kept(self, kept: Kept) -> Self {
+        Self { kept, ..self }
+    }
+
+    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> CausalInput<B> {
+        CausalInput::upload(batch, device)
+    }
+
+    /// The embeddings and the blocks.
+    fn segments(&self) -> u32 {
+        1 + self.size.num_hidden_layers
+    }
+
+    fn segment<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        segment: u32,
+        input: &CausalInput<B>,
+        hidden: Option<Tensor<B, 2>>,
+    ) -> Tensor<B, 2> {
+        match hidden {
+            None => {
+                let table = pass.parameters.matrix(WORDS);
+                pass.compute.embedding(table, input.ids.clone().flatten(0, 1))
+            }
+            Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), input.ids.dims()),
+        }
+    }
+
+    fn head<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        input: &CausalInput<B>,
+    ) -> Tensor<B, 2> {
+        let normal = pass.rms_norm(hidden, "model.norm", self.size.rms_norm_eps);
+        let asked = pass.rows(normal, &input.rows);
+        match self.size.tie_word_embeddings {
+            true => pass.tied(asked, WORDS, HEAD),
+            false => pass.unbiased(asked, HEAD),
+        }
+    }
+}
+
+/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
+impl Llama {
+    fn block<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: Tensor<B, 2>,
+        layer: &str,
+        shape: [usize; 2],
+    ) -> Tensor<B, 2> {
+        let epsilon = self.size.rms_norm_eps;
+        let normal = pass.rms_norm(hidden.clone(), &format!("{layer}.input_layernorm"), epsilon);
+        let attended = self.attention(pass, &normal, &attention_name(layer), shape);
+        let hidden = pass.compute.add(attended, hidden);
+        let name = format!("{layer}.post_attention_layernorm");
+        let normal = pass.rms_norm(hidden.clone(), &name, epsilon);
+        let narrow = gated(pass, normal, &format!("{layer}.mlp"));
+        pass.compute.add(narrow, hidden)
+    }
+
+    /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, back in that width.
+    fn attention<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        hidden: &Tensor<B, 2>,
+        name: &str,
+        [n, sequence]: [usize; 2],
+    ) -> Tensor<B, 2> {
+        let size = &self.size;
+        let part = |projection: &str, heads: u32| {
+            let projected = pass.unbiased(hidden.clone(), &format!("{name}.{projection}"));
+            let heads = [n, sequence, heads as usize, size.head_dim as usize];
+            projected.reshape(heads).swap_dims(1, 2)
+        };
+        let query = part("q_proj", size.num_attention_heads);
+        let key = part("k_proj", size.num_key_value_heads);
+        let value = part("v_proj", size.num_key_value_heads);
+        let rotation = pass.rotation(|| {
+            let places = pass.place()..pass.place() + sequence;
+            let kind = (&hidden.device(), hidden.dtype());
+            Rotation::new(&frequencies(size), places, size.rope_interleaved, kind)
+        });
+        let [query, key] = [query, key].map(|part| pass.products(name).rotary(part, rotation));
+        let mixed = pass.causal_attention([query, key, value], (name, 0.0), None);
+        pass.unbiased(mixed, &format!("{name}.o_proj"))
+    }
+}
+
+/// The feed-forward layer, one half of which says how much of the other goes on.
+fn gated<B: PrecisionBackend>(pass: &Pass<'_, B>, hidden: Tensor<B, 2>, layer: &str) -> Tensor<B, 2> {
+    let [gate, up, down] = ["gate_proj", "up_proj", "down_proj"].map(|part| format!("{layer}.{part}"));
+    let products = pass.products(&gate);
+    let open = products.silu(pass.unbiased(hidden.clone(), &gate));
+    let open = pass.show(&format!("{layer}.act_fn"), open);
+    let wide = products.mul(open, pass.unbiased(hidden, &up));
+    pass.unbiased(pass.show(&format!("{layer}.gated"), wide), &down)
+}
+
+/// Radians a place of each pair of elements of a head, `[head_dim / 2]`.
+fn frequencies(size: &LlamaSize) -> Vec<f64> {
+    let frequency = |pair: u32| {
+        let share = f64::from(2 * pair) / f64::from(size.head_dim);
+        let frequency = size.rope_theta.powf(share).recip();
+        match &size.rope_scaling {
+            Some(scaling) => slowed(frequency, scaling),
+            None => frequency,
+        }
+    };
+    (0..size.head_dim / 2).map(frequency).collect()
+}
+
+/// A frequency as LLaMA 3.1 has it: slowed down if it turns few times within the original length.
+fn slowed(frequency: f64, scaling: &RopeScaling) -> f64 {
+    let turns = f64::from(scaling.original_max_position_embeddings) * frequency / TAU;
+    let (low, high) = (scaling.low_freq_factor, scaling.high_freq_factor);
+    let kept = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+    (1.0 - kept) * frequency / scaling.factor + kept * frequency
+}
+
+fn layer_name(layer: u32) -> String {
+    format!("model.layers.{layer}")
+}
+
+/// What multiplies queries, keys and values.
+fn attention_name(layer: &str) -> String {
+    format!("{layer}.self_attn")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_published_model_has_its_number_of_parameters() {
+        let specs = Llama::new(LlamaSize::LLAMA2_7B).parameters();
+        let counts = specs.iter().map(|spec| spec.shape.iter().product::<usize>());
+        // As Hugging Face counts them.
+        assert_eq!(counts.sum::<usize>(), 6_738_415_616);
+    }
+
+    #[test]
+    fn the_head_is_a_layer_whether_or_not_it_has_a_matrix_of_its_own() {
+        let of = |tied| {
+            Llama::new(LlamaSize {
+                tie_word_embeddings: tied,
+                ..LlamaSize::LLAMA2_7B
+            })
+        };
+        for tied in [false, true] {
+            let layers = of(tied).layers();
+            // Seven with weights and the attention in each block, and the head.
+            assert_eq!(layers.len(), 32 * 8 + 1, "tied: {tied}");
+            assert_eq!(
+                layers.iter().filter(|layer| *layer == HEAD).count(),
+                1,
+                "tied: {tied}"
+            );
+            assert!(!layers.iter().any(|layer| layer.contains("norm")));
+            // The lookup reads it as it is.
+            assert!(!of(tied).multiplies(WORDS));
+        }
+        let heads = |tied| {
+            let specs = of(tied).parameters().into_iter();
+            specs.filter(|spec| spec.name == "lm_head.weight").count()
+        };
+        assert_eq!((heads(false), heads(true)), (1, 0));
+    }
+
+    /// What transformers has for a head of this width.
+    fn wanted(golden: &Value, head_dim: u32) -> (LlamaSize, Vec<f64>) {
+        let config = &golden["config"];
+        let size = LlamaSize {
+            head_dim,
+            rope_theta: config["rope_theta"].as_f64().unwrap(),
+            rope_scaling: serde_json::from_value(config["rope_scaling"].clone()).unwrap(),
+            ..LlamaSize::LLAMA2_7B
+        };
+        let table = golden["inverse_frequencies"].as_array().unwrap();
+        (size, table.iter().map(|x| x.as_f64().unwrap()).collect())
+    }
+
+    #[test]
+    fn frequencies_are_those_of_transformers_slowed_down_and_not() {
+        let golden = |text: &str| -> Value {
+            let mut golden: Value = serde_json::from_str(text).unwrap();
+            let table = golden["float64"]["inverse_frequencies"].clone();
+            golden["inverse_frequencies"] = table;
+            golden
+        };
+        let grouped = golden(include_str!("../../tests/golden/llama-grouped.json"));
+        let tied = golden(include_str!("../../tests/golden/llama-tied.json"));
+        // The table of a published model, in which some frequencies stay as they are.
+        let published = &tied["float64"]["llama_3_1_8b"];
+        for (golden, head_dim) in [(&grouped, 4), (&tied, 6), (published, 128)] {
+            let (size, wanted) = wanted(golden, head_dim);
+            let got = frequencies(&size);
+            assert_eq!(
+                (got.len(), wanted.len()),
+                (head_dim as usize / 2, head_dim as usize / 2)
+            );
+            for (got, wanted) in got.iter().zip(&wanted) {
+                assert!((got / wanted - 1.0).abs() < 1e-13, "{got} and not {wanted}");
+            }
+        }
+        let plain = LlamaSize {
+            rope_scaling: None,
+            ..wanted(published, 128).0
+        };
+        let (slowed, plain) = (frequencies(&wanted(published, 128).0), frequencies(&plain));
+        assert_eq!(slowed[..20], plain[..20]);
+        assert_eq!(slowed[63], plain[63] / 8.0);
+    }
+}

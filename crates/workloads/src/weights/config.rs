@@ -1,0 +1,473 @@
+//! Sizes of models from what lies beside their weights: Hugging Face's `config.json`, or the header of a llama2.c checkpoint.
+
+use std::{
+    cell::RefCell,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use mantissa_core::{BertSize, BloomSize, DistilBertSize, Gpt2Size, LlamaSize, Model, RopeScaling, VitSize};
+use serde_json::{Map, Value};
+
+use super::{llama2c::Header, pytorch, tensors::Mapped};
+
+/// What a configuration is called.
+const NAME: &str = "config.json";
+
+/// The model of a checkpoint, or of a configuration without one; none where nothing beside it says which.
+///
+/// # Errors
+/// A configuration that is none, or asks for what is not computed here: all of it at once.
+pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
+    let wrong = |at: &Path, error: String| format!("`{}`: {error}", at.display());
+    if path.extension().and_then(OsStr::to_str) == Some("bin") && !pytorch::is_one(path) {
+        let file = Mapped::open(path).map_err(|error| wrong(path, error.to_string()))?;
+        let header = Header::read(file.bytes()).map_err(|error| wrong(path, error))?;
+        return llama2c(&header).map(Some).map_err(|error| wrong(path, error));
+    }
+    let Some(config) = config_of(path) else {
+        return Ok(None);
+    };
+    let read = || -> Result<Option<Model>, String> {
+        let text = fs::read(&config).map_err(|error| error.to_string())?;
+        let value: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        let fields = value.as_object().ok_or("it is no JSON object")?;
+        model(fields)
+    };
+    read().map_err(|error| wrong(&config, error))
+}
+
+/// The configuration of a folder, or beside a file.
+fn config_of(path: &Path) -> Option<PathBuf> {
+    let config = if path.file_name() == Some(OsStr::new(NAME)) {
+        path.to_owned()
+    } else if path.is_dir() {
+        path.join(NAME)
+    } else {
+        path.with_file_name(NAME)
+    };
+    config.is_file().then_some(config)
+}
+
+fn llama2c(header: &Header) -> Result<Model, String> {
+    let whole = |number: usize| u32::try_from(number).map_err(|_| format!("{number} is no size of a model"));
+    Ok(Model::Llama(LlamaSize {
+        vocab_size: whole(header.vocab_size)?,
+        hidden_size: whole(header.dim)?,
+        intermediate_size: whole(header.hidden_dim)?,
+        num_hidden_layers: whole(header.n_layers)?,
+        num_attention_heads: whole(header.n_heads)?,
+        num_key_value_heads: whole(header.n_kv_heads)?,
+        head_dim: whole(header.dim / header.n_heads)?,
+        max_position_embeddings: whole(header.seq_len)?,
+        // What llama2.c has built in.
+        rms_norm_eps: 1e-5,
+        rope_theta: 10_000.0,
+        rope_scaling: None,
+        rope_interleaved: true,
+        tie_word_embeddings: header.tied,
+    }))
+}
+
+fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
+    let Some(kind) = fields.get("model_type").and_then(Value::as_str) else {
+        return Err("it has no `model_type`".to_owned());
+    };
+    let fields = Fields {
+        fields,
+        problems: RefCell::default(),
+    };
+    let model = match kind {
+        "llama" => Model::Llama(llama(&fields)),
+        "gpt2" => Model::Gpt2(gpt2(&fields)),
+        "bloom" => Model::Bloom(bloom(&fields)),
+        "bert" => Model::Bert(bert(&fields)),
+        "distilbert" => Model::Distilbert(distilbert(&fields)),
+        "vit" => Model::Vit(vit(&fields)),
+        // ResNets are known by their suites: what torchvision publishes has no configuration.
+        "resnet" => return Ok(None),
+        other => {
+            return Err(format!(
+                "no model is a `{other}`\n  hint: there are `bert`, `bloom`, `distilbert`, `gpt2`, `llama` and `vit`"
+            ));
+        }
+    };
+    let problems = fields.problems.into_inner();
+    if problems.is_empty() {
+        return Ok(Some(model));
+    }
+    Err(format!(
+        "a `{kind}` of this kind is not computed here\n  {}",
+        problems.join("\n  ")
+    ))
+}
+
+fn llama(fields: &Fields<'_>) -> LlamaSize {
+    fields.only("hidden_act", "silu");
+    fields.only("attention_bias", false);
+    fields.only("mlp_bias", false);
+    let (width, heads) = (fields.whole("hidden_size"), fields.whole("num_attention_heads"));
+    // Since version 5 all of it is in one table.
+    let rope = fields
+        .table("rope_parameters")
+        .or_else(|| fields.table("rope_scaling"));
+    let theta = rope
+        .and_then(|rope| rope.get("rope_theta"))
+        .and_then(Value::as_f64);
+    let shared = fields.whole_or("num_key_value_heads", heads);
+    fields.divides((heads, "num_attention_heads"), (shared, "num_key_value_heads"));
+    LlamaSize {
+        vocab_size: fields.whole("vocab_size"),
+        hidden_size: width,
+        intermediate_size: fields.whole("intermediate_size"),
+        num_hidden_layers: fields.whole("num_hidden_layers"),
+        num_attention_heads: heads,
+        num_key_value_heads: shared,
+        head_dim: fields.whole_or("head_dim", width / heads),
+        max_position_embeddings: fields.whole_or("max_position_embeddings", 2048),
+        rms_norm_eps: fields.number_or("rms_norm_eps", 1e-6),
+        rope_theta: theta.unwrap_or_else(|| fields.number_or("rope_theta", 10_000.0)),
+        rope_scaling: rope.and_then(|rope| scaling(fields, rope)),
+        rope_interleaved: false,
+        tie_word_embeddings: fields.flag_or("tie_word_embeddings", false),
+    }
+}
+
+fn scaling(fields: &Fields<'_>, rope: &Map<String, Value>) -> Option<RopeScaling> {
+    let kind = rope.get("rope_type").or_else(|| rope.get("type"));
+    match kind.and_then(Value::as_str) {
+        None | Some("default") => None,
+        Some("llama3") => {
+            let number = |name: &str| {
+                let number = rope
+                    .get(name)
+                    .and_then(Value::as_f64)
+                    .filter(|x| x.is_finite() && *x > 0.0);
+                number.unwrap_or_else(|| {
+                    fields.problem(format!("`rope_scaling` has no `{name}`"));
+                    1.0
+                })
+            };
+            Some(RopeScaling {
+                factor: number("factor"),
+                low_freq_factor: number("low_freq_factor"),
+                high_freq_factor: number("high_freq_factor"),
+                original_max_position_embeddings: number("original_max_position_embeddings") as u32,
+            })
+        }
+        Some(other) => {
+            fields.problem(format!(
+                "`rope_scaling` of the type `{other}`; there are `default` and `llama3`"
+            ));
+            None
+        }
+    }
+}
+
+fn gpt2(fields: &Fields<'_>) -> Gpt2Size {
+    fields.only("activation_function", "gelu_new");
+    fields.only("scale_attn_weights", true);
+    fields.only("scale_attn_by_inverse_layer_idx", false);
+    let (n_embd, n_head) = (fields.whole("n_embd"), fields.whole("n_head"));
+    fields.divides((n_embd, "n_embd"), (n_head, "n_head"));
+    Gpt2Size {
+        vocab_size: fields.whole("vocab_size"),
+        n_positions: fields.whole_or("n_positions", 1024),
+        n_embd,
+        n_layer: fields.whole("n_layer"),
+        n_head,
+        n_inner: fields.whole_or("n_inner", n_embd.saturating_mul(4)),
+        layer_norm_epsilon: fields.number_or("layer_norm_epsilon", 1e-5),
+        embd_pdrop: fields.share_or("embd_pdrop", 0.1),
+        attn_pdrop: fields.share_or("attn_pdrop", 0.1),
+        resid_pdrop: fields.share_or("resid_pdrop", 0.1),
+    }
+}
+
+fn bloom(fields: &Fields<'_>) -> BloomSize {
+    fields.only("apply_residual_connection_post_layernorm", false);
+    // Older files use the names of GPT-2, and of others.
+    let of = |names: [&str; 2]| match fields.fields.contains_key(names[0]) {
+        true => fields.whole(names[0]),
+        false => fields.whole(names[1]),
+    };
+    let (width, heads) = (
+        of(["hidden_size", "n_embed"]),
+        of(["n_head", "num_attention_heads"]),
+    );
+    fields.divides((width, "hidden_size"), (heads, "n_head"));
+    BloomSize {
+        vocab_size: fields.whole("vocab_size"),
+        hidden_size: width,
+        n_layer: of(["n_layer", "num_hidden_layers"]),
+        n_head: heads,
+        layer_norm_epsilon: fields.number_or("layer_norm_epsilon", 1e-5),
+        hidden_dropout: fields.share_or("hidden_dropout", 0.0),
+        attention_dropout: fields.share_or("attention_dropout", 0.0),
+    }
+}
+
+fn bert(fields: &Fields<'_>) -> BertSize {
+    fields.only("hidden_act", "gelu");
+    fields.only("type_vocab_size", 2);
+    fields.only("position_embedding_type", "absolute");
+    let (width, heads) = (fields.whole("hidden_size"), fields.whole("num_attention_heads"));
+    fields.divides((width, "hidden_size"), (heads, "num_attention_heads"));
+    BertSize {
+        hidden_size: width,
+        num_hidden_layers: fields.whole("num_hidden_layers"),
+        num_attention_heads: heads,
+        intermediate_size: fields.whole("intermediate_size"),
+        max_position_embeddings: fields.whole_or("max_position_embeddings", 512),
+        hidden_dropout_prob: fields.share_or("hidden_dropout_prob", 0.1),
+        attention_probs_dropout_prob: fields.share_or("attention_probs_dropout_prob", 0.1),
+    }
+}
+
+fn distilbert(fields: &Fields<'_>) -> DistilBertSize {
+    fields.only("activation", "gelu");
+    fields.only("sinusoidal_pos_embds", false);
+    let (dim, n_heads) = (fields.whole("dim"), fields.whole("n_heads"));
+    fields.divides((dim, "dim"), (n_heads, "n_heads"));
+    DistilBertSize {
+        n_layers: fields.whole("n_layers"),
+        dim,
+        n_heads,
+        hidden_dim: fields.whole("hidden_dim"),
+        max_position_embeddings: fields.whole_or("max_position_embeddings", 512),
+        dropout: fields.share_or("dropout", 0.1),
+        attention_dropout: fields.share_or("attention_dropout", 0.1),
+        seq_classif_dropout: fields.share_or("seq_classif_dropout", 0.2),
+    }
+}
+
+fn vit(fields: &Fields<'_>) -> VitSize {
+    fields.only("hidden_act", "gelu");
+    fields.only("num_channels", 3);
+    fields.only("qkv_bias", true);
+    let (width, heads) = (fields.whole("hidden_size"), fields.whole("num_attention_heads"));
+    fields.divides((width, "hidden_size"), (heads, "num_attention_heads"));
+    let (image_size, patch_size) = (fields.whole("image_size"), fields.whole("patch_size"));
+    fields.divides((image_size, "image_size"), (patch_size, "patch_size"));
+    VitSize {
+        image_size,
+        patch_size,
+        hidden_size: width,
+        num_hidden_layers: fields.whole("num_hidden_layers"),
+        num_attention_heads: heads,
+        intermediate_size: fields.whole("intermediate_size"),
+        hidden_dropout_prob: fields.share_or("hidden_dropout_prob", 0.0),
+        attention_probs_dropout_prob: fields.share_or("attention_probs_dropout_prob", 0.0),
+    }
+}
+
+/// A configuration that is read, and what is wrong with it.
+struct Fields<'a> {
+    fields: &'a Map<String, Value>,
+    problems: RefCell<Vec<String>>,
+}
+
+impl Fields<'_> {
+    fn problem(&self, problem: String) {
+        self.problems.borrow_mut().push(problem);
+    }
+
+    /// A field that is there, and not `null`.
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.fields.get(name).filter(|value| !value.is_null())
+    }
+
+    fn table(&self, name: &str) -> Option<&Map<String, Value>> {
+        self.get(name).and_then(Value::as_object)
+    }
+
+    /// A whole number of 1 or more, as every size is; 1 in place of what is none.
+    fn whole(&self, name: &str) -> u32 {
+        let value = self.get(name);
+        let whole = value.and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+        whole.filter(|n| *n > 0).unwrap_or_else(|| {
+            self.problem(match value {
+                Some(value) => format!("`{name}` is {value}, and no size"),
+                None => format!("`{name}` is missing"),
+            });
+            1
+        })
+    }
+
+    fn whole_or(&self, name: &str, absent: u32) -> u32 {
+        self.get(name).map_or(absent, |_| self.whole(name))
+    }
+
+    /// A number of 0 or more.
+    fn number_or(&self, name: &str, absent: f64) -> f64 {
+        let Some(value) = self.get(name) else {
+            return absent;
+        };
+        let number = value.as_f64().filter(|x| x.is_finite() && *x >= 0.0);
+        number.unwrap_or_else(|| {
+            self.problem(format!("`{name}` is {value}, and no number of 0 or more"));
+            absent
+        })
+    }
+
+    /// A number of 0 or more and below 1.
+    fn share_or(&self, name: &str, absent: f64) -> f64 {
+        let share = self.number_or(name, absent);
+        if share >= 1.0 {
+            self.problem(format!("`{name}` is {share}, and no share below 1"));
+            return absent;
+        }
+        share
+    }
+
+    fn flag_or(&self, name: &str, absent: bool) -> bool {
+        self.get(name).map_or(absent, |value| {
+            value.as_bool().unwrap_or_else(|| {
+                self.problem(format!("`{name}` is {value}, and neither true nor false"));
+                absent
+            })
+        })
+    }
+
+    /// A field whose other values are not computed here. Absent, it is the one that is.
+    fn only(&self, name: &str, value: impl Into<Value>) {
+        let value = value.into();
+        if let Some(other) = self.get(name).filter(|other| **other != value) {
+            self.problem(format!("`{name}` is {other}; there is {value}"));
+        }
+    }
+
+    fn divides(&self, (n, name): (u32, &str), (part, of): (u32, &str)) {
+        if !n.is_multiple_of(part) {
+            self.problem(format!("`{name}` {n} is no multiple of `{of}` {part}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(config: Value) -> Result<Option<Model>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(NAME), config.to_string()).unwrap();
+        let shown = folder.path().display().to_string();
+        let beside = model_of(&folder.path().join("model.safetensors"));
+        assert_eq!(model_of(folder.path()), beside);
+        beside.map_err(|error| error.replace(&shown, "…"))
+    }
+
+    #[test]
+    fn published_configurations_are_the_published_models() {
+        let llama = json!({
+            "model_type": "llama", "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 11008,
+            "max_position_embeddings": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
+            "num_key_value_heads": 32, "rms_norm_eps": 1e-05, "rope_scaling": null, "tie_word_embeddings": false,
+            "vocab_size": 32000
+        });
+        assert_eq!(read(llama), Ok(Some(Model::Llama(LlamaSize::LLAMA2_7B))));
+        let gpt2 = json!({
+            "model_type": "gpt2", "activation_function": "gelu_new", "attn_pdrop": 0.1, "embd_pdrop": 0.1,
+            "layer_norm_epsilon": 1e-05, "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12,
+            "n_positions": 1024, "resid_pdrop": 0.1, "vocab_size": 50257
+        });
+        assert_eq!(read(gpt2), Ok(Some(Model::Gpt2(Gpt2Size::SMALL))));
+        let bloom = json!({
+            "model_type": "bloom", "apply_residual_connection_post_layernorm": false, "attention_dropout": 0.0,
+            "hidden_dropout": 0.0, "n_embed": 1024, "layer_norm_epsilon": 1e-05, "n_layer": 24,
+            "num_attention_heads": 16, "pad_token_id": 3, "vocab_size": 250880
+        });
+        assert_eq!(read(bloom), Ok(Some(Model::Bloom(BloomSize::BLOOM_560M))));
+        let bert = json!({
+            "model_type": "bert", "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu",
+            "hidden_dropout_prob": 0.1, "hidden_size": 768, "intermediate_size": 3072,
+            "max_position_embeddings": 512, "num_attention_heads": 12, "num_hidden_layers": 12,
+            "type_vocab_size": 2, "vocab_size": 30522
+        });
+        assert_eq!(read(bert), Ok(Some(Model::Bert(BertSize::BASE))));
+        let distilbert = json!({
+            "model_type": "distilbert", "activation": "gelu", "attention_dropout": 0.1, "dim": 768, "dropout": 0.1,
+            "hidden_dim": 3072, "max_position_embeddings": 512, "n_heads": 12, "n_layers": 6,
+            "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": false, "vocab_size": 30522
+        });
+        assert_eq!(
+            read(distilbert),
+            Ok(Some(Model::Distilbert(DistilBertSize::BASE)))
+        );
+        let vit = json!({
+            "model_type": "vit", "hidden_act": "gelu", "hidden_size": 768, "image_size": 224,
+            "intermediate_size": 3072, "num_attention_heads": 12, "num_hidden_layers": 12, "patch_size": 16,
+            "attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0
+        });
+        assert_eq!(read(vit), Ok(Some(Model::Vit(VitSize::BASE))));
+    }
+
+    #[test]
+    fn the_scaling_of_llama_3_is_read_from_both_places() {
+        let mut config = json!({
+            "model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
+            "num_hidden_layers": 1, "num_key_value_heads": 2, "vocab_size": 40, "rope_theta": 500000.0,
+            "rope_scaling": {
+                "factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                "original_max_position_embeddings": 8192, "rope_type": "llama3"
+            }
+        });
+        let Ok(Some(Model::Llama(old))) = read(config.clone()) else {
+            panic!("it is a llama")
+        };
+        let scaling = old.rope_scaling.as_ref().unwrap();
+        assert_eq!((scaling.factor, old.rope_theta, old.head_dim), (8.0, 5e5, 16));
+        let table = config.as_object_mut().unwrap();
+        let mut rope = table.remove("rope_scaling").unwrap();
+        rope["rope_theta"] = table.remove("rope_theta").unwrap();
+        table.insert("rope_parameters".into(), rope);
+        assert_eq!(read(config), Ok(Some(Model::Llama(old))));
+    }
+
+    #[test]
+    fn everything_that_is_not_computed_is_told_at_once() {
+        let error = read(json!({
+            "model_type": "llama", "hidden_act": "gelu", "hidden_size": "wide", "intermediate_size": 0,
+            "num_attention_heads": 4, "num_hidden_layers": 1, "num_key_value_heads": 3, "attention_bias": true,
+            "rope_scaling": { "type": "yarn" }
+        }));
+        let error = error.unwrap_err();
+        for part in [
+            "a `llama` of this kind is not computed here",
+            r#"`hidden_act` is "gelu"; there is "silu""#,
+            "`attention_bias` is true; there is false",
+            r#"`hidden_size` is "wide", and no size"#,
+            "`intermediate_size` is 0, and no size",
+            "`vocab_size` is missing",
+            "`num_attention_heads` 4 is no multiple of `num_key_value_heads` 3",
+            "`rope_scaling` of the type `yarn`",
+        ] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+        assert!(
+            read(json!({ "model_type": "mamba" }))
+                .unwrap_err()
+                .contains("no model is a `mamba`")
+        );
+        assert!(read(json!([])).unwrap_err().ends_with("it is no JSON object"));
+        assert_eq!(read(json!({ "model_type": "resnet" })), Ok(None));
+    }
+
+    #[test]
+    fn a_folder_without_a_configuration_says_nothing_and_llama2c_says_it_in_its_header() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(model_of(folder.path()), Ok(None));
+        let path = folder.path().join("tiny.bin");
+        let numbers: [i32; 7] = [64, 172, 5, 8, 4, 512, 512];
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        fs::write(&path, bytes).unwrap();
+        let Ok(Some(Model::Llama(size))) = model_of(&path) else {
+            panic!("it is a llama")
+        };
+        assert!(size.rope_interleaved && size.tie_word_embeddings);
+        assert_eq!((size.head_dim, size.num_key_value_heads), (8, 4));
+    }
+}
