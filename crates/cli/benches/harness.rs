@@ -54,6 +54,7 @@ fn cells(suite: &str) -> Plan {
         overrides: vec![],
         data: vec![],
         weights: StartingWeights::None,
+        models: Default::default(),
         filter: None,
     };
     plan(

@@ -189,7 +189,7 @@ pub(crate) struct Selection {
     #[arg(long, value_name = "PATH", env = "MANTISSA_DATA", hide_env_values = true)]
     pub(crate) data: Vec<PathBuf>,
     /// Weights to start from, of all workloads or of one: safetensors, whole or in shards, `.pth`, llama2.c's `.bin`, or a folder as
-    /// Hugging Face has it [default: seeded initialisation]
+    /// Hugging Face has it, whose `config.json` says how large the model is [default: seeded initialisation, of the suite's size]
     #[arg(
         long,
         value_name = "[WORKLOAD=]PATH",
@@ -197,7 +197,8 @@ pub(crate) struct Selection {
         hide_env_values = true
     )]
     pub(crate) weights: Vec<String>,
-    /// `random`: start from seeded initialisation whatever `MANTISSA_WEIGHTS` says, and where weights are needed
+    /// `random`: start from seeded initialisation, where weights are needed too; `--weights` then says how large the models are, by a
+    /// `config.json` or the header of a `.bin`
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     pub(crate) init: Option<Init>,
 }

@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Result, bail};
-use mantissa_core::nearest;
-use mantissa_runner::{Inputs, data::kind_of};
+use anyhow::{Error, Result, bail};
+use mantissa_core::{Model, nearest};
+use mantissa_runner::{Inputs, data::kind_of, model_of};
 use mantissa_suite::StartingWeights;
 
-use crate::args::{Init, Selection};
+use crate::args::Selection;
 
 /// Tokenised data and compiled kernels, by content hash; ignored by git.
 pub(crate) const CACHE: &str = ".mantissa/cache";
@@ -33,9 +33,17 @@ pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
             );
         }
     }
-    if let Some(Init::Random) = selection.init {
-        return Ok(inputs);
+    let weights = weights(selection)?;
+    // With `--init random` they say how large the models are, and no more.
+    if !inputs.random {
+        inputs.weights = weights;
     }
+    Ok(inputs)
+}
+
+/// Checkpoints by the workload that they are for; the empty name is that of every other.
+fn weights(selection: &Selection) -> Result<BTreeMap<String, PathBuf>> {
+    let mut weights = BTreeMap::new();
     for given in &selection.weights {
         // A path that is there is one, whatever it is named.
         let (workload, path) = match given.split_once('=') {
@@ -43,11 +51,22 @@ pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
             _ => ("", given.as_str()),
         };
         there("--weights", Path::new(path))?;
-        if inputs.weights.insert(workload.to_owned(), path.into()).is_some() {
+        if weights.insert(workload.to_owned(), path.into()).is_some() {
             bail!("`--weights` is given twice for {}", named(workload));
         }
     }
-    Ok(inputs)
+    Ok(weights)
+}
+
+/// The models of checkpoints that say what they are.
+pub(crate) fn models(selection: &Selection) -> Result<BTreeMap<String, Model>> {
+    let mut models = BTreeMap::new();
+    for (workload, path) in weights(selection)? {
+        if let Some(model) = model_of(&path).map_err(Error::msg)? {
+            models.insert(workload, model);
+        }
+    }
+    Ok(models)
 }
 
 /// Refuses weights for a workload that there is not.

@@ -119,6 +119,7 @@ pub(crate) fn expand(
         overrides,
         data: inputs.data.keys().copied().collect(),
         weights: paths::starting_weights(&inputs),
+        models: paths::models(selection)?,
         filter: selection.filter.clone(),
     };
     let suites: Vec<Suite> = found.iter().map(|found| found.suite.clone()).collect();

@@ -8,7 +8,7 @@ use crate::{Group, Row, baseline::SPEED_MATTERS, parts, shape, units};
 /// Sentences that answer what a group was run for.
 pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
     let mut sentences = match group.kind {
-        TaskKind::Train | TaskKind::Evaluate => train(group),
+        TaskKind::Train | TaskKind::Evaluate | TaskKind::Generate => train(group),
         TaskKind::Kernel => kernel(group),
     };
     if sentences.is_empty() {

@@ -18,6 +18,10 @@ const BUILT_IN: &[(&str, &str)] = &[
         include_str!("../../../references/accumulation-bloom.toml"),
     ),
     (
+        "llama-generate",
+        include_str!("../../../references/llama-generate.toml"),
+    ),
+    (
         "matmul-accuracy-pytorch",
         include_str!("../../../references/matmul-accuracy-pytorch.toml"),
     ),

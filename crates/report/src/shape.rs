@@ -6,7 +6,7 @@ use mantissa_core::{Kernel, MatmulShape, Task, Workload};
 pub(crate) fn kernel(workload: &Workload) -> Option<&Kernel> {
     match &workload.task {
         Task::Kernel(task) => Some(&task.kernel),
-        Task::Train(_) | Task::Evaluate(_) => None,
+        Task::Train(_) | Task::Evaluate(_) | Task::Generate(_) => None,
     }
 }
 

@@ -349,13 +349,18 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     columns.extend(of_rows(group).then_some(Column::Metric(MetricName::BytesPerSecond)));
     columns.extend(match group.kind {
         TaskKind::Train => vec![Column::Metric(MetricName::TestAccuracy)],
-        TaskKind::Evaluate => [
-            MetricName::TestAccuracy,
-            MetricName::Agreement,
-            MetricName::TestLoss,
-        ]
-        .map(Column::Metric)
-        .to_vec(),
+        TaskKind::Evaluate => {
+            let worth = match group.rows.iter().any(|row| row.cell.workload.predicts_words()) {
+                true => MetricName::Perplexity,
+                false => MetricName::TestLoss,
+            };
+            [MetricName::TestAccuracy, MetricName::Agreement, worth]
+                .map(Column::Metric)
+                .to_vec()
+        }
+        TaskKind::Generate => [MetricName::FirstTokenSeconds, MetricName::TokenSeconds]
+            .map(Column::Metric)
+            .to_vec(),
         TaskKind::Kernel => [MetricName::RelativeError, MetricName::MaxUlp]
             .map(Column::Metric)
             .to_vec(),

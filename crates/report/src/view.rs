@@ -172,6 +172,7 @@ impl<'a> Group<'a> {
         let kernel = rows.first().and_then(|row| shape::kernel(&row.cell.workload));
         let speed = match kernel {
             None if kind == TaskKind::Evaluate => MetricName::SamplesPerSecond,
+            None if kind == TaskKind::Generate => MetricName::DecodeTokensPerSecond,
             None => MetricName::TrainSeconds,
             Some(kernel) if kernel.kind().multiplies() => MetricName::FlopsPerSecond,
             Some(_) => MetricName::ValuesPerSecond,

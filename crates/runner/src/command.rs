@@ -125,6 +125,7 @@ mod tests {
                 .collect(),
             data: vec![],
             weights: StartingWeights::None,
+            models: Default::default(),
             filter,
         };
         plan(&[parse("tiny", "tiny.toml", SUITE).unwrap()], &options).unwrap()

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range};
 use mantissa_analysis::{Estimate, median, wilson};
 use mantissa_core::{Backend, Metric, MetricName, RangeCounts, Setting, TensorClass, TensorRange};
 use mantissa_telemetry::{Peaks, Trace};
-use mantissa_workloads::{AllocatorBytes, Measured, MemoryParts, NumericError, Outcome, Share};
+use mantissa_workloads::{AllocatorBytes, Measured, MemoryParts, NumericError, Outcome, ReadWeights, Share};
 
 /// The loss that a run ends with is the mean over this last part of its steps.
 const FINAL_PART: usize = 10;
@@ -48,6 +48,7 @@ pub fn summarise(setting: &Setting, measured: &Measurements<'_>) -> Metrics {
     match &outcome.measured {
         Measured::Train { .. } => train(&mut metrics, setting, outcome),
         Measured::Evaluate { .. } => evaluate(&mut metrics, outcome),
+        Measured::Generate { .. } => generate(&mut metrics, outcome),
         Measured::Kernel { .. } => kernel(&mut metrics, outcome),
     }
     memory(&mut metrics, setting.backend(), measured);
@@ -128,8 +129,10 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
     let Measured::Evaluate {
         weights,
         examples,
+        full,
         tokens,
         loss,
+        words,
         test,
         agreement,
         ..
@@ -138,8 +141,7 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
         return;
     };
     // A short last micro-batch is another kind of work.
-    let whole = test.n.checked_div(*examples).unwrap_or(0) as usize;
-    let (batches, whose) = untroubled(outcome, "batch_seconds", "throttled", whole);
+    let (batches, whose) = untroubled(outcome, "batch_seconds", "throttled", *full as usize);
     let mut rates = |name, count: u64| {
         rate(
             metrics,
@@ -160,24 +162,64 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
     if let Some(agreement) = agreement {
         estimate(metrics, MetricName::Agreement, of_weights(agreement), random);
     }
-    let name = MetricName::TestLoss;
-    let loss = match weights {
-        Some(_) => Metric {
-            n: Some(test.n),
-            ..Metric::reading(name, *loss, "mean over the test examples")
-        },
-        None => Metric::absent(name, random),
+    let mut of_loss = |name, value, method| {
+        let metric = match weights {
+            Some(_) => Metric {
+                n: Some(test.n),
+                ..Metric::reading(name, value, method)
+            },
+            None => Metric::absent(name, random),
+        };
+        metrics.insert(name, metric);
     };
-    metrics.insert(name, loss);
-    if let Some(read) = weights {
-        reading(metrics, MetricName::WeightsSeconds, read.seconds, "wall clock");
-        reading(
-            metrics,
-            MetricName::LoadedBytes,
-            read.bytes as f64,
-            "as the file has them",
-        );
+    if *words {
+        of_loss(MetricName::TestLoss, *loss, "mean over the words");
+        let method = "exponential of the mean over the words";
+        of_loss(MetricName::Perplexity, loss.exp(), method);
+    } else {
+        of_loss(MetricName::TestLoss, *loss, "mean over the test examples");
     }
+    of_checkpoint(metrics, weights.as_ref());
+}
+
+/// What reading the weights took, where there were any to read.
+fn of_checkpoint(metrics: &mut Metrics, weights: Option<&ReadWeights>) {
+    let Some(read) = weights else { return };
+    reading(metrics, MetricName::WeightsSeconds, read.seconds, "wall clock");
+    reading(
+        metrics,
+        MetricName::LoadedBytes,
+        read.bytes as f64,
+        "as the file has them",
+    );
+}
+
+fn generate(metrics: &mut Metrics, outcome: &Outcome) {
+    let Measured::Generate {
+        weights,
+        texts,
+        decoded,
+        ..
+    } = &outcome.measured
+    else {
+        return;
+    };
+    let times = |name| untroubled(outcome, name, "throttled", usize::MAX);
+    let name = MetricName::FirstTokenSeconds;
+    let (first, _) = times("first_token_seconds");
+    estimate(metrics, name, median(first), "no texts");
+    let (decoding, whose) = times("decode_seconds");
+    let each = decoding.iter().map(|seconds| seconds / *decoded as f64);
+    estimate(metrics, MetricName::TokenSeconds, median(each), "no texts");
+    rate(
+        metrics,
+        MetricName::DecodeTokensPerSecond,
+        (texts * decoded) as f64,
+        decoding,
+        ("text", whose),
+        "wall clock",
+    );
+    of_checkpoint(metrics, weights.as_ref());
 }
 
 /// Shares of all values that were observed; nothing where nothing was.

@@ -263,10 +263,11 @@ fn throttled(measured: &Measured, watched: &Watched) -> impl Iterator<Item = Ser
         Measured::Kernel { windows, .. } => (windows, "launch"),
         Measured::Train { windows, .. } => (windows, "optimizer step"),
         Measured::Evaluate { windows, .. } => (windows, "micro-batch"),
+        Measured::Generate { windows, .. } => (windows, "text"),
     };
     let copies = match measured {
         Measured::Kernel { traffic, .. } => traffic.as_ref().map(|traffic| &traffic.windows),
-        Measured::Train { .. } | Measured::Evaluate { .. } => None,
+        Measured::Train { .. } | Measured::Evaluate { .. } | Measured::Generate { .. } => None,
     };
     let copies = copies.and_then(|windows| marks("copy_throttled", of, windows, watched));
     marks("throttled", of, windows, watched).into_iter().chain(copies)

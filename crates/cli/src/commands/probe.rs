@@ -3,6 +3,8 @@
 //! A probe is a cell like any other: a tiny product in a worker of its own, of whose record only `executed` is of
 //! interest. So a device that fails, hangs or runs out of memory is a row here as it is in a run.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use mantissa_core::{Axis, ExecutedVerdict, Profile, Status};
 use mantissa_report::{Align, Report, Row, Table, load};
@@ -34,6 +36,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         overrides,
         data: vec![],
         weights: StartingWeights::None,
+        models: BTreeMap::new(),
         filter: None,
     };
     let folder = tempfile::Builder::new().prefix("mantissa-probe-").tempdir()?;

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Times text that a LLaMA of 110 million parameters (llama2.c's "110M", tied head) writes on the CPU: a PyTorch run to
+compare Mantissa's `generate` with.
+
+Weights and prompt are random: what is written means nothing, and no token ends it. The prompt is read in one pass, then
+each token in one of its own, with a cache of keys and values (transformers' DynamicCache); of the logits only the last
+place's are computed, and the likeliest token is taken. That is what `model.generate(do_sample=False)` does, without its
+bookkeeping. Attention is what transformers chooses if nobody says (`attention` in the output), or --attention.
+
+`first_token_seconds` is from the prompt to the first token. The other tokens - 1 are decoded:
+`seconds_per_token` is the median over all such passes of all repetitions, `decode_tokens_per_second` the tokens of one
+text's decoding over its time, median over texts, and `tokens_per_second` all of a text's tokens over all of its time.
+One text is written untimed before. --batch prompts at once count as one pass, and each for its tokens.
+
+Progress goes to stderr, one JSON object to stdout.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+
+import torch
+import transformers
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.cache_utils import DynamicCache
+
+CONFIG = {
+    "vocab_size": 32000, "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 12,
+    "num_attention_heads": 12, "num_key_value_heads": 12, "max_position_embeddings": 1024, "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0, "tie_word_embeddings": True, "bos_token_id": None, "eos_token_id": None,
+}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prompt", type=int, default=64, help="tokens of a prompt")
+    parser.add_argument("--tokens", type=int, default=64, help="tokens that are written after it, 2 at least")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--dtype", choices=["float64", "float32", "float16", "bfloat16"], default="float32")
+    parser.add_argument("--attention", choices=["eager", "sdpa"], help="default: what transformers chooses")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    if min(args.prompt, args.batch, args.repeats, args.tokens - 1) < 1:
+        parser.error("--prompt, --batch and --repeats take 1 at least, --tokens 2")
+    if args.prompt + args.tokens > CONFIG["max_position_embeddings"]:
+        parser.error(f"the model has {CONFIG['max_position_embeddings']} positions")
+    return args
+
+
+def write(model, prompt, tokens):
+    """Seconds of every pass: the first reads the prompt. And what was written, [batch, tokens]."""
+    cache = DynamicCache(config=model.config)
+    given, seconds, written = prompt, [], []
+    for _ in range(tokens):
+        began = time.perf_counter()
+        logits = model(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+        given = logits[:, -1].argmax(-1, keepdim=True)
+        seconds.append(time.perf_counter() - began)
+        written.append(given)
+    return seconds, torch.cat(written, 1)
+
+
+def main():
+    args = arguments()
+    torch.set_num_threads(args.threads)
+    torch.set_grad_enabled(False)
+    torch.manual_seed(args.seed)
+    options = {"attn_implementation": args.attention} if args.attention else {}
+    model = LlamaForCausalLM._from_config(LlamaConfig(**CONFIG), dtype=getattr(torch, args.dtype), **options).eval()
+    prompt = torch.randint(CONFIG["vocab_size"], (args.batch, args.prompt))
+
+    _, expected = write(model, prompt, args.tokens)
+    texts = []
+    for repeat in range(args.repeats):
+        seconds, written = write(model, prompt, args.tokens)
+        assert torch.equal(written, expected), "the same prompt went on in another way"
+        texts.append(seconds)
+        print(f"text {repeat + 1}: first token after {seconds[0]:.3f} s, all in {sum(seconds):.3f} s", file=sys.stderr)
+
+    decoded = args.batch * (args.tokens - 1)
+    print(json.dumps({
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "config": CONFIG,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "dtype": args.dtype,
+        "attention": model.config._attn_implementation,
+        "threads": torch.get_num_threads(),
+        "batch": args.batch,
+        "prompt_tokens": args.prompt,
+        "new_tokens": args.tokens,
+        "repetitions": args.repeats,
+        "first_token_seconds": statistics.median(text[0] for text in texts),
+        "seconds_per_token": statistics.median(seconds for text in texts for seconds in text[1:]),
+        "decode_tokens_per_second": statistics.median(decoded / sum(text[1:]) for text in texts),
+        "tokens_per_second": statistics.median(args.batch * args.tokens / sum(text) for text in texts),
+    }))
+
+
+if __name__ == "__main__":
+    main()
