@@ -11,7 +11,7 @@ use burn::{
     tensor::{
         FloatDType, Shape, TensorMetadata,
         backend::AutodiffBackend,
-        ops::{BoolTensor, FloatTensor},
+        ops::{BoolTensor, FloatTensor, IntTensor},
     },
 };
 use mantissa_core::{Gelu, Layout};
@@ -128,6 +128,20 @@ impl<B: PrecisionBackend> Backward<B, 1> for RoundToLayout {
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         unary::<B, _>(ops.parents, ops.node, grads, |grad| grad);
+    }
+}
+
+#[derive(Debug)]
+struct LookUp;
+
+impl<B: PrecisionBackend> Backward<B, 1> for LookUp {
+    type State = (IntTensor<B>, Shape);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (rows, shape) = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
+            B::look_up_backward(shape, rows, grad)
+        });
     }
 }
 
@@ -291,6 +305,19 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
             OpsKind::Tracked(prep) => prep.finish((), output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
+    }
+
+    fn look_up(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
+        let shape = table.primitive.shape();
+        let output = B::look_up(table.primitive, rows.clone());
+        match LookUp.prepare::<C>([table.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((rows, shape), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn look_up_backward(_: Shape, _: IntTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
+        unreachable!("second derivatives are never asked for")
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {

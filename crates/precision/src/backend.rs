@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 use burn::tensor::{
     DType, FloatDType, Shape, TensorMetadata,
     backend::Backend,
-    ops::{AttentionModuleOptions, BoolTensor, FloatTensor},
+    ops::{AttentionModuleOptions, BoolTensor, FloatTensor, IntTensor},
 };
 use mantissa_core::{Accumulator, Gelu, Layout, MatmulPrecision};
 
@@ -196,6 +196,20 @@ pub trait PrecisionBackend: Backend {
     /// Rounds f32 values to the nearest ones of a layout with fewer bits, ties to even, with gradual underflow and
     /// overflow to infinity. They stay in f32 words; a gradient passes as it is.
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self>;
+
+    /// Rows `[n]` of a table `[rows, width]`, by number: `[n, width]`.
+    fn look_up(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
+        Self::float_select(table, 0, rows)
+    }
+
+    /// Gradient of [`PrecisionBackend::look_up`] with respect to a table of this shape. That of a row that is read several times is
+    /// summed in f32 at least and rounded once.
+    fn look_up_backward(shape: Shape, rows: IntTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+        let (grad, dtype) = widen::<Self>(grad);
+        let device = Self::float_device(&grad);
+        let zeros = Self::float_zeros(shape, &device, grad.dtype().into());
+        narrow::<Self>(Self::float_select_add(zeros, 0, rows, grad), dtype)
+    }
 
     /// Softmax over the last dimension.
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {

@@ -226,8 +226,7 @@ impl Compute {
         table: Tensor<B, 2>,
         rows: Tensor<B, 1, Int>,
     ) -> Tensor<B, 2> {
-        let dtype = table.dtype();
-        round(wide(table).select(0, rows), dtype)
+        tensor_of(B::look_up(primitive(table), rows.into_primitive()))
     }
 
     /// A matrix `[rows, width]` so many times: `[times, rows, width]`. Its gradient is summed in f32 at least and rounded once.

@@ -150,6 +150,22 @@ pub(super) fn sum<W: Wide>(xs: &[W], ys: &[W], term: impl Fn(W, W) -> W) -> W {
     sums.into_iter().fold(W::zero(), |a, b| a + b)
 }
 
+/// The sum of the products of two rows of one length.
+#[inline(always)]
+pub(super) fn dot<W: Wide>(xs: &[W], ys: &[W]) -> W {
+    let mut sums = [W::zero(); LANES];
+    let ((blocks, rest), (other_blocks, other_rest)) = (xs.as_chunks::<LANES>(), ys.as_chunks::<LANES>());
+    for (xs, ys) in blocks.iter().zip(other_blocks) {
+        for ((sum, &x), &y) in sums.iter_mut().zip(xs).zip(ys) {
+            *sum = x.mul_add(y, *sum);
+        }
+    }
+    for ((sum, &x), &y) in sums.iter_mut().zip(rest).zip(other_rest) {
+        *sum = x.mul_add(y, *sum);
+    }
+    sums.into_iter().fold(W::zero(), |a, b| a + b)
+}
+
 /// The largest of a row.
 #[inline(always)]
 pub(super) fn largest<W: Wide>(row: &[W]) -> W {
@@ -219,6 +235,7 @@ mod tests {
             let row: Vec<f64> = (0..n).map(|i| ((i * 37) % 11) as f64 - 5.0).collect();
             let wanted: f64 = row.iter().map(|x| x * x + x).sum();
             assert_eq!(sum(&row, &row, |x, y| x * y + x), wanted);
+            assert_eq!(dot(&row, &row), row.iter().map(|x| x * x).sum::<f64>());
             let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             assert_eq!(largest(&row), most);
         }

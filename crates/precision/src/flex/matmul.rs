@@ -16,6 +16,7 @@ use rayon::prelude::*;
 
 use super::{
     convert::{operand, round_bf16, round_tf32, round_to},
+    row,
     stored::Stored,
 };
 use crate::{
@@ -34,10 +35,17 @@ pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: Matmu
         let product = summed_in_f16(round_to(lhs, DType::F32), round_to(rhs, DType::F32));
         return round_to(product, dtype);
     }
-    round_to(
-        Flex::float_matmul(seen(lhs, mode), seen(rhs, mode)),
-        mode.output(dtype),
-    )
+    let product = match row::product(&lhs, &rhs, mode) {
+        Some(product) => {
+            note(Launch {
+                kernel: "rows".into(),
+                ..of_operands(dtype, mode)
+            });
+            product
+        }
+        None => Flex::float_matmul(seen(lhs, mode), seen(rhs, mode)),
+    };
+    round_to(product, mode.output(dtype))
 }
 
 /// A product of a convolution. Operands are rounded before their windows repeat them.
@@ -62,34 +70,28 @@ fn narrow_sums(operands: DType, mode: MatmulMode) -> bool {
 
 /// An operand as a multiplier of what is asked for would see it, wide enough for sums in f32.
 fn seen(tensor: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
+    note(of_operands(tensor.dtype(), mode));
     match (tensor.dtype(), mode.precision.operand()) {
-        (DType::F32, Format::Tf32) => {
-            note(emulated("f32 rounded to tf32 → f32"));
-            operand(tensor, |from, to| round_each(from, to, round_tf32))
-        }
-        (DType::F32, Format::Bf16) => {
-            note(emulated("f32 rounded to bf16 → f32"));
-            operand(tensor, |from, to| round_each(from, to, round_bf16))
-        }
-        (DType::F16, _) => {
-            note(emulated("f16 widened to f32 → f32"));
-            operand(tensor, f16::widen)
-        }
-        (DType::BF16, _) => {
-            note(emulated("bf16 widened to f32 → f32"));
-            operand(tensor, bf16::widen)
-        }
-        (DType::F32, _) => {
-            note(GEMM);
-            tensor
-        }
-        _ => {
-            note(Launch {
-                arithmetic: "f64 × f64 → f64".into(),
-                ..GEMM
-            });
-            tensor
-        }
+        (DType::F32, Format::Tf32) => operand(tensor, |from, to| round_each(from, to, round_tf32)),
+        (DType::F32, Format::Bf16) => operand(tensor, |from, to| round_each(from, to, round_bf16)),
+        (DType::F16, _) => operand(tensor, f16::widen),
+        (DType::BF16, _) => operand(tensor, bf16::widen),
+        _ => tensor,
+    }
+}
+
+/// A product of operands that are seen so.
+fn of_operands(dtype: DType, mode: MatmulMode) -> Launch {
+    match (dtype, mode.precision.operand()) {
+        (DType::F32, Format::Tf32) => emulated("f32 rounded to tf32 → f32"),
+        (DType::F32, Format::Bf16) => emulated("f32 rounded to bf16 → f32"),
+        (DType::F16, _) => emulated("f16 widened to f32 → f32"),
+        (DType::BF16, _) => emulated("bf16 widened to f32 → f32"),
+        (DType::F32, _) => GEMM,
+        _ => Launch {
+            arithmetic: "f64 × f64 → f64".into(),
+            ..GEMM
+        },
     }
 }
 

@@ -8,6 +8,7 @@ mod gelu;
 mod lanes;
 mod matmul;
 mod norm;
+mod row;
 mod softmax;
 mod stored;
 mod windows;

@@ -1,0 +1,228 @@
+//! Products of few rows with the weights of a layer: what a model multiplies that writes a text token by token. They are bound by
+//! reading the weights, which are read once, as they are stored.
+
+use burn::tensor::{Bytes, DType, Shape, TensorMetadata, ops::FloatTensor};
+use burn_flex::{Flex, FlexTensor, Layout};
+use half::{bf16, f16};
+use mantissa_core::Format;
+use num_traits::Zero;
+use pulp::{Arch, NullaryFnOnce};
+use rayon::prelude::*;
+
+use super::{
+    convert::{round_bf16, round_tf32},
+    lanes::{Wide, dot},
+    stored::{BLOCK, Stored},
+};
+use crate::MatmulMode;
+
+/// The most rows. With more of them, weights are worth rearranging for.
+const MOST_ROWS: usize = 8;
+
+/// The fewest weights: below, starting threads takes longer than reading them.
+const FEWEST_WEIGHTS: usize = 1 << 16;
+
+/// The product of `[m, k]` with a transposed view `[k, n]` of weights, where it is one of few rows with many weights; with f32 sums, or
+/// f64 for f64, that are not rounded yet.
+pub(super) fn product(
+    lhs: &FloatTensor<Flex>,
+    rhs: &FloatTensor<Flex>,
+    mode: MatmulMode,
+) -> Option<FloatTensor<Flex>> {
+    let ([m, k], [_, n]) = (matrix(lhs)?, matrix(rhs)?);
+    let transposed = rhs.layout().strides() == [1, k as isize];
+    if !transposed || m > MOST_ROWS || n * k < FEWEST_WEIGHTS {
+        return None;
+    }
+    Some(match (lhs.dtype(), mode.precision.operand()) {
+        (DType::F64, _) => rows::<f64>(lhs, rhs, AsItIs),
+        (DType::F32, Format::Tf32) => rows::<f32>(lhs, rhs, Rounded(round_tf32)),
+        (DType::F32, Format::Bf16) => rows::<f32>(lhs, rhs, Rounded(round_bf16)),
+        (DType::F32, _) => rows::<f32>(lhs, rhs, AsItIs),
+        (DType::F16, _) => rows::<f16>(lhs, rhs, Widened),
+        (DType::BF16, _) => rows::<bf16>(lhs, rhs, Widened),
+        _ => return None,
+    })
+}
+
+fn matrix(tensor: &FlexTensor) -> Option<[usize; 2]> {
+    let shape = tensor.shape();
+    (shape.num_dims() == 2).then(|| [shape[0], shape[1]])
+}
+
+/// How a multiplier sees stored values.
+trait Seen<T: Stored>: Copy + Sync {
+    /// Values as they are seen, in `place` if they have to be put anywhere.
+    fn seen<'a>(self, stored: &'a [T], place: &'a mut [T::Wide]) -> &'a [T::Wide];
+}
+
+/// As they are stored.
+#[derive(Clone, Copy)]
+struct AsItIs;
+
+impl<W: Stored<Wide = W>> Seen<W> for AsItIs {
+    #[inline(always)]
+    fn seen<'a>(self, stored: &'a [W], _: &'a mut [W]) -> &'a [W] {
+        stored
+    }
+}
+
+/// Halves as f32.
+#[derive(Clone, Copy)]
+struct Widened;
+
+impl<T: Stored> Seen<T> for Widened {
+    #[inline(always)]
+    fn seen<'a>(self, stored: &'a [T], place: &'a mut [T::Wide]) -> &'a [T::Wide] {
+        let place = &mut place[..stored.len()];
+        T::widen(stored, place);
+        place
+    }
+}
+
+/// Rounded.
+#[derive(Clone, Copy)]
+struct Rounded<F>(F);
+
+impl<F: Fn(f32) -> f32 + Copy + Sync> Seen<f32> for Rounded<F> {
+    #[inline(always)]
+    fn seen<'a>(self, stored: &'a [f32], place: &'a mut [f32]) -> &'a [f32] {
+        let place = &mut place[..stored.len()];
+        stored
+            .iter()
+            .zip(&mut *place)
+            .for_each(|(x, y)| *y = (self.0)(*x));
+        place
+    }
+}
+
+fn rows<T: Stored>(lhs: &FlexTensor, rhs: &FlexTensor, see: impl Seen<T>) -> FlexTensor {
+    let lhs = lhs.to_contiguous();
+    let ([m, k], n) = ([lhs.shape()[0], lhs.shape()[1]], rhs.shape()[1]);
+    let mut place = vec![T::Wide::zero(); m * k];
+    let inputs = see.seen(lhs.storage::<T>(), &mut place);
+    let weights = &rhs.storage::<T>()[rhs.layout().start_offset()..][..n * k];
+    // A row of weights gives a column of the product.
+    let mut columns = vec![T::Wide::zero(); n * m];
+    let together = (FEWEST_WEIGHTS / k).max(1);
+    columns
+        .par_chunks_mut(together * m)
+        .zip(weights.par_chunks(together * k))
+        .for_each(|(sums, weights)| {
+            Arch::new().dispatch(Columns {
+                weights,
+                inputs,
+                sums,
+                k,
+                see,
+            });
+        });
+    let shape = Shape::new([m, n]);
+    if m == 1 {
+        return stored(columns, shape);
+    }
+    let product = (0..m * n).map(|at| columns[at % n * m + at / n]);
+    stored(product.collect(), shape)
+}
+
+fn stored<W: Wide>(values: Vec<W>, shape: Shape) -> FlexTensor {
+    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), W::dtype())
+}
+
+struct Columns<'a, T: Stored, S> {
+    weights: &'a [T],
+    inputs: &'a [T::Wide],
+    sums: &'a mut [T::Wide],
+    k: usize,
+    see: S,
+}
+
+impl<T: Stored, S: Seen<T>> NullaryFnOnce for Columns<'_, T, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let mut place = [T::Wide::zero(); BLOCK];
+        let m = self.inputs.len() / self.k;
+        let rows = self.weights.chunks_exact(self.k);
+        for (weights, sums) in rows.zip(self.sums.chunks_exact_mut(m)) {
+            for (number, weights) in weights.chunks(BLOCK).enumerate() {
+                let seen = self.see.seen(weights, &mut place);
+                let inputs = self.inputs.chunks_exact(self.k);
+                for (inputs, total) in inputs.zip(&mut *sums) {
+                    let inputs = &inputs[number * BLOCK..][..seen.len()];
+                    *total = *total + dot(inputs, seen);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Distribution, Tensor, backend::Backend};
+
+    use super::*;
+    use crate::{Accumulator, Compute, MatmulPrecision, Precision};
+
+    /// The largest difference from the same product of more rows, which another kernel computes, in units of the largest value.
+    fn apart(precision: Precision, matmul: MatmulPrecision, m: usize) -> f64 {
+        let device = Default::default();
+        Flex::seed(&device, 7);
+        let dtype = crate::dtype(precision.parameters());
+        let draw = |shape: [usize; 2]| {
+            let values = Tensor::<Flex, 2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
+            Tensor::<Flex, 2>::from_data(values.into_data(), (&device, dtype))
+        };
+        let (inputs, weights) = (draw([m, 1500]), draw([77, 1500]));
+        let compute = Compute::new(precision, matmul, Accumulator::F32);
+        let few = compute.matmul(inputs.clone(), weights.clone().transpose());
+        let more = Tensor::cat(vec![inputs; MOST_ROWS / m + 1], 0);
+        assert!(more.dims()[0] > MOST_ROWS);
+        let many = compute.matmul(more, weights.transpose());
+        assert_eq!((few.dims(), few.dtype()), ([m, 77], many.dtype()));
+        let list = |tensor: Tensor<Flex, 2>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
+        let (few, many) = (list(few), list(many.narrow(0, 0, m)));
+        let largest = many.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        let apart = few.iter().zip(&many).map(|(x, y)| (x - y).abs());
+        apart.fold(0.0, mantissa_testing::worse) / largest
+    }
+
+    #[test]
+    fn few_rows_give_what_many_do_in_every_precision() {
+        for m in [1, 3, MOST_ROWS] {
+            let of = |precision, matmul| apart(precision, matmul, m);
+            assert!(of(Precision::True64, MatmulPrecision::Highest) < 1e-14);
+            for matmul in [
+                MatmulPrecision::Highest,
+                MatmulPrecision::High,
+                MatmulPrecision::Medium,
+            ] {
+                let apart = of(Precision::True32, matmul);
+                assert!(apart < 1e-6, "{matmul}: {apart}");
+            }
+            // A sum near a tie may be rounded the other way.
+            assert!(of(Precision::True16, MatmulPrecision::Highest) < 1e-3);
+            assert!(of(Precision::TrueBf16, MatmulPrecision::Highest) < 8e-3);
+        }
+    }
+
+    #[test]
+    fn what_is_no_product_of_few_rows_with_transposed_weights_is_left_to_others() {
+        let device = Default::default();
+        let mode = MatmulMode {
+            precision: MatmulPrecision::Highest,
+            accumulator: Accumulator::F32,
+            unrounded: false,
+        };
+        let ones = |shape: [usize; 2]| Tensor::<Flex, 2>::ones(shape, &device);
+        let served = |lhs: Tensor<Flex, 2>, rhs: Tensor<Flex, 2>| {
+            let [lhs, rhs] = [lhs, rhs].map(|tensor| tensor.into_primitive().tensor());
+            product(&lhs, &rhs, mode).is_some()
+        };
+        assert!(served(ones([1, 512]), ones([256, 512]).transpose()));
+        assert!(!served(ones([9, 512]), ones([256, 512]).transpose()));
+        assert!(!served(ones([1, 512]), ones([512, 256])));
+        assert!(!served(ones([1, 512]), ones([8, 512]).transpose()));
+    }
+}
