@@ -17,7 +17,7 @@ pub struct Layout {
 
 /// A text that names no layout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no layout\n  hint: write e.g. `e5m10`: 2 to 11 bits of exponent, 1 to 52 of fraction")]
+#[error("`{}` is no layout\n  hint: write e.g. `e5m10`: 2 to 11 bits of exponent, 1 to 52 of fraction", .0.escape_debug())]
 pub struct NoLayout(String);
 
 impl Layout {

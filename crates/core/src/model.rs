@@ -42,6 +42,23 @@ impl Model {
         }
     }
 
+    /// More layers than any model has: what lists them stays small.
+    pub const MOST_LAYERS: u32 = 10_000;
+
+    /// Its blocks, or its layers with weights.
+    pub fn layers(&self) -> u32 {
+        match self {
+            Self::Distilbert(size) => size.n_layers,
+            Self::Bert(size) => size.num_hidden_layers,
+            Self::Resnet(size) => size.depth,
+            Self::ResnetImagenet(size) => size.depth,
+            Self::Vit(size) => size.num_hidden_layers,
+            Self::Llama(size) => size.num_hidden_layers,
+            Self::Gpt2(size) => size.n_layer,
+            Self::Bloom(size) => size.n_layer,
+        }
+    }
+
     /// Whether a position sees none after it: it can write.
     pub fn is_causal(&self) -> bool {
         matches!(self, Self::Llama(_) | Self::Gpt2(_) | Self::Bloom(_))

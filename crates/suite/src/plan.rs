@@ -58,6 +58,9 @@ impl StartingWeights {
     }
 }
 
+/// The most cells of one workload.
+const MOST_CELLS: u64 = 1_000_000;
+
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
@@ -105,6 +108,16 @@ pub enum PlanError {
         /// What was given.
         given: &'static str,
     },
+    /// More cells than anybody waits for.
+    #[error(
+        "`{workload}` of `{suite}` is more than {MOST_CELLS} cells\n  hint: each axis multiplies them; join axes by `+` that change together"
+    )]
+    TooManyCells {
+        /// The suite.
+        suite: String,
+        /// The workload.
+        workload: String,
+    },
     /// A filter that leaves nothing.
     #[error("no cell matches `{filter}`\n  hint: a filter is a part of a workload's name or of a setting such as `precision=16-mixed`; the suites have {}", .workloads.join(", "))]
     NothingMatches {
@@ -141,6 +154,14 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
                 if !swept.contains(axis) {
                     swept.push(*axis);
                 }
+            }
+            let rows = sweeps.iter().map(|sweep| sweep.rows.len() as u64);
+            let cells = rows.fold(1u64, u64::saturating_mul);
+            if cells > MOST_CELLS {
+                return Err(PlanError::TooManyCells {
+                    suite: info.name.clone(),
+                    workload: workload.name.clone(),
+                });
             }
             plan_workload(
                 &mut plan,
@@ -327,7 +348,9 @@ fn kernel_skips(kernel: &Kernel, setting: &Setting) -> Option<String> {
     }
     match kernel {
         Kernel::Matmul(_) => None,
-        Kernel::Convolution(ConvolutionShape { edge, padding, .. }) if size + 2 * padding < *edge => {
+        Kernel::Convolution(ConvolutionShape { edge, padding, .. })
+            if u64::from(size) + 2 * u64::from(*padding) < u64::from(*edge) =>
+        {
             Some(format!(
                 "images of `size={size}` with a padding of {padding} are smaller than filters of {edge} × {edge}"
             ))

@@ -12,6 +12,18 @@ use crate::{
 
 /// Reads a model with its size.
 pub(crate) fn model(section: &Section<'_>) -> Option<Model> {
+    let model = sized(section)?;
+    if model.layers() > Model::MOST_LAYERS {
+        section.complain(
+            &train::MODEL_SIZE,
+            format_args!("{} layers are more than {}", model.layers(), Model::MOST_LAYERS),
+        );
+        return None;
+    }
+    Some(model)
+}
+
+fn sized(section: &Section<'_>) -> Option<Model> {
     match section.listed_name(&train::MODEL)? {
         keys::DISTILBERT => distilbert_size(section).map(Model::Distilbert),
         keys::BERT => bert_size(section).map(Model::Bert),
@@ -64,7 +76,7 @@ fn multiple(
             "`{0}` {n} is no multiple of `{1}` {of}\n  hint: each is a whole part of the other, so try `{0} = {2}`",
             width.name,
             part.name,
-            n.next_multiple_of(of)
+            n.checked_next_multiple_of(of).unwrap_or(n - n % of)
         ),
     );
     None
@@ -152,7 +164,7 @@ fn resnet_size(section: &Section<'_>) -> Option<ResNetSize> {
     size.only(&[resnet::KEYS]);
     let (depth, width) = (size.whole(&resnet::DEPTH)?, size.whole(&resnet::WIDTH)?);
     if depth % 6 != 2 {
-        let nearest = depth - (depth + 4) % 6;
+        let nearest = depth - (depth - 2) % 6;
         size.complain(
             &resnet::DEPTH,
             format_args!(
@@ -272,7 +284,7 @@ fn gpt2_size(section: &Section<'_>) -> Option<Gpt2Size> {
         n_embd,
         n_layer: n_layer?,
         n_head,
-        n_inner: n_inner?.unwrap_or(4 * n_embd),
+        n_inner: n_inner?.unwrap_or(n_embd.saturating_mul(4)),
         layer_norm_epsilon: epsilon?,
         embd_pdrop: of_embeddings?,
         attn_pdrop: of_attention?,

@@ -125,7 +125,7 @@ fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
         question: question?,
         analysis: analysis?,
         references: references?,
-        timeout_seconds: timed? * SECONDS_PER_MINUTE,
+        timeout_seconds: (timed? * SECONDS_PER_MINUTE).min(f64::MAX),
     };
     Some(Resolved {
         info,

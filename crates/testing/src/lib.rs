@@ -1,5 +1,9 @@
 //! What tests ask of the machine they run on, and of numbers.
 
+pub mod hostile;
+
+pub use peak_alloc::PeakAlloc as CountingAllocator;
+
 /// Whether something that a test needs is there, by the name that `MANTISSA_REQUIRE` may list among others, separated by
 /// commas. What is not is told as `skipped`, with the reason.
 ///

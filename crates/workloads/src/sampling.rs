@@ -67,7 +67,10 @@ pub(crate) fn warm_up(
     if (limits.max_samples as usize) < MIN_SAMPLES {
         return Ok(None);
     }
-    let (cap, begun) = (Duration::from_secs_f64(limits.max_seconds), Instant::now());
+    let (cap, begun) = (
+        Duration::try_from_secs_f64(limits.max_seconds).unwrap_or(Duration::MAX),
+        Instant::now(),
+    );
     let mut warm_up = WarmUp::new(MOST_WARM_UPS);
     for launches in 1u32.. {
         let detail = match warm_up.push(launch()?) {

@@ -1,6 +1,10 @@
 //! Labelled text, and how the labels of files become class numbers.
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+    sync::Arc,
+};
 
 use super::{DataError, LineProblem, split::Given};
 
@@ -76,8 +80,9 @@ pub(super) fn label(rows: Vec<Row>) -> Result<LabelledParts, DataError> {
         validation: has(Part::Validation).then(Vec::new),
         test: has(Part::Test).then(Vec::new),
     };
+    let numbers: HashMap<&str, u32> = known.iter().map(String::as_str).zip(0..).collect();
     for row in rows {
-        let Some(class) = known.iter().position(|label| *label == row.label) else {
+        let Some(&class) = numbers.get(row.label.as_str()) else {
             return Err(row.at(LineProblem::UnknownLabel {
                 label: row.label.clone(),
                 known,
@@ -89,7 +94,7 @@ pub(super) fn label(rows: Vec<Row>) -> Result<LabelledParts, DataError> {
             Part::Test => given.test.as_mut(),
         };
         part.expect("made above").push(Example {
-            label: class as u32,
+            label: class,
             text: row.text,
         });
     }

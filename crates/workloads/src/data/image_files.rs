@@ -333,14 +333,27 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
             ))
         }
         From::File(path) => {
-            let image = image::open(path).map_err(|error| DataError::NoImages {
+            let wrong = |reason: String| DataError::NoImages {
                 path: path.clone(),
-                reason: error.to_string(),
-            });
-            Ok(image?.to_rgb8())
+                reason,
+            };
+            let image = image::open(path)
+                .map_err(|error| wrong(error.to_string()))?
+                .to_rgb8();
+            let (width, height) = image.dimensions();
+            // Scaled until its shorter side fills an input, the longer one would fill the memory.
+            if width.max(height) / width.min(height).max(1) > LONGEST {
+                return Err(wrong(format!(
+                    "{width} × {height} pixels are a line and no picture"
+                )));
+            }
+            Ok(image)
         }
     }
 }
+
+/// The longer side of an image in units of the shorter one, at most.
+const LONGEST: u32 = 64;
 
 /// The middle of an image whose shorter side is as long as this.
 fn fitted(image: image::RgbImage, edge: u32) -> image::RgbImage {

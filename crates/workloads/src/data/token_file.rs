@@ -86,7 +86,8 @@ fn decode(file: Mapped) -> Option<Tokens> {
         })
     };
     let documents: Vec<Document> = numbers.iter().map(document).collect::<Option<_>>()?;
-    let tokens: usize = documents.iter().map(|document| document.tokens).sum();
+    let mut counts = documents.iter().map(|document| document.tokens);
+    let tokens = counts.try_fold(0usize, usize::checked_add)?;
     (tokens.checked_mul(4)? == length).then(|| Tokens {
         ids: Ids::Mapped(Arc::new(file), IDS..IDS + length),
         documents,

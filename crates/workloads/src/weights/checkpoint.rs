@@ -218,6 +218,19 @@ impl Checkpoint {
     }
 }
 
+/// Every tensor of floats in a checkpoint: its name, its shape and its row-major values.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn weights_in(path: &Path) -> Result<Vec<Weight>, WorkloadError> {
+    let checkpoint = Checkpoint::open(path)?;
+    let stored = checkpoint.tensors.iter();
+    let floats = stored.filter(|(_, stored)| stored.no_floats().is_none());
+    let read =
+        |(name, stored): (&String, &Stored)| Ok((name.clone(), stored.shape(), checkpoint.values(name)?));
+    floats.map(read).collect()
+}
+
 impl Stored {
     fn shape(&self) -> Vec<usize> {
         match self {

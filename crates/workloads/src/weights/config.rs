@@ -51,6 +51,12 @@ fn config_of(path: &Path) -> Option<PathBuf> {
 }
 
 fn llama2c(header: &Header) -> Result<Model, String> {
+    if !(header.dim / header.n_heads).is_multiple_of(2) {
+        return Err(format!(
+            "a width of {} with {} heads: their elements turn in pairs",
+            header.dim, header.n_heads
+        ));
+    }
     let whole = |number: usize| u32::try_from(number).map_err(|_| format!("{number} is no size of a model"));
     Ok(Model::Llama(LlamaSize {
         vocab_size: whole(header.vocab_size)?,
@@ -93,6 +99,9 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
             ));
         }
     };
+    if model.layers() > Model::MOST_LAYERS {
+        fields.problem(format!("{} layers", model.layers()));
+    }
     let problems = fields.problems.into_inner();
     if problems.is_empty() {
         return Ok(Some(model));
@@ -115,8 +124,22 @@ fn llama(fields: &Fields<'_>) -> LlamaSize {
     let theta = rope
         .and_then(|rope| rope.get("rope_theta"))
         .and_then(Value::as_f64);
+    let theta = theta.unwrap_or_else(|| fields.number_or("rope_theta", 10_000.0));
+    if !(theta > 0.0 && theta.is_finite()) {
+        fields.problem(format!("`rope_theta` is {theta}, and no number above 0"));
+    }
     let shared = fields.whole_or("num_key_value_heads", heads);
     fields.divides((heads, "num_attention_heads"), (shared, "num_key_value_heads"));
+    let head_dim = match fields.get("head_dim") {
+        Some(_) => fields.whole("head_dim"),
+        None => {
+            fields.divides((width, "hidden_size"), (heads, "num_attention_heads"));
+            width / heads
+        }
+    };
+    if head_dim == 0 || !head_dim.is_multiple_of(2) {
+        fields.problem(format!("a head is {head_dim} wide: its elements turn in pairs"));
+    }
     LlamaSize {
         vocab_size: fields.whole("vocab_size"),
         hidden_size: width,
@@ -124,10 +147,10 @@ fn llama(fields: &Fields<'_>) -> LlamaSize {
         num_hidden_layers: fields.whole("num_hidden_layers"),
         num_attention_heads: heads,
         num_key_value_heads: shared,
-        head_dim: fields.whole_or("head_dim", width / heads),
+        head_dim,
         max_position_embeddings: fields.whole_or("max_position_embeddings", 2048),
         rms_norm_eps: fields.number_or("rms_norm_eps", 1e-6),
-        rope_theta: theta.unwrap_or_else(|| fields.number_or("rope_theta", 10_000.0)),
+        rope_theta: theta,
         rope_scaling: rope.and_then(|rope| scaling(fields, rope)),
         rope_interleaved: false,
         tie_word_embeddings: fields.flag_or("tie_word_embeddings", false),
@@ -149,10 +172,16 @@ fn scaling(fields: &Fields<'_>, rope: &Map<String, Value>) -> Option<RopeScaling
                     1.0
                 })
             };
+            let (low, high) = (number("low_freq_factor"), number("high_freq_factor"));
+            if low >= high {
+                fields.problem(format!(
+                    "`low_freq_factor` {low} is not below `high_freq_factor` {high}"
+                ));
+            }
             Some(RopeScaling {
                 factor: number("factor"),
-                low_freq_factor: number("low_freq_factor"),
-                high_freq_factor: number("high_freq_factor"),
+                low_freq_factor: low,
+                high_freq_factor: high,
                 original_max_position_embeddings: number("original_max_position_embeddings") as u32,
             })
         }

@@ -5,6 +5,9 @@ use safetensors::Dtype;
 
 use super::tensors::{Mapped, Place, Places};
 
+/// More blocks than any model has.
+const MOST_LAYERS: usize = 10_000;
+
 /// The header's numbers, all `i32`, and their bytes.
 const HEADER: usize = 7 * 4;
 
@@ -49,6 +52,9 @@ impl Header {
             // Where the head is another matrix, the number is negative.
             tied: numbers[5] > 0,
         };
+        if header.n_layers > MOST_LAYERS {
+            return Err(format!("{} layers are no llama2.c checkpoint", header.n_layers));
+        }
         if !(header.dim.is_multiple_of(header.n_heads) && header.n_heads.is_multiple_of(header.n_kv_heads)) {
             return Err(format!(
                 "a width of {} with {} heads over {} is no llama2.c checkpoint",
@@ -56,6 +62,24 @@ impl Header {
             ));
         }
         Ok(header)
+    }
+
+    /// Bytes of a file that begins with it.
+    fn bytes(&self) -> u128 {
+        let [dim, hidden, layers, vocabulary, positions] = [
+            self.dim,
+            self.hidden_dim,
+            self.n_layers,
+            self.vocab_size,
+            self.seq_len,
+        ]
+        .map(|n| n as u128);
+        let head = dim / self.n_heads as u128;
+        let shared = head * self.n_kv_heads as u128;
+        let tables = if self.tied { 1 } else { 2 };
+        let of_layer = 2 * dim + 2 * dim * dim + 2 * shared * dim + 3 * hidden * dim;
+        let values = tables * vocabulary * dim + layers * of_layer + dim + 2 * positions * (head / 2);
+        HEADER as u128 + 4 * values
     }
 
     /// Every tensor in the order of the file; those without a name are not read.
@@ -98,6 +122,13 @@ impl Header {
 /// Where each tensor of a file is.
 pub(super) fn tensors(file: &Mapped) -> Result<Places, String> {
     let header = Header::read(file.bytes())?;
+    if header.bytes() != file.bytes().len() as u128 {
+        return Err(format!(
+            "a llama2.c checkpoint with this header has {} bytes, and it has {}",
+            header.bytes(),
+            file.bytes().len()
+        ));
+    }
     let mut at = HEADER;
     let mut found = vec![];
     for (name, shape) in header.tensors() {
@@ -112,12 +143,6 @@ pub(super) fn tensors(file: &Mapped) -> Result<Places, String> {
             found.push((name, place));
         }
         at = end;
-    }
-    if at != file.bytes().len() {
-        return Err(format!(
-            "a llama2.c checkpoint with this header has {at} bytes, and it has {}",
-            file.bytes().len()
-        ));
     }
     Ok(found)
 }

@@ -7,10 +7,11 @@ mod llama2c;
 mod pytorch;
 mod tensors;
 
+pub use checkpoint::weights_in;
 pub(crate) use checkpoint::{Checkpoint, Naming};
 pub use config::model_of;
 pub(crate) use initial::initial;
 pub(crate) use tensors::Mapped;
 
 /// Name, shape and row-major values of a parameter.
-pub(crate) type Weight = (String, Vec<usize>, Vec<f32>);
+pub type Weight = (String, Vec<usize>, Vec<f32>);

@@ -1,5 +1,7 @@
 //! `tokenizer.json`, through the library that it comes from.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use tokenizers::Tokenizer;
 
 use super::Subwords;
@@ -19,6 +21,12 @@ pub(super) struct HuggingFace {
 impl HuggingFace {
     /// Reads a `tokenizer.json`. Texts are neither cut nor padded, whatever it says.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        // Plain damage is told by its place; what the library makes of the rest, it may panic on.
+        serde_json::from_slice::<serde_json::Value>(bytes).map_err(|error| error.to_string())?;
+        caught(|| Self::of(bytes))?
+    }
+
+    fn of(bytes: &[u8]) -> Result<Self, String> {
         let mut inner = Tokenizer::from_bytes(bytes).map_err(|error| error.to_string())?;
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| error.to_string())?;
@@ -42,6 +50,12 @@ impl HuggingFace {
     }
 }
 
+/// What the library returns, or that it panicked: it trusts its files.
+fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+    let panicked = |_| "it contradicts itself, and the library that reads it gave up".to_owned();
+    catch_unwind(AssertUnwindSafe(call)).map_err(panicked)
+}
+
 impl Subwords for HuggingFace {
     fn vocabulary(&self) -> u32 {
         self.vocabulary
@@ -56,17 +70,16 @@ impl Subwords for HuggingFace {
     }
 
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
-        let encoding = self
-            .inner
-            .encode_fast(part, false)
-            .map_err(|error| error.to_string())?;
+        let encoding = caught(|| self.inner.encode_fast(part, false))?;
+        let encoding = encoding.map_err(|error| error.to_string())?;
         let before = if begins { &self.before[..] } else { &[] };
         Ok([before, encoding.get_ids()].concat())
     }
 
     fn decode(&self, ids: &[u32]) -> String {
         // It fails on ids that its own model gives no text, which then have none.
-        self.inner.decode(ids, true).unwrap_or_default()
+        let text = caught(|| self.inner.decode(ids, true));
+        text.ok().and_then(Result::ok).unwrap_or_default()
     }
 }
 

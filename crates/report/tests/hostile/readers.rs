@@ -1,0 +1,98 @@
+//! What reads a run folder, from the bytes of one of its files to what is wrong with it. The fuzz targets call the same.
+
+#[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "the other tests use the rest")]
+mod support;
+
+use std::{
+    fmt::Display,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use flate2::{Compression, write::GzEncoder};
+use mantissa_core::{Axis, Status};
+use mantissa_report::{Report, csv, load, markdown};
+use support::{Add, cell, loss, matmul, record, run, suite, train_metrics, workload};
+
+/// The files of a run folder.
+pub const FILES: [&str; 4] = [
+    "environment.json",
+    "plan.json",
+    "records.jsonl",
+    "samples/highest/samples.json.gz",
+];
+
+/// A small run folder: what each of [`FILES`] holds, the samples unpacked.
+pub fn valid() -> [Vec<u8>; 4] {
+    let mut run = run(vec![suite("s", "S", &["distilbert-imdb"], &[Axis::Matmul])]);
+    for (workload, seconds) in [(workload("w"), 100.0), (matmul(), 1.0)] {
+        for matmul in ["highest", "high"] {
+            let cell = cell("s", &workload, &[(Axis::Matmul, matmul)]);
+            let mut record = record(&cell, Status::Ok, None);
+            train_metrics(&mut record, seconds, 800, 1e9);
+            record.samples = Some(format!("samples/{matmul}"));
+            run.add(record, None);
+        }
+    }
+    let mut records = vec![];
+    for record in &run.records {
+        serde_json::to_writer(&mut records, record).unwrap();
+        records.push(b'\n');
+    }
+    [
+        serde_json::to_vec(&run.environment).unwrap(),
+        serde_json::to_vec(&run.plan).unwrap(),
+        records,
+        serde_json::to_vec(&loss(1, None)).unwrap(),
+    ]
+}
+
+/// A folder of its own.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn said(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// A run folder in which one of [`FILES`] holds these bytes, from its reading to its tables. Samples come unpacked.
+pub fn file(number: usize, bytes: &[u8]) -> Result<(), String> {
+    static FOLDERS: AtomicU64 = AtomicU64::new(0);
+    let own = FOLDERS.fetch_add(1, Ordering::Relaxed);
+    let own = format!("mantissa-hostile-run-{}-{own}", std::process::id());
+    let folder = Folder(std::env::temp_dir().join(own));
+    let mut files = valid();
+    files[number] = bytes.to_vec();
+    let mut packed = GzEncoder::new(vec![], Compression::fast());
+    packed.write_all(&files[3]).map_err(said)?;
+    files[3] = packed.finish().map_err(said)?;
+    put(&folder.0, &files)
+}
+
+/// The same, of samples as they lie on the disk.
+pub fn packed_samples(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder(std::env::temp_dir().join(format!("mantissa-hostile-packed-{}", std::process::id())));
+    let mut files = valid();
+    files[3] = bytes.to_vec();
+    put(&folder.0, &files)
+}
+
+fn put(folder: &Path, files: &[Vec<u8>; 4]) -> Result<(), String> {
+    for (name, bytes) in FILES.iter().zip(files) {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(said)?;
+        fs::write(path, bytes).map_err(said)?;
+    }
+    let run = load(folder).map_err(said)?;
+    let report = Report::new(&run).map_err(said)?;
+    assert!(!markdown(&report).is_empty());
+    csv(&report).map(drop).map_err(said)
+}

@@ -1,0 +1,171 @@
+//! Suites, overrides and records that somebody has tampered with are answered, whatever is in them.
+
+mod readers;
+
+use std::path::Path;
+
+use mantissa_core::{Backend, Cell, Executed, Fingerprint, Precision, Record, Requested, Setting, Status};
+use mantissa_testing::{CountingAllocator, hostile::endures};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Changed files of each kind.
+const FILES: u64 = 3000;
+
+fn file(path: &str) -> Vec<u8> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::read(root.join(path)).unwrap()
+}
+
+/// A record as a run writes it.
+fn record() -> Record {
+    let suite = String::from_utf8(file("tests/fixtures/tiny.toml")).unwrap();
+    let suite = mantissa_suite::parse("tiny", "tiny.toml", &suite).unwrap();
+    let workload = suite.workloads(mantissa_core::Profile::Smoke)[0].clone();
+    let setting = Setting::of(&workload, Backend::Flex);
+    Record {
+        schema: mantissa_core::SCHEMA_VERSION,
+        requested: Requested::of(&setting),
+        cell: Cell::new("tiny", workload, setting, 123),
+        repeat: 0,
+        attempt: 1,
+        status: Status::Failed,
+        reason: Some("it was tampered with".to_owned()),
+        executed: Executed::unverified(),
+        metrics: Default::default(),
+        events: vec![mantissa_core::Event {
+            kind: "loss-scale".into(),
+            step: Some(12),
+            value: Some(0.5),
+            detail: "halved".into(),
+        }],
+        data: None,
+        samples: Some("samples/0-0".into()),
+        fingerprint: Fingerprint {
+            cpu: Some("a processor".into()),
+            cores: 2,
+            memory_bytes: Some(1 << 34),
+            os: "Linux".into(),
+            gpu: None,
+            mantissa: "0.1.0".into(),
+            revision: None,
+            burn: "0.21.0".into(),
+            build: "release".into(),
+        },
+        command: format!("mantissa run tiny -a precision={}", Precision::True32),
+    }
+}
+
+#[test]
+fn suites() {
+    let names = [
+        "kernels",
+        "observed",
+        "operations",
+        "parts",
+        "tiny",
+        "unknown-key",
+    ];
+    let files = names.map(|name| file(&format!("tests/fixtures/{name}.toml")));
+    let valid: Vec<Vec<u8>> = files
+        .into_iter()
+        .filter(|file| readers::suite(file).is_ok())
+        .collect();
+    assert_eq!(valid.len(), names.len() - 1);
+    endures("a suite", &valid, FILES, readers::suite);
+}
+
+#[test]
+fn overrides_and_values() {
+    let texts =
+        |texts: &[&str]| -> Vec<Vec<u8>> { texts.iter().map(|text| text.as_bytes().to_vec()).collect() };
+    let overrides = [
+        "accumulate=1, 4",
+        "keep_f32=none,norm+head",
+        "precision=32-true,16-mixed",
+        "adam_eps=1e-8,0",
+        "seed=0,18446744073709551615",
+    ];
+    endures("an override", &texts(&overrides[..4]), FILES, readers::axes);
+    assert!(readers::axes(overrides[4].as_bytes()).is_err());
+    // No text is a value of every axis.
+    let mut hostile = mantissa_testing::hostile::Hostile::new(1);
+    for text in texts(&overrides) {
+        for _ in 0..500 {
+            let error = readers::value(&hostile.changed(&text, b"16-mixed")).unwrap_err();
+            assert!(!error.is_empty());
+        }
+    }
+    endures(
+        "a layout",
+        &texts(&["e5m10", "e8m7", "e11m52", "e2m1"]),
+        FILES,
+        readers::layout,
+    );
+}
+
+#[test]
+fn records() {
+    let line = serde_json::to_string(&record()).unwrap();
+    let whole = format!("{line}\n{line}\n");
+    let cut = format!("{line}\n\n{line}");
+    let valid = [whole, cut].map(String::into_bytes);
+    assert!(valid.iter().all(|file| readers::records(file).is_ok()));
+    endures("records", &valid, FILES, readers::records);
+}
+
+/// Numbers that are valid by themselves, and too large together.
+#[test]
+fn sizes_that_overflow_are_answered() {
+    let suite = |model: &str, size: &str| {
+        let task = "task = \"train\"\ndataset = \"synthetic-text\"\nepochs = 1\nlearning_rate = 1e-3";
+        let split = "[workload.split]\ntrain = 1\nvalidation = 0\ntest = 1";
+        let text = format!(
+            "title = \"t\"\nquestion = \"q?\"\n[[workload]]\nname = \"w\"\nmodel = \"{model}\"\n{task}\n{split}\n\
+             [workload.model_size]\n{size}\n[axes]\nprecision = [\"32-true\"]\n"
+        );
+        let _ = readers::suite(text.as_bytes());
+    };
+    suite("gpt2", "n_embd = 2147483648\nn_head = 2");
+    suite("gpt2", "n_embd = 4294967295\nn_head = 2");
+    suite("bloom", "hidden_size = 4294967295\nn_head = 4294967294");
+    suite(
+        "llama",
+        "num_attention_heads = 4294967295\nnum_key_value_heads = 2",
+    );
+    suite("llama", "hidden_size = 3\nnum_attention_heads = 4294967295");
+    suite("resnet", "depth = 4294967295");
+    suite("resnet", "depth = 4294967294");
+    suite("vit", "image_size = 4294967295\npatch_size = 16");
+    let kernel = "title = \"t\"\nquestion = \"q?\"\n[[workload]]\nname = \"w\"\ntask = \"kernel\"\nkernel = \"convolution\"\n\
+                  shape = { edge = 4294967295, padding = 4294967294 }\n[axes]\nsize = [4294967295]\n";
+    let _ = readers::suite(kernel.as_bytes());
+}
+
+/// Twelve axes of thirty values are more cells than anything can hold.
+#[test]
+fn a_plan_of_more_cells_than_can_be_held_is_refused() {
+    let values = |count: u32| (1..=count).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let axes = ["batch", "accumulate", "sequence", "seed", "adam_eps"];
+    let axes: Vec<String> = axes
+        .iter()
+        .map(|axis| format!("{axis} = [{}]", values(400)))
+        .collect();
+    let text = String::from_utf8(file("tests/fixtures/parts.toml")).unwrap();
+    let (head, workload) = text.split_once("[axes]").unwrap();
+    let (_, workload) = workload.split_once("[[workload]]").unwrap();
+    let text = format!("{head}[axes]\n{}\n[[workload]]{workload}", axes.join("\n"));
+    let suite = mantissa_suite::parse("hostile", "hostile.toml", &text).unwrap();
+    let options = mantissa_suite::PlanOptions {
+        profile: mantissa_core::Profile::Smoke,
+        backend: Backend::Flex,
+        overrides: vec![],
+        data: vec![],
+        weights: mantissa_suite::StartingWeights::None,
+        models: Default::default(),
+        filter: None,
+    };
+    let error = mantissa_suite::plan(&[suite], &options).unwrap_err().to_string();
+    assert!(error.contains("cells"), "{error}");
+}

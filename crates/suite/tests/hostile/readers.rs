@@ -1,0 +1,89 @@
+//! What reads suites, overrides and records, from bytes to what is wrong with them. The fuzz targets call the same.
+
+use std::fmt::Display;
+
+use mantissa_core::{Axis, AxisValue, Backend, Layout, ParsedRecords, Profile, RecordReader, parse_records};
+use mantissa_suite::{PlanOptions, StartingWeights, parse, parse_override, plan};
+
+/// Bytes of a suite that is planned, at most.
+const LONGEST_PLANNED: usize = 1500;
+
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    str::from_utf8(bytes).map_err(said)
+}
+
+fn said(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// A suite file. What is valid is planned as well, if it is short.
+pub fn suite(bytes: &[u8]) -> Result<(), String> {
+    let suite = parse("hostile", "hostile.toml", text(bytes)?).map_err(said)?;
+    // What is long may have cells by the million.
+    if bytes.len() > LONGEST_PLANNED {
+        return Ok(());
+    }
+    for &profile in Profile::ALL {
+        let options = PlanOptions {
+            profile,
+            backend: Backend::Flex,
+            overrides: vec![],
+            data: vec![],
+            weights: StartingWeights::Random,
+            models: Default::default(),
+            filter: None,
+        };
+        plan(std::slice::from_ref(&suite), &options).map_err(said)?;
+    }
+    Ok(())
+}
+
+/// `axis=value,value`; the values of an axis are read again from their own text.
+pub fn axes(bytes: &[u8]) -> Result<(), String> {
+    let text = text(bytes)?;
+    let (axis, values) = parse_override(text).map_err(said)?;
+    for value in values {
+        // A pattern may be a text that means something else to the command line.
+        if !matches!(value, AxisValue::List(_)) {
+            assert_eq!(axis.parse(&value.to_string()), Ok(value), "{text:?}");
+        }
+    }
+    Ok(())
+}
+
+/// A value, to every axis.
+pub fn value(bytes: &[u8]) -> Result<(), String> {
+    let text = text(bytes)?;
+    let read = Axis::ALL.iter().map(|axis| axis.parse(text));
+    let errors: Vec<String> = read.filter_map(Result::err).map(said).collect();
+    errors.first().map_or(Ok(()), |error| Err(error.clone()))
+}
+
+/// The name of a layout.
+pub fn layout(bytes: &[u8]) -> Result<(), String> {
+    let layout: Layout = text(bytes)?.parse().map_err(said)?;
+    assert_eq!(layout.to_string().parse(), Ok(layout));
+    assert!(layout.max_finite().is_finite() && layout.round(1.0) == 1.0);
+    Ok(())
+}
+
+/// `records.jsonl`, whole and line by line.
+pub fn records(bytes: &[u8]) -> Result<(), String> {
+    let mut reader = RecordReader::new(bytes);
+    let streamed: Result<Vec<_>, _> = reader.by_ref().collect();
+    assert!(reader.whole_bytes() <= bytes.len() as u64);
+    let streamed = streamed.map_err(said)?;
+    // Bytes that are cut off need not be text.
+    let Ok(text) = str::from_utf8(bytes) else {
+        return Ok(());
+    };
+    let ParsedRecords {
+        records, whole_bytes, ..
+    } = parse_records(text).map_err(said)?;
+    assert_eq!(records, streamed);
+    assert_eq!(
+        parse_records(&text[..whole_bytes]).map_err(said)?.records,
+        streamed
+    );
+    Ok(())
+}

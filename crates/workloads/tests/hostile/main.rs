@@ -1,0 +1,251 @@
+//! Data, tokenizers and checkpoints that somebody has tampered with are answered, whatever is in them.
+
+mod readers;
+
+use std::{
+    io::Write,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use image::{ImageEncoder, codecs};
+use mantissa_testing::{
+    CountingAllocator,
+    hostile::{endures, endures_within, peak_of},
+};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+/// Changed files of each kind.
+const FILES: u64 = 2000;
+/// More bytes than a small file is worth.
+const MUCH: usize = 64 << 20;
+/// What the decoders of pictures allow themselves: half a GiB each, of two pictures, which are then copied into three colours.
+const OF_PICTURES: usize = 3 << 30;
+
+fn file(path: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+fn texts<const N: usize>(texts: [&str; N]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn packed(text: &str) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
+    gzip.write_all(text.as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// A tokenizer of Hugging Face.
+fn huggingface() -> serde_json::Value {
+    let golden: serde_json::Value = serde_json::from_slice(&file("src/data/golden/bytes_bpe.json")).unwrap();
+    golden["tokenizer"].clone()
+}
+
+/// A PNG of one colour.
+fn png(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = vec![];
+    let pixels = vec![7_u8; (width * height) as usize];
+    let encoder = codecs::png::PngEncoder::new(&mut bytes);
+    encoder
+        .write_image(&pixels, width, height, image::ColorType::L8)
+        .unwrap();
+    bytes
+}
+
+/// The header of a llama2.c checkpoint.
+fn header(numbers: [i32; 7]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+/// What a reader says that has to refuse a file.
+fn refused(read: impl Fn(&[u8]) -> Result<(), String>, bytes: &[u8]) {
+    let error = read(bytes).expect_err("it is no valid file");
+    assert!(!error.trim().is_empty());
+}
+
+#[test]
+fn tokenizers() {
+    let models = ["unigram.model", "pairs.model"].map(|name| file(&format!("src/data/golden/{name}")));
+    endures("a SentencePiece model", &models, FILES, readers::tokenizer);
+    endures(
+        "tok.bin",
+        &[readers::llama2c_tokenizer()],
+        FILES,
+        readers::tokenizer,
+    );
+    let json = huggingface().to_string().into_bytes();
+    endures("tokenizer.json", &[json], FILES, readers::tokenizer);
+}
+
+/// Files that are valid JSON and contradict themselves.
+#[test]
+fn a_tokenizer_that_its_library_trips_over_is_refused() {
+    let with = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut json = huggingface();
+        change(&mut json);
+        json.to_string().into_bytes()
+    };
+    let prefixed = with(&|json| json["model"]["continuing_subword_prefix"] = "##".into());
+    refused(readers::tokenizer, &prefixed);
+    // Rules of spelling whose table is empty, or ends where it is looked into.
+    for rules in ["AAAAAA==", "BAAAAAAAAAA="] {
+        let normalizer = serde_json::json!({"type": "Precompiled", "precompiled_charsmap": rules});
+        refused(
+            readers::tokenizer,
+            &with(&|json| json["normalizer"] = normalizer.clone()),
+        );
+    }
+    // It is cut off in the middle of its decoder.
+    let whole = huggingface().to_string();
+    let decoder = whole.find("\"decoder\"").unwrap();
+    for end in decoder..decoder + 60 {
+        refused(readers::tokenizer, &whole.as_bytes()[..end]);
+    }
+}
+
+#[test]
+fn vocabularies() {
+    let words = ["[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nfilm\nbad\n##s\nc\n##a\n"];
+    endures("vocab.txt", &texts(words), FILES, readers::vocabulary);
+}
+
+#[test]
+fn reviews() {
+    let tsv = [
+        "0\tbad film\n1\tgood\n",
+        "label\tid\ttext\r\n1\t7\tgood\r\n0\t8\tbad\r\n",
+    ];
+    endures("tsv", &texts(tsv), FILES, readers::tsv);
+    let csv = [
+        "0,bad\n1,good\n",
+        "review,sentiment\r\n\"two\nlines, \"\"quoted\"\"\",positive\r\nbad,negative\r\n",
+    ];
+    endures("csv", &texts(csv), FILES, readers::csv);
+    endures("csv.gz", &csv.map(packed), FILES, readers::gzip);
+    let lines = [
+        "{\"text\": \"bad\\nfilm\", \"label\": 0}\n\n{\"review\": \"good\", \"sentiment\": \"1\"}\n",
+        "{\"text\": \"no label é \\ud83c\\udfac\"}\n{\"text\": \"nor here\", \"id\": [1, {\"a\": 1e3}]}\n",
+    ];
+    endures("jsonl", &texts(lines), FILES, readers::json_lines);
+    endures("aclImdb", &texts(["great<br />\n"]), FILES, readers::imdb);
+}
+
+#[test]
+fn running_text() {
+    let text = [
+        "One café.\n<|endoftext|>\n\nAnother. \n<|endoftext|><|endoftext|>One.",
+        "a",
+    ];
+    endures("txt", &texts(text), FILES, readers::text);
+    endures("txt.gz", &text.map(packed), FILES, readers::packed_text);
+}
+
+#[test]
+fn caches() {
+    // Whatever lies there is made anew.
+    endures(
+        "a stream of tokens",
+        &texts(["mantissa token stream 1\n", "\0\0\0\0"]),
+        200,
+        readers::token_stream,
+    );
+    endures(
+        "tokens",
+        &texts(["mantissa tokens 1\n", "\0\0\0\0"]),
+        200,
+        readers::tokens,
+    );
+}
+
+#[test]
+fn pictures() {
+    let batch: Vec<u8> = (0..2 * 3073)
+        .map(|at| if at % 3073 == 0 { 3 } else { at as u8 })
+        .collect();
+    endures("CIFAR-10", &[batch], 500, readers::cifar);
+    endures_within(OF_PICTURES, "png", &[png(9, 8), png(8, 8)], FILES, readers::png);
+    let mut photograph = vec![];
+    let mut encoder = codecs::jpeg::JpegEncoder::new(&mut photograph);
+    encoder
+        .encode(&[100; 12 * 10], 12, 10, image::ColorType::L8)
+        .unwrap();
+    endures_within(OF_PICTURES, "jpeg", &[photograph], FILES, readers::jpeg);
+}
+
+/// A few kilobytes, which scaled until the shorter side fits are gigabytes.
+#[test]
+fn a_picture_that_is_far_too_long_is_refused_or_stays_small() {
+    for picture in [png(1, 40_000), png(40_000, 1)] {
+        let taken = peak_of(|| drop(readers::png(&picture)));
+        assert!(taken < MUCH, "{taken} bytes");
+    }
+}
+
+#[test]
+fn configurations() {
+    let configurations = [
+        r#"{"model_type": "llama", "vocab_size": 11, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1,
+            "num_attention_heads": 2, "num_key_value_heads": 1, "rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4,
+            "factor": 8.0, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 64}}"#,
+        r#"{"model_type": "gpt2", "vocab_size": 11, "n_embd": 8, "n_head": 2, "n_layer": 1, "n_inner": null}"#,
+        r#"{"model_type": "bloom", "vocab_size": 11, "n_embed": 8, "num_attention_heads": 2, "n_layer": 1}"#,
+        r#"{"model_type": "bert", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}"#,
+        r#"{"model_type": "distilbert", "dim": 8, "n_heads": 2, "n_layers": 1, "hidden_dim": 16, "dropout": 0.1}"#,
+        r#"{"model_type": "vit", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16,
+            "image_size": 32, "patch_size": 8}"#,
+    ];
+    endures("config.json", &texts(configurations), 2 * FILES, readers::config);
+}
+
+#[test]
+fn checkpoints() {
+    let tensors = file("tests/golden/distilbert-tiny.safetensors");
+    // Its header is what can lie, and stays a header that way.
+    endures("safetensors", &[tensors], FILES, readers::safetensors);
+    let small = [
+        r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F16","shape":[2,2],"data_offsets":[8,16]}}"#,
+        r#"{"a":{"dtype":"F64","shape":[],"data_offsets":[0,8]},"b":{"dtype":"I32","shape":[0,3],"data_offsets":[8,8]}}"#,
+    ];
+    let small = small.map(|header| {
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(&[0; 16][..if header.contains("F16") { 16 } else { 8 }]);
+        bytes
+    });
+    endures("small safetensors", &small, FILES, readers::safetensors);
+    let index = [r#"{"metadata": {"total_size": 0}, "weight_map": {}}"#];
+    endures("an index", &texts(index), FILES, readers::index);
+    let pytorch = ["archive.pth", "pickle.pth"].map(|name| file(&format!("tests/golden/{name}")));
+    endures("torch.save", &pytorch, FILES, readers::pytorch);
+    // Width 4, inner 3, one layer, two heads over one, five words, two positions.
+    let mut llama = header([4, 3, 1, 2, 1, 5, 2]);
+    llama.extend([0; 4 * (5 * 4 + (4 + 16 + 8 + 8 + 16) + (4 + 12 + 12 + 12) + 4 + 2 * 2)]);
+    endures("llama2.c", &[llama], FILES, readers::llama2c);
+}
+
+/// Twenty-eight bytes that speak of sixteen million layers, and of more bytes than can be counted.
+#[test]
+fn a_header_of_a_model_that_cannot_be_is_refused_at_once() {
+    const MOST: i32 = (1 << 24) - 1;
+    for numbers in [
+        [16, 16, MOST, 1, 1, 1, 1],
+        [MOST, MOST, 16384, 1, 1, 1, 1],
+        [MOST; 7],
+    ] {
+        let bytes = header(numbers);
+        let taken = peak_of(|| refused(readers::llama2c, &bytes));
+        assert!(taken < MUCH, "{numbers:?}: {taken} bytes");
+    }
+}
+
+/// As many labels as rows, which is no data set, but must not take forever either.
+#[test]
+fn a_label_a_row_is_read_in_time() {
+    let rows: String = (0..200_000).map(|n| format!("kind {n}\tsome words\n")).collect();
+    let begun = Instant::now();
+    readers::tsv(rows.as_bytes()).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,279 @@
+//! What reads data, tokenizers and models, from bytes to what is wrong with them. The fuzz targets call the same.
+
+use std::{
+    fmt::Display,
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use mantissa_core::{DatasetKind, Model, Split};
+use mantissa_workloads::{
+    data::{
+        Dataset, Part, Shades, TextTokenizer, Tokenized, Wanted, check, load_images, load_passages,
+        load_reviews,
+    },
+    model_of, weights_in,
+};
+
+/// Texts that a tokenizer is given.
+const TEXTS: [&str; 4] = [
+    "",
+    "ab  b",
+    "The café 中文, 1000 times.\n\0 🎬 <|endoftext|>",
+    "   spaces   ",
+];
+/// The longest sequence, in tokens.
+const SEQUENCE: u32 = 8;
+/// Rows and columns of an image, as a model wants it.
+const EDGE: usize = 8;
+
+/// A folder of its own, in which a file lies under a name that says what it is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn with(name: &str, bytes: &[u8]) -> Result<Self, String> {
+        static FOLDERS: AtomicU64 = AtomicU64::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let own = format!("mantissa-hostile-{}-{number}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(own));
+        folder.put(name, bytes)?;
+        Ok(folder)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(said)?;
+        fs::write(&path, bytes).map_err(said)?;
+        Ok(path)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn said(error: impl Display) -> String {
+    error.to_string()
+}
+
+fn halves() -> Wanted {
+    Wanted::Divided(Split {
+        join: true,
+        train: Some(1),
+        validation: 0,
+        test: Some(1),
+        seed: 1,
+    })
+}
+
+/// `tokenizer.json`, a SentencePiece `.model` or a `tok*.bin`.
+pub fn tokenizer(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("tokenizer", bytes)?;
+    let tokenizer = TextTokenizer::open(&folder.at("tokenizer")).map_err(said)?;
+    let _ = (tokenizer.vocabulary(), tokenizer.beginning(), tokenizer.end());
+    // A text may be refused, and not more.
+    for text in TEXTS {
+        if let Ok(ids) = tokenizer.encode(text) {
+            tokenizer.decode(&ids);
+        }
+    }
+    tokenizer.decode(&[0, 1, 2, 255, 300, 100_000, u32::MAX]);
+    Ok(())
+}
+
+/// `vocab.txt`, and reviews that are read with it.
+pub fn vocabulary(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("vocab.txt", bytes)?;
+    let data = folder.put("train.tsv", "0\tbad film\n1\tGood film, café\n".as_bytes())?;
+    let data = load_reviews(
+        DatasetKind::Reviews,
+        &halves(),
+        SEQUENCE,
+        Some(&data),
+        Some(&folder.at("vocab.txt")),
+        &folder.at("cache"),
+    );
+    data.map(drop).map_err(said)
+}
+
+/// A file of a data set, by the name that tells what it is; whoever checks it and whoever trains with it read the same.
+fn data(name: &str, bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with(name, bytes)?;
+    let checked = check(&folder.at(name)).map_err(said)?;
+    assert!(!checked.parts.is_empty() && checked.parts.iter().all(|part| part.examples > 0));
+    Ok(())
+}
+
+/// Rows between tabs.
+pub fn tsv(bytes: &[u8]) -> Result<(), String> {
+    data("reviews.tsv", bytes)
+}
+
+/// Rows between commas.
+pub fn csv(bytes: &[u8]) -> Result<(), String> {
+    data("reviews.csv", bytes)
+}
+
+/// The same, compressed.
+pub fn gzip(bytes: &[u8]) -> Result<(), String> {
+    data("reviews.csv.gz", bytes)
+}
+
+/// JSON objects, with labels or without.
+pub fn json_lines(bytes: &[u8]) -> Result<(), String> {
+    data("lines.jsonl", bytes)
+}
+
+/// Running text.
+pub fn text(bytes: &[u8]) -> Result<(), String> {
+    data("text.txt", bytes)
+}
+
+/// Running text, compressed.
+pub fn packed_text(bytes: &[u8]) -> Result<(), String> {
+    data("text.txt.gz", bytes)
+}
+
+/// A text of aclImdb, among others.
+pub fn imdb(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("imdb/train/pos/0_9.txt", bytes)?;
+    folder.put("imdb/train/neg/0_1.txt", b"bad")?;
+    folder.put("imdb/test/neg/0_2.txt", b"dull")?;
+    check(&folder.at("imdb")).map(drop).map_err(said)
+}
+
+/// A batch of CIFAR-10.
+pub fn cifar(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("data_batch_1.bin", bytes)?;
+    images(&folder.at("data_batch_1.bin"))
+}
+
+/// A picture, among others.
+pub fn png(bytes: &[u8]) -> Result<(), String> {
+    picture("0.png", bytes)
+}
+
+/// A photograph, among others.
+pub fn jpeg(bytes: &[u8]) -> Result<(), String> {
+    picture("0.jpg", bytes)
+}
+
+fn picture(name: &str, bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with(&format!("pictures/cat/{name}"), bytes)?;
+    folder.put(&format!("pictures/dog/{name}"), bytes)?;
+    images(&folder.at("pictures"))
+}
+
+fn images(path: &Path) -> Result<(), String> {
+    let loaded = load_images(path, &Wanted::Test(None), EDGE, Shades::UNIT).map_err(said)?;
+    assert!(loaded.classes >= 2);
+    check(path).map(drop).map_err(said)
+}
+
+/// What is left of a corpus in the cache, beside the corpus.
+pub fn token_stream(bytes: &[u8]) -> Result<(), String> {
+    kept(DatasetKind::Text, bytes)
+}
+
+/// What is left of reviews in the cache, beside the reviews.
+pub fn tokens(bytes: &[u8]) -> Result<(), String> {
+    kept(DatasetKind::Reviews, bytes)
+}
+
+/// Loads data, puts these bytes in the place of every file that the cache holds, and loads it again: the same must come of it.
+fn kept(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("tok.bin", &llama2c_tokenizer())?;
+    let text = folder.put("text.txt", "a b ab<|endoftext|>ab ab b a".as_bytes())?;
+    let reviews = folder.put("train.tsv", "0\tbad film\n1\tgood film\n".as_bytes())?;
+    let cache = folder.at("cache");
+    let load = || match kind {
+        DatasetKind::Text => load_passages(
+            kind,
+            &halves(),
+            SEQUENCE,
+            Some(&text),
+            Some(&folder.at("tok.bin")),
+            &cache,
+        ),
+        _ => load_reviews(kind, &halves(), SEQUENCE, Some(&reviews), None, &cache),
+    };
+    let seen = |data: Dataset<Tokenized>| {
+        let ids =
+            |part: &Tokenized| -> Vec<Vec<u32>> { (0..part.len()).map(|n| part.ids(n).to_vec()).collect() };
+        [&data.train, &data.validation, &data.test].map(ids)
+    };
+    let first = load().map(seen).map_err(said)?;
+    for entry in fs::read_dir(&cache).map_err(said)? {
+        fs::write(entry.map_err(said)?.path(), bytes).map_err(said)?;
+    }
+    assert_eq!(load().map(seen).map_err(said)?, first);
+    Ok(())
+}
+
+/// A tokenizer of llama2.c, of bytes and few pieces.
+pub fn llama2c_tokenizer() -> Vec<u8> {
+    let bytes: Vec<String> = (0..=u8::MAX).map(|byte| format!("<0x{byte:02X}>")).collect();
+    let special = ["<unk>", "\n<s>\n", "\n</s>\n"].into_iter();
+    let pieces = special
+        .chain(bytes.iter().map(String::as_str))
+        .chain([" ", "a", "b", "ab"]);
+    let mut file = 8_u32.to_le_bytes().to_vec();
+    for piece in pieces {
+        file.extend(0_f32.to_le_bytes());
+        file.extend((piece.len() as i32).to_le_bytes());
+        file.extend(piece.bytes());
+    }
+    file
+}
+
+/// `config.json`.
+pub fn config(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("config.json", bytes)?;
+    if let Some(Model::Llama(size)) = model_of(&folder.0)? {
+        // Elements of a head turn in pairs.
+        assert!(size.head_dim > 0 && size.head_dim.is_multiple_of(2), "{size:?}");
+    }
+    Ok(())
+}
+
+/// The header of a llama2.c checkpoint, and the checkpoint.
+pub fn llama2c(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("model.bin", bytes)?;
+    let model = model_of(&folder.at("model.bin")).map(drop);
+    // A pickle may have this name too.
+    model.and(weights(&folder.at("model.bin")))
+}
+
+/// A checkpoint of tensors by name.
+pub fn safetensors(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("model.safetensors", bytes)?;
+    weights(&folder.at("model.safetensors"))
+}
+
+/// `model.safetensors.index.json`, beside a shard of this name.
+pub fn index(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("model.safetensors.index.json", bytes)?;
+    let empty = [&2_u64.to_le_bytes()[..], b"{}"].concat();
+    folder.put("a.safetensors", &empty)?;
+    weights(&folder.0)
+}
+
+/// What `torch.save` writes.
+pub fn pytorch(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("model.pth", bytes)?;
+    weights(&folder.at("model.pth"))
+}
+
+fn weights(path: &Path) -> Result<(), String> {
+    for (name, shape, values) in weights_in(path).map_err(said)? {
+        assert_eq!(shape.iter().product::<usize>(), values.len(), "{name:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! What the targets call: the readers of the tests named `hostile`, which change files without a fuzzer.
+
+#[path = "../../crates/workloads/tests/hostile/readers.rs"]
+pub mod inputs;
+#[path = "../../crates/report/tests/hostile/readers.rs"]
+pub mod runs;
+#[path = "../../crates/suite/tests/hostile/readers.rs"]
+pub mod suites;
+
+/// A target that gives what it gets to a reader.
+#[macro_export]
+macro_rules! target {
+    ($($reader:tt)+) => {
+        ::libfuzzer_sys::fuzz_target!(|bytes: &[u8]| drop($($reader)+(bytes)));
+    };
+}
