@@ -36,7 +36,7 @@ pub(crate) enum Command {
     #[command(after_help = EXAMPLES)]
     Run(RunArguments),
     /// List the suites under `suites/`
-    List,
+    List(ListArguments),
     /// Print the cells that suites expand to, with every skipped one and why
     Plan(PlanArguments),
     /// Write the report of recorded runs again; needs no GPU
@@ -84,10 +84,21 @@ pub(crate) enum DataCommand {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ListArguments {
+    /// Tell what each cell with a model will keep in memory, the largest first: estimated from its shapes, nothing is run
+    #[arg(long)]
+    pub(crate) memory: bool,
+    /// Of one profile alone [default: all three]
+    #[arg(long, requires = "memory")]
+    pub(crate) profile: Option<Profile>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Vocabulary for WordPiece, one token a line [default: made from the training part]
+    /// Vocabulary for WordPiece, one token a line [default: made from the training part]; of a language model its `tokenizer.json`,
+    /// SentencePiece model, or llama2.c's `tok*.bin`
     #[arg(
         long,
         value_name = "PATH",

@@ -47,6 +47,12 @@ impl Scale {
             Unit::BytesPerSecond => step(1e-9, "GB/s"),
             Unit::SamplesPerSecond => step(1.0, "samples/s"),
             Unit::TokensPerSecond => step(1.0, "tokens/s"),
+            // What formats change of it shows late.
+            _ if matches!(metric, MetricName::TestLoss | MetricName::Perplexity) => Self {
+                factor: 1.0,
+                unit: "",
+                notation: Notation::Decimals(4),
+            },
             Unit::Nats => Self {
                 factor: 1.0,
                 unit: "",

@@ -4,6 +4,7 @@
 
 pub mod backend;
 pub mod data;
+mod estimate;
 mod evaluate;
 mod generate;
 mod kernel;
@@ -17,8 +18,9 @@ mod train;
 mod weights;
 
 pub use backend::run;
+pub use estimate::{MemoryEstimate, estimate};
 pub use outcome::{
     AllocatorBytes, Inputs, Measured, MemoryParts, NumericError, Observer, Outcome, Phase, Progress,
     ReadWeights, Share, Traffic, WorkloadError,
 };
-pub use weights::model_of;
+pub use weights::{model_of, weights_in};

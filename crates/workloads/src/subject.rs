@@ -157,43 +157,53 @@ fn images(
     load_images(path, wanted, edge, shades).map_err(|error| WorkloadError::Data(error.to_string()))
 }
 
-/// What the model of a cell is asked about texts, whatever its data holds.
-fn asked_head(cell: &Cell) -> TextHead {
-    match &cell.workload.task {
-        Task::Train(task) if !task.dataset.is_running_text() => TextHead::Classes(1),
-        Task::Evaluate(task) if !task.dataset.is_running_text() => TextHead::Classes(1),
+/// What is asked of a model before its data is read, whatever type it has.
+pub(crate) trait Asking {
+    /// What it answers.
+    type Answer;
+
+    /// Asks.
+    fn of<M: Network>(self, model: M) -> Self::Answer;
+}
+
+/// Asks the model of a cell, if it has one. Of its data nothing is known: its vocabulary has so many `words`, where the model's size does
+/// not say how many, and its examples are of so many `classes`.
+pub(crate) fn asked<A: Asking>(cell: &Cell, (words, classes): (u32, u32), asking: A) -> Option<A::Answer> {
+    let model = cell.workload.model()?;
+    let head = match &cell.workload.task {
+        Task::Train(task) if !task.dataset.is_running_text() => TextHead::Classes(classes),
+        Task::Evaluate(task) if !task.dataset.is_running_text() => TextHead::Classes(classes),
         _ => TextHead::Words,
-    }
+    };
+    let edge = model.image_size().unwrap_or(1) as usize;
+    Some(match model.clone() {
+        Model::Distilbert(size) => asking.of(DistilBert::new(size, words, classes)),
+        Model::Bert(size) => asking.of(Bert::new(size, words, head)),
+        Model::Llama(size) => asking.of(Llama::new(size)),
+        Model::Gpt2(size) => asking.of(Gpt2::new(size)),
+        Model::Bloom(size) => asking.of(Bloom::new(size, head)),
+        Model::Resnet(size) => asking.of(ResNet::new(size, edge, classes)),
+        Model::ResnetImagenet(size) => asking.of(ImageNetResNet::new(size, edge, classes)),
+        Model::Vit(size) => asking.of(Vit::new(size, classes)),
+    })
 }
 
 /// What the layers do that a cell keeps in f32.
 pub(crate) fn kept_operations(cell: &Cell) -> Vec<Operation> {
-    let Some(model) = cell.workload.model() else {
-        return vec![];
-    };
+    struct KeptOperations(Kept, Operation);
+    impl Asking for KeptOperations {
+        type Answer = Vec<Operation>;
+
+        fn of<M: Network>(self, model: M) -> Vec<Operation> {
+            let Self(kept, attention) = self;
+            model.with_kept(kept).kept_operations(attention)
+        }
+    }
     let kept = Kept::Matching(cell.setting.keep_f32().to_vec());
     let attention = match cell.setting.attention() {
         Attention::Fused => Operation::FusedAttention,
         Attention::Math => Operation::Matmul,
     };
     // Layers have the same names whatever the data is.
-    fn of<M: Network>(model: M, kept: Kept, attention: Operation) -> Vec<Operation> {
-        model.with_kept(kept).kept_operations(attention)
-    }
-    match model.clone() {
-        Model::Distilbert(size) => of(DistilBert::new(size, 1, 1), kept, attention),
-        Model::Bert(size) => {
-            let head = asked_head(cell);
-            of(Bert::new(size, 1, head), kept, attention)
-        }
-        Model::Llama(size) => of(Llama::new(size), kept, attention),
-        Model::Gpt2(size) => of(Gpt2::new(size), kept, attention),
-        Model::Bloom(size) => {
-            let head = asked_head(cell);
-            of(Bloom::new(size, head), kept, attention)
-        }
-        Model::Resnet(size) => of(ResNet::new(size, 1, 1), kept, attention),
-        Model::ResnetImagenet(size) => of(ImageNetResNet::new(size, 1, 1), kept, attention),
-        Model::Vit(size) => of(Vit::new(size, 1), kept, attention),
-    }
+    asked(cell, (1, 1), KeptOperations(kept, attention)).unwrap_or_default()
 }

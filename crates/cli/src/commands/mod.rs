@@ -2,6 +2,7 @@
 
 mod data;
 mod devices;
+mod memory;
 mod plan;
 mod probe;
 mod report;
@@ -22,7 +23,13 @@ use crate::{
 pub(crate) fn dispatch(command: Command, printer: &Printer) -> Result<Exit> {
     match command {
         Command::Run(arguments) => return run::run(arguments, printer),
-        Command::List => plan::list(suites::read(suites::files()?)?, printer)?,
+        Command::List(arguments) => {
+            let found = suites::read(suites::files()?)?;
+            match arguments.memory {
+                true => memory::list(&found, arguments.profile, printer)?,
+                false => plan::list(found, printer)?,
+            }
+        }
         Command::Plan(arguments) => plan::plan(&arguments, printer)?,
         Command::Report { runs } => report::report(&runs, printer)?,
         Command::Explain { format } => printer.data(&explain(format).to_string()),

@@ -6,12 +6,12 @@ use burn_flex::{Flex, FlexTensor, Layout};
 use half::{bf16, f16};
 use mantissa_core::Format;
 use num_traits::Zero;
-use pulp::{Arch, NullaryFnOnce};
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::{
     convert::{round_bf16, round_tf32},
-    lanes::{Wide, dot},
+    lanes::Wide,
     stored::{BLOCK, Stored},
 };
 use crate::MatmulMode;
@@ -129,19 +129,19 @@ fn stored<W: Wide>(values: Vec<W>, shape: Shape) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), W::dtype())
 }
 
-struct Columns<'a, T: Stored, S> {
+struct Columns<'a, T: Stored, See> {
     weights: &'a [T],
     inputs: &'a [T::Wide],
     sums: &'a mut [T::Wide],
     k: usize,
-    see: S,
+    see: See,
 }
 
-impl<T: Stored, S: Seen<T>> NullaryFnOnce for Columns<'_, T, S> {
+impl<T: Stored, See: Seen<T>> WithSimd for Columns<'_, T, See> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let mut place = [T::Wide::zero(); BLOCK];
         let m = self.inputs.len() / self.k;
         let rows = self.weights.chunks_exact(self.k);
@@ -151,7 +151,7 @@ impl<T: Stored, S: Seen<T>> NullaryFnOnce for Columns<'_, T, S> {
                 let inputs = self.inputs.chunks_exact(self.k);
                 for (inputs, total) in inputs.zip(&mut *sums) {
                     let inputs = &inputs[number * BLOCK..][..seen.len()];
-                    *total = *total + dot(inputs, seen);
+                    *total = *total + T::Wide::dot(simd, inputs, seen);
                 }
             }
         }
