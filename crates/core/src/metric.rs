@@ -86,13 +86,13 @@ metrics! {
     TokenSeconds = "token_seconds", Seconds, Lower;
     /// Tokens in a second of decoding, those of every text of a batch.
     DecodeTokensPerSecond = "decode_tokens_per_second", TokensPerSecond, Higher;
-    /// Share of test examples predicted right.
+    /// Share of test examples predicted right; of running text, of its words.
     TestAccuracy = "test_accuracy", Ratio, Higher;
     /// Share of validation examples predicted right after the last epoch.
     ValidationAccuracy = "validation_accuracy", Ratio, Higher;
     /// Share of training examples predicted right while training, last epoch.
     TrainAccuracy = "train_accuracy", Ratio, Higher;
-    /// Share of test examples whose prediction is that of the same weights under `32-true` and `matmul = highest`.
+    /// Share of test examples, or of words, whose prediction is that of the same weights under `32-true` and `matmul = highest`.
     Agreement = "agreement", Ratio, Higher;
     /// Mean cross-entropy of the test.
     TestLoss = "test_loss", Nats, Lower;

@@ -169,7 +169,7 @@ impl Workload {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
-    /// Train a classifier, then test it.
+    /// Train a model, then test it.
     Train(TrainTask),
     /// Test a model with the weights that it is given.
     Evaluate(EvaluateTask),

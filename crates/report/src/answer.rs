@@ -62,6 +62,9 @@ fn train(group: &Group<'_>) -> Vec<String> {
             )
         }];
     }
+    if !rivals.iter().any(|row| is_compared(row, base)) {
+        return by_speed(group, &rivals, base);
+    }
     let (equal, worse): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rivals
         .iter()
         .copied()
@@ -100,6 +103,56 @@ fn train(group: &Group<'_>) -> Vec<String> {
         ));
     }
     sentences.extend(indistinct(group, &equal));
+    sentences
+}
+
+/// Whether anything is known of how the accuracies of two rows compare.
+fn is_compared(row: &Row<'_>, base: &Row<'_>) -> bool {
+    let interval = |row: &Row<'_>| row.metric(MetricName::TestAccuracy).and_then(|e| e.interval);
+    row.accuracy_p.is_some() || (interval(row).is_some() && interval(base).is_some())
+}
+
+/// Who is fastest and who is leanest, where nothing is known that tells what they say apart.
+fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<String> {
+    let base_name = group.label(base, &[]);
+    let seconds = |row: &Row<'_>| group.value(group.speed, row);
+    let mut sentences = vec![];
+    let fastest = fastest(rivals);
+    if let Some(row) = fastest {
+        let (name, speed) = (group.label(row, &[]), row.speed_up.as_ref());
+        sentences.push(match speed.is_some_and(|speed| speed.value <= 1.0) {
+            true => format!(
+                "No setting is faster than the baseline, {base_name} ({}); the closest is {name} at {}.",
+                seconds(base),
+                ratio(speed)
+            ),
+            false => format!(
+                "{name} is the fastest setting: {} as fast as the baseline ({base_name}), {} instead of {}.",
+                ratio(speed),
+                seconds(row),
+                seconds(base)
+            ),
+        });
+        sentences.extend(row.speed_verdict.map(|verdict| certainty(verdict, row)));
+    }
+    if let Some(row) = leanest(rivals) {
+        sentences.push(format!(
+            "The least memory takes {}: {} of the baseline's.",
+            group.label(row, &[]),
+            ratio(row.memory_ratio.as_ref())
+        ));
+    }
+    let metric = MetricName::Perplexity;
+    let shown = |row: &Row<'_>| units::value(metric, row.metric(metric));
+    sentences.push(match fastest.filter(|row| row.metric(metric).is_some()) {
+        Some(row) => format!(
+            "Perplexity is {} under {}, the baseline's {}; how sure such a difference is has not been estimated.",
+            shown(row),
+            group.label(row, &[]),
+            shown(base)
+        ),
+        None => "Whether they say the same has not been compared.".to_owned(),
+    });
     sentences
 }
 

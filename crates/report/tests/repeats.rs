@@ -5,7 +5,10 @@
 mod support;
 
 use mantissa_analysis::{Doubt, Verdict};
-use mantissa_core::{Axis, Cell, Metric, MetricName, Samples, Series, Status};
+use mantissa_core::{
+    Axis, Cell, DatasetKind, EvaluateTask, GenerateTask, LlamaSize, Metric, MetricName, Model, Samples,
+    Series, Status, Task, Workload,
+};
 use mantissa_report::{Report, Row, Run, markdown};
 use support::{Add, cell, matmul, record, run, suite, synthetic, train_metrics, workload};
 
@@ -263,4 +266,67 @@ fn repeats_keep_the_interval_over_test_examples() {
         assert_eq!((accuracy.interval, accuracy.n), (wilson.interval, 1_000));
     });
     assert_eq!(run.records[0].data, Some(synthetic()));
+}
+
+/// A model that writes, or is tested on running text, under two settings.
+fn of_words(task: Task, metrics: &[(MetricName, [f64; 2])]) -> Run {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
+    let workload = Workload {
+        name: "w".into(),
+        task,
+    };
+    for (index, precision) in ["32-true", "bf16-true"].into_iter().enumerate() {
+        let cell = cell("s", &workload, &[(Axis::Precision, precision)]);
+        run.plan(&cell, None);
+        let mut record = record(&cell, Status::Ok, None);
+        for (name, values) in metrics {
+            let metric = Metric::reading(*name, values[index], "invented");
+            record.metrics.insert(*name, metric);
+        }
+        run.measured(record, None);
+    }
+    run
+}
+
+#[test]
+fn what_was_not_compared_is_not_called_equal() {
+    let size = LlamaSize::LLAMA2_7B;
+    let writing = GenerateTask {
+        model: Model::Llama(size.clone()),
+        prompt_tokens: 64,
+        new_tokens: 64,
+        temperature: 0.0,
+        min_samples: 3,
+        max_samples: 20,
+        max_seconds: 60.0,
+        max_noise: 0.05,
+    };
+    let rate = (MetricName::DecodeTokensPerSecond, [20.0, 30.0]);
+    let told = answer(&of_words(Task::Generate(writing), &[rate]));
+    assert!(
+        told.contains("is the fastest setting: 1.50× as fast as the baseline"),
+        "{told}"
+    );
+    assert!(
+        told.contains("Whether they say the same has not been compared."),
+        "{told}"
+    );
+    assert!(!told.contains("accuracy"), "{told}");
+
+    let tested = EvaluateTask {
+        model: Model::Llama(size),
+        dataset: DatasetKind::Text,
+        test: None,
+    };
+    let metrics = [
+        (MetricName::SamplesPerSecond, [20.0, 30.0]),
+        (MetricName::TestAccuracy, [0.641, 0.64]),
+        (MetricName::Perplexity, [3.5482, 3.5601]),
+    ];
+    let told = answer(&of_words(Task::Evaluate(tested), &metrics));
+    assert!(told.contains("Perplexity is 3.5601 under bf16-true"), "{told}");
+    assert!(
+        told.contains("has not been estimated") && !told.contains("accuracy"),
+        "{told}"
+    );
 }

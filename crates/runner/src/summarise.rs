@@ -81,6 +81,7 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
         train_seconds,
         examples,
         tokens,
+        words,
         stepping_seconds,
         train,
         validation,
@@ -112,8 +113,10 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
     if let Some(tokens) = tokens {
         rate(MetricName::TokensPerSecond, *tokens);
     }
-    let mut accuracy =
-        |name, share: &Share| estimate(metrics, name, wilson(share.hits, share.n), "no examples");
+    let mut accuracy = |name, share: &Share| match words {
+        true => drop(metrics.insert(name, of_words(name, share))),
+        false => estimate(metrics, name, wilson(share.hits, share.n), "no examples"),
+    };
     accuracy(MetricName::TrainAccuracy, train);
     accuracy(MetricName::ValidationAccuracy, validation);
     accuracy(MetricName::TestAccuracy, test);
@@ -157,10 +160,18 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
         rates(MetricName::TokensPerSecond, *tokens);
     }
     let random = "the weights are random";
-    let of_weights = |share: &Share| weights.and_then(|_| wilson(share.hits, share.n));
-    estimate(metrics, MetricName::TestAccuracy, of_weights(test), random);
+    let mut of_weights = |name, share: &Share| {
+        let metric = match weights {
+            Some(_) if *words => of_words(name, share),
+            Some(_) => wilson(share.hits, share.n)
+                .map_or_else(|| Metric::absent(name, "no examples"), |share| share.metric(name)),
+            None => Metric::absent(name, random),
+        };
+        metrics.insert(name, metric);
+    };
+    of_weights(MetricName::TestAccuracy, test);
     if let Some(agreement) = agreement {
-        estimate(metrics, MetricName::Agreement, of_weights(agreement), random);
+        of_weights(MetricName::Agreement, agreement);
     }
     let mut of_loss = |name, value, method| {
         let metric = match weights {
@@ -180,6 +191,18 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
         of_loss(MetricName::TestLoss, *loss, "mean over the test examples");
     }
     of_checkpoint(metrics, weights.as_ref());
+}
+
+/// A share of words. Those of a text depend on each other, so that no interval counts them as so many draws.
+fn of_words(name: MetricName, share: &Share) -> Metric {
+    Metric {
+        n: Some(share.n),
+        ..Metric::reading(
+            name,
+            share.rate(),
+            "share of the words, which depend on each other",
+        )
+    }
 }
 
 /// What reading the weights took, where there were any to read.
@@ -606,6 +629,7 @@ mod tests {
             train_seconds: 12.0,
             examples: 80,
             tokens: Some(800),
+            words: false,
             stepping_seconds: 10.0,
             train: share(60),
             validation: share(70),

@@ -321,8 +321,13 @@ fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<String> {
             ))
         }
         Task::Evaluate(task) => model_skips(&task.model, &cell.setting, false),
-        // What is measured does not depend on what is written.
-        Task::Generate(_) => None,
+        Task::Generate(task) => {
+            let most = task.prompt_tokens.saturating_add(task.new_tokens);
+            let longest = task.model.positions().filter(|longest| most > *longest)?;
+            Some(format!(
+                "`prompt_tokens` and `new_tokens` are {most} together, and the model has {longest} positions"
+            ))
+        }
         Task::Kernel(task) => kernel_skips(&task.kernel, &cell.setting),
     }
 }

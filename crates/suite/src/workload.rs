@@ -98,16 +98,6 @@ fn generate_task(section: &Section<'_>) -> Option<GenerateTask> {
         );
         return None;
     }
-    let most = prompt_tokens.saturating_add(new_tokens);
-    if let Some(longest) = model.positions().filter(|longest| most > *longest) {
-        section.complain(
-            &generate::NEW_TOKENS,
-            format_args!(
-                "`prompt_tokens` and `new_tokens` are {most} together, and the model has {longest} positions"
-            ),
-        );
-        return None;
-    }
     let limits = limits?;
     Some(GenerateTask {
         model,

@@ -101,6 +101,7 @@ fn operations(cell: &Cell) -> Vec<Operation> {
             // There is no product whose bits could be looked at.
             _ => vec![],
         },
+        Task::Generate(_) => vec![Operation::Matmul, Operation::FewRows],
         _ if model.is_some_and(Model::convolves) => vec![Operation::Matmul, Operation::Convolution],
         _ if fused => vec![Operation::Matmul, Operation::FusedAttention],
         _ => vec![Operation::Matmul],

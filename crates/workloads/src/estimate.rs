@@ -511,7 +511,6 @@ mod tests {
     fn every_model_has_an_estimate_that_grows_with_the_batch_and_shrinks_with_the_format() {
         let models = [
             (Model::Bert(BertSize::BASE), DatasetKind::SyntheticReviews),
-            (Model::Bert(BertSize::BASE), DatasetKind::SyntheticText),
             (Model::Llama(LlamaSize::LLAMA2_7B), DatasetKind::SyntheticText),
             (Model::Gpt2(Gpt2Size::SMALL), DatasetKind::SyntheticText),
             (Model::Bloom(BloomSize::BLOOM_560M), DatasetKind::SyntheticReviews),

@@ -201,12 +201,13 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         let hits = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
         let loss = loss / n as f64;
         let tokens = self.cell.workload.concerns(Axis::Sequence);
+        let words = self.cell.workload.predicts_words();
         let examples = batch.min(data.test.len()) as u64;
         Ok(Outcome {
             samples: Samples {
                 series: vec![seconds],
-                // What random weights say is nobody's merit.
-                test_correct: read.map(|_| correct),
+                // What random weights say is nobody's merit, and words of a text are no examples to be paired.
+                test_correct: read.filter(|_| !words).map(|_| correct),
                 ranges: vec![],
                 trials: vec![],
             },
@@ -220,7 +221,7 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
                 weights: read,
                 examples,
                 full: (data.test.len() / batch) as u64,
-                words: self.cell.workload.predicts_words(),
+                words,
                 tokens: tokens.then(|| examples * u64::from(self.cell.setting.sequence())),
                 loss,
                 test: Share { hits, n },

@@ -69,6 +69,8 @@ impl<B: PrecisionBackend> Generating<'_, B> {
 pub(crate) struct Writer<'a, B: PrecisionBackend, M: Network> {
     model: &'a M,
     parameters: Tracked<B>,
+    /// The table of words in the format of products, as autocast keeps its casts for as long as a text is written.
+    head: Option<Tensor<B, 2>>,
     running: &'a Norms<B>,
     compute: Compute,
     device: &'a B::Device,
@@ -146,9 +148,12 @@ fn failed(error: impl std::fmt::Debug) -> WorkloadError {
 impl<'a, B: PrecisionBackend, M: Network<Part = Tokenized>> Writer<'a, B, M> {
     pub(crate) fn new(model: &'a M, start: &'a Start<B>, compute: Compute, device: &'a B::Device) -> Self {
         let working = start.parameters.working(&compute, |name| model.multiplies(name));
+        let parameters = working.freeze();
+        let tied = model.tied_head().filter(|(head, _)| !model.kept().contains(head));
         Self {
             model,
-            parameters: working.freeze(),
+            head: tied.map(|(_, table)| compute.operand(parameters.matrix(table))),
+            parameters,
             running: &start.running,
             compute,
             device,
@@ -206,7 +211,8 @@ impl<'a, B: PrecisionBackend, M: Network<Part = Tokenized>> Writer<'a, B, M> {
         let input = M::upload::<B>(&batch, self.device);
         let stage = Stage::Testing(self.running);
         let pass = self.model.pass(&self.parameters, &self.compute, stage);
-        self.model.forward(&pass.remembering(cache), &input, |_| ())
+        let pass = pass.remembering(cache).with_head(self.head.as_ref());
+        self.model.forward(&pass, &input, |_| ())
     }
 }
 

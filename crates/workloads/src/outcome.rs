@@ -164,6 +164,8 @@ pub enum Measured {
         examples: u64,
         /// Their tokens, padding included, where they are texts.
         tokens: Option<u64>,
+        /// Whether words are asked for, and not classes.
+        words: bool,
         /// Seconds of stepping, without validation.
         stepping_seconds: f64,
         /// Predicted right while training, last epoch.

@@ -116,7 +116,8 @@ fn train_on<B: PrecisionBackend, M: Network>(
     }
 
     let mut samples = trainer.log.samples;
-    samples.test_correct = Some(test.correct);
+    // Words of a text are no examples to be paired.
+    samples.test_correct = (!cell.workload.predicts_words()).then_some(test.correct);
     let totals = trainer.log.totals;
     Ok(Outcome {
         samples,
@@ -129,6 +130,7 @@ fn train_on<B: PrecisionBackend, M: Network>(
         measured: Measured::Train {
             train_seconds: totals.train_seconds,
             examples: totals.examples,
+            words: cell.workload.predicts_words(),
             tokens: cell
                 .workload
                 .concerns(Axis::Sequence)
@@ -203,8 +205,10 @@ struct Loss<B: PrecisionBackend> {
 struct StepResult {
     /// Mean loss of the group.
     loss: f64,
-    /// Examples predicted right.
+    /// Classes or words predicted right.
     hits: u64,
+    /// Classes or words that were asked for.
+    answers: u64,
     examples: u64,
     scale: Option<ScaleChange>,
 }
@@ -385,14 +389,15 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
 
     /// One optimizer step over the micro-batches of a group, with what is left on the device read back.
     fn step(&mut self, micro_batches: &[Batch<M>]) -> Result<StepResult, WorkloadError> {
-        let examples: usize = micro_batches.iter().map(|batch| batch.labels().len()).sum();
+        let answers: usize = micro_batches.iter().map(|batch| batch.labels().len()).sum();
+        let examples: usize = micro_batches.iter().map(Labelled::examples).sum();
         let scale = self.scaler.as_ref().map_or(1.0, LossScaler::scale);
         let mut gradients = GradientSum::new(self.parameters.len());
         let (mut losses, mut hits) = (vec![], vec![]);
         #[cfg(test)]
         warm_up::stepped(micro_batches.len(), self.optimizer.state().next().is_some());
         let working = self.working();
-        let share = 1.0 / examples as f64;
+        let share = 1.0 / answers as f64;
         for batch in micro_batches {
             let loss = self.backward(&working, batch, share * scale, &mut gradients);
             losses.push(loss.summed.inner());
@@ -421,6 +426,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         Ok(StepResult {
             loss,
             hits,
+            answers: answers as u64,
             examples: examples as u64,
             scale: change,
         })
@@ -516,7 +522,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         log.totals.examples += result.examples;
         log.totals.stepping_seconds += seconds;
         log.totals.train.hits += result.hits;
-        log.totals.train.n += result.examples;
+        log.totals.train.n += result.answers;
         let step = log.totals.steps;
         log.push("train_loss", step as f64, result.loss);
         log.push("step_seconds", step as f64, seconds);

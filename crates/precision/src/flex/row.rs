@@ -163,7 +163,9 @@ mod tests {
     use burn::tensor::{Distribution, Tensor, backend::Backend};
 
     use super::*;
-    use crate::{Accumulator, Compute, MatmulPrecision, Precision};
+    use mantissa_core::ExecutedVerdict;
+
+    use crate::{Accumulator, Compute, MatmulPrecision, Operation, Precision, probe};
 
     /// The largest difference from the same product of more rows, which another kernel computes, in units of the largest value.
     fn apart(precision: Precision, matmul: MatmulPrecision, m: usize) -> f64 {
@@ -204,6 +206,33 @@ mod tests {
             // A sum near a tie may be rounded the other way.
             assert!(of(Precision::True16, MatmulPrecision::Highest) < 1e-3);
             assert!(of(Precision::TrueBf16, MatmulPrecision::Highest) < 8e-3);
+        }
+    }
+
+    #[test]
+    fn few_rows_with_f16_sums_are_summed_in_f16() {
+        let device = Default::default();
+        let ones = |rows| Tensor::<Flex, 2>::ones([rows, 4096], (&device, DType::F16));
+        let summed = |accumulator| {
+            let compute = Compute::new(Precision::True16, MatmulPrecision::Highest, accumulator);
+            let product = compute.matmul(ones(1), ones(16).transpose());
+            product.into_data().iter::<f64>().next().unwrap()
+        };
+        // Ones are lost from 2,048 on.
+        assert_eq!(
+            (summed(Accumulator::F32), summed(Accumulator::F16)),
+            (4096.0, 2048.0)
+        );
+    }
+
+    #[test]
+    fn few_rows_are_probed_where_they_are_asked_for() {
+        for precision in [Precision::True32, Precision::TrueBf16, Precision::Mixed16] {
+            let compute = Compute::from(precision);
+            let requested = compute.requested();
+            let probed = probe::<Flex>(&[Operation::FewRows], compute, &requested, &Default::default());
+            let executed = probed.unwrap().confirm();
+            assert_eq!(executed.verdict, ExecutedVerdict::AsRequested, "{precision}");
         }
     }
 

@@ -83,6 +83,8 @@ pub enum Operation {
     Matmul,
     /// Convolution: its output and both its gradients.
     Convolution,
+    /// Matrix product of few rows with many weights, forward: what a model multiplies that writes token by token.
+    FewRows,
     /// Attention in one kernel, forward: backward it is made of matrix products.
     FusedAttention,
 }
@@ -116,6 +118,7 @@ pub fn probe<B: PrecisionBackend>(
         seen.extend(match operation {
             Operation::Matmul => products::matmul::<B>(compute, device)?,
             Operation::Convolution => products::convolution::<B>(compute, device)?,
+            Operation::FewRows => products::few_rows::<B>(compute, device)?,
             Operation::FusedAttention => vec![("attention", attend::<B>(compute, device)?)],
         });
     }

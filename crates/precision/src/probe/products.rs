@@ -64,6 +64,34 @@ pub(super) fn matmul<B: PrecisionBackend>(compute: Compute, device: &B::Device) 
     ])
 }
 
+/// Rows of a product of few.
+const FEW: usize = 8;
+
+/// Terms of its sums: with them its weights are so many that a backend may have a kernel for it. All but the first [`EDGE`] are 0.
+const TERMS: usize = 1024;
+
+/// `x · wᵀ` a few rows at a time.
+pub(super) fn few_rows<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<Passes, String> {
+    let format = compute.precision().parameters();
+    let upload = |rows: &[f64]| {
+        let mut padded = vec![0.0; rows.len() / EDGE * TERMS];
+        for (to, from) in padded.chunks_exact_mut(TERMS).zip(rows.chunks_exact(EDGE)) {
+            to[..EDGE].copy_from_slice(from);
+        }
+        let data = TensorData::new(padded, [rows.len() / EDGE, TERMS]);
+        Tensor::<B, 2>::from_data(data, (device, dtype(format)))
+    };
+    let mut forward = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
+        let weights = upload(&rhs_transposed).transpose();
+        let mut product = Vec::with_capacity(EDGE * EDGE);
+        for rows in lhs.chunks(FEW * EDGE) {
+            product.extend(download(compute.matmul(upload(rows), weights.clone()))?);
+        }
+        Ok(product)
+    };
+    Ok(vec![("few rows", observe(format, &mut forward)?)])
+}
+
 /// Channels of the images whose windows of 2 × 2 have [`EDGE`] values.
 const CHANNELS: usize = EDGE / 4;
 

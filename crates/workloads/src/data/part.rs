@@ -22,10 +22,15 @@ pub trait Part {
     fn batch(&self, indices: &[usize]) -> Self::Batch;
 }
 
-/// Examples with a class each.
+/// Examples, and what is asked about them.
 pub trait Labelled {
-    /// The class of every example, from 0.
+    /// The answers: the class of every example, from 0, or the words that are asked for.
     fn labels(&self) -> &[i32];
+
+    /// Number of examples.
+    fn examples(&self) -> usize {
+        self.labels().len()
+    }
 }
 
 /// A labelled data set, divided.

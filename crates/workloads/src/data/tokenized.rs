@@ -109,6 +109,10 @@ impl Labelled for TokenBatch {
     fn labels(&self) -> &[i32] {
         &self.labels
     }
+
+    fn examples(&self) -> usize {
+        self.lengths.len()
+    }
 }
 
 impl Part for Tokenized {

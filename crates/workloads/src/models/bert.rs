@@ -153,8 +153,8 @@ impl Network for Bert {
         (0..self.size.num_hidden_layers).map(attention).collect()
     }
 
-    fn tied_head(&self) -> Option<&'static str> {
-        (self.head == TextHead::Words).then_some(DECODER)
+    fn tied_head(&self) -> Option<(&'static str, &'static str)> {
+        (self.head == TextHead::Words).then_some((DECODER, WORDS))
     }
 
     fn kept(&self) -> &Kept {

@@ -130,8 +130,8 @@ impl Network for Bloom {
         layers.map(|layer| attention_name(&layer)).collect()
     }
 
-    fn tied_head(&self) -> Option<&'static str> {
-        (self.head == TextHead::Words).then_some(HEAD)
+    fn tied_head(&self) -> Option<(&'static str, &'static str)> {
+        (self.head == TextHead::Words).then_some((HEAD, WORDS))
     }
 
     fn kept(&self) -> &Kept {

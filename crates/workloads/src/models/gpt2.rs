@@ -113,8 +113,8 @@ impl Network for Gpt2 {
         layers.map(|layer| attention_name(&layer)).collect()
     }
 
-    fn tied_head(&self) -> Option<&'static str> {
-        Some(HEAD)
+    fn tied_head(&self) -> Option<(&'static str, &'static str)> {
+        Some((HEAD, WORDS))
     }
 
     fn kept(&self) -> &Kept {

@@ -101,8 +101,8 @@ impl Network for Llama {
         layers.map(|layer| attention_name(&layer)).collect()
     }
 
-    fn tied_head(&self) -> Option<&'static str> {
-        self.size.tie_word_embeddings.then_some(HEAD)
+    fn tied_head(&self) -> Option<(&'static str, &'static str)> {
+        self.size.tie_word_embeddings.then_some((HEAD, WORDS))
     }
 
     fn kept(&self) -> &Kept {

@@ -112,7 +112,7 @@ pub(crate) trait Network: Clone {
             Self::is_multiplied(&spec.name).then(|| layer.to_owned())
         };
         let weighted = self.parameters().into_iter().filter_map(multiplied);
-        let tied = self.tied_head().map(str::to_owned);
+        let tied = self.tied_head().map(|(head, _)| head.to_owned());
         weighted.chain(self.weightless()).chain(tied).collect()
     }
 
@@ -128,7 +128,7 @@ pub(crate) trait Network: Clone {
         });
         let weightless = self.weightless().into_iter();
         let weightless = weightless.filter(|name| self.kept().contains(name));
-        let tied = self.tied_head().filter(|name| self.kept().contains(name));
+        let tied = self.tied_head().filter(|(head, _)| self.kept().contains(head));
         let tied = tied.map(|_| Operation::Matmul);
         let mut all = vec![];
         for operation in weighted.chain(weightless.map(|_| attention)).chain(tied) {
@@ -144,8 +144,9 @@ pub(crate) trait Network: Clone {
         vec![]
     }
 
-    /// What multiplies hidden states with the table of words, by name; none where the head has weights of its own.
-    fn tied_head(&self) -> Option<&'static str> {
+    /// What multiplies hidden states with the table of words, by its name and that of the table; none where the head has weights
+    /// of its own.
+    fn tied_head(&self) -> Option<(&'static str, &'static str)> {
         None
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Pass<'a, B: PrecisionBackend> {
     seen: Option<&'a Seen<B>>,
     /// What came before, and how many tokens that were.
     cache: Option<(&'a RefCell<KvCache<B>>, usize)>,
+    /// The table of words as the head multiplies it, where that was made beforehand.
+    head: Option<&'a Tensor<B, 2>>,
     /// What every layer makes of the places of the tokens.
     rotation: OnceCell<Rotation<B>>,
     sight: OnceCell<Sight<B>>,
@@ -51,6 +53,7 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
             stage,
             seen: None,
             cache: None,
+            head: None,
             rotation: OnceCell::new(),
             sight: OnceCell::new(),
         }
@@ -68,6 +71,11 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     /// How queries and keys of this pass turn, which is the same in every layer.
     pub(super) fn rotation(&self, make: impl FnOnce() -> Rotation<B>) -> &Rotation<B> {
         self.rotation.get_or_init(make)
+    }
+
+    /// The same with the table of words in the format in which a tied head multiplies it: it is not rounded for every token anew.
+    pub(crate) fn with_head(self, head: Option<&'a Tensor<B, 2>>) -> Self {
+        Self { head, ..self }
     }
 
     /// Tokens before the first of this pass.
@@ -122,13 +130,17 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
 
     /// A linear layer without a bias.
     pub(super) fn unbiased(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
-        self.tied(input, &format!("{name}.weight"), name)
+        let weight = self.parameters.matrix(&format!("{name}.weight"));
+        self.show(name, self.products(name).matmul(input, weight.transpose()))
     }
 
-    /// A layer whose weights `[out, in]` are a parameter with a name of its own.
+    /// A head whose weights `[out, in]` are the table of words.
     pub(super) fn tied(&self, input: Tensor<B, 2>, table: &str, name: &str) -> Tensor<B, 2> {
-        let weight = self.parameters.matrix(table).transpose();
-        self.show(name, self.products(name).matmul(input, weight))
+        let weight = self
+            .head
+            .cloned()
+            .unwrap_or_else(|| self.parameters.matrix(table));
+        self.show(name, self.products(name).matmul(input, weight.transpose()))
     }
 
     /// A linear layer whose weights are `[in, out]`, with its bias.

@@ -7,11 +7,11 @@ use crate::{Observer, Phase, Share, WorkloadError, data::Part, models::Network};
 
 /// Result over one part of the data.
 pub(super) struct Evaluation {
-    /// Mean cross-entropy, in nats.
+    /// Mean cross-entropy of what was asked for, classes or words, in nats.
     pub loss: f64,
-    /// Examples predicted right.
+    /// Classes or words predicted right.
     pub share: Share,
-    /// `1` for right, `0` for wrong, an example each, in order.
+    /// `1` for right, `0` for wrong, a class or a word each, in order.
     pub correct: String,
 }
 
@@ -46,10 +46,92 @@ pub(super) fn evaluate<B: PrecisionBackend, M: Network>(
         }
     }
     let hits = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
-    let n = part.len() as u64;
+    let n = correct.len() as u64;
     Ok(Evaluation {
         loss: loss / n as f64,
         share: Share { hits, n },
         correct,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::*;
+    use mantissa_precision::device::Flex;
+
+    use crate::{Inputs, Measured, train::testing::Counting};
+
+    #[test]
+    fn a_training_on_words_counts_words_and_texts_apart() {
+        let _alone = crate::train::testing::alone();
+        let size = Gpt2Size {
+            vocab_size: 600,
+            n_positions: 16,
+            n_embd: 16,
+            n_layer: 1,
+            n_head: 2,
+            n_inner: 32,
+            embd_pdrop: 0.0,
+            attn_pdrop: 0.0,
+            resid_pdrop: 0.0,
+            ..Gpt2Size::SMALL
+        };
+        let (_, task) = crate::train::testing::cell(&[], false);
+        let task = TrainTask {
+            model: Model::Gpt2(size),
+            dataset: DatasetKind::SyntheticText,
+            split: Split {
+                join: false,
+                train: Some(8),
+                validation: 4,
+                test: Some(5),
+                seed: 1,
+            },
+            epochs: 2,
+            learning_rate: 1e-9,
+            ..task
+        };
+        let workload = Workload {
+            name: "words".into(),
+            task: Task::Train(task.clone()),
+        };
+        let mut setting = Setting::of(&workload, Backend::Flex);
+        for (axis, text) in [(Axis::Sequence, "16"), (Axis::Batch, "3")] {
+            setting.set(axis, axis.parse(text).unwrap()).unwrap();
+        }
+        let cell = Cell::new("words", workload, setting, 1);
+        let cache = tempfile::tempdir().unwrap();
+        let inputs = Inputs {
+            cache: cache.path().to_owned(),
+            ..Inputs::default()
+        };
+        let device = burn_flex::FlexDevice;
+        let outcome = crate::train::train::<Flex>(&cell, &task, &inputs, &device, &mut Counting).unwrap();
+        let Measured::Train {
+            examples,
+            tokens,
+            words,
+            train,
+            validation,
+            test,
+            ..
+        } = outcome.measured
+        else {
+            panic!("{:?}", outcome.measured)
+        };
+        // Each text has sixteen tokens, of which fifteen are asked for.
+        assert_eq!((words, examples, tokens), (true, 16, Some(256)));
+        assert_eq!((train.n, validation.n, test.n), (8 * 15, 4 * 15, 5 * 15));
+        assert!(outcome.samples.test_correct.is_none());
+        // Nothing is learnt: every word is about as likely as any other.
+        for name in ["train_loss", "validation_loss"] {
+            let series = outcome.samples.get(name).unwrap();
+            assert!(series.values().count() > 0);
+            for loss in series.values() {
+                assert!((loss - 600f64.ln()).abs() < 0.2, "{name} {loss}");
+            }
+        }
+        let shares = outcome.samples.get("validation_accuracy").unwrap();
+        assert!(shares.values().all(|share| (0.0..0.2).contains(&share)));
+    }
 }

@@ -198,6 +198,7 @@ fn gpt2(fields: &Fields<'_>) -> Gpt2Size {
     fields.only("activation_function", "gelu_new");
     fields.only("scale_attn_weights", true);
     fields.only("scale_attn_by_inverse_layer_idx", false);
+    fields.only("tie_word_embeddings", true);
     let (n_embd, n_head) = (fields.whole("n_embd"), fields.whole("n_head"));
     fields.divides((n_embd, "n_embd"), (n_head, "n_head"));
     Gpt2Size {
@@ -216,6 +217,7 @@ fn gpt2(fields: &Fields<'_>) -> Gpt2Size {
 
 fn bloom(fields: &Fields<'_>) -> BloomSize {
     fields.only("apply_residual_connection_post_layernorm", false);
+    fields.only("tie_word_embeddings", true);
     // Older files use the names of GPT-2, and of others.
     let of = |names: [&str; 2]| match fields.fields.contains_key(names[0]) {
         true => fields.whole(names[0]),
