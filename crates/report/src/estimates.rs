@@ -43,8 +43,12 @@ pub(crate) fn over_processes(measured: &[Measured<'_>]) -> BTreeMap<MetricName, 
 }
 
 fn merge(name: MetricName, parts: &[(Estimate, Option<&Digest>)], seed: u64) -> Option<Estimate> {
+    // Shares of words have no interval: their words are no draws that could be counted together.
+    let of_draws = parts.iter().all(|(estimate, _)| estimate.interval.is_some());
     match name {
-        MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy => share(parts),
+        MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy if of_draws => {
+            share(parts)
+        }
         _ => {
             let inverted = is_rate(name) && parts.iter().all(|(estimate, _)| estimate.value > 0.0);
             let process = |(estimate, digest): &(Estimate, Option<&Digest>)| {
