@@ -135,10 +135,19 @@ fn of_speeds(group: &Group<'_>) -> Option<String> {
 
 fn of_accuracies(group: &Group<'_>) -> Option<String> {
     let compared = group.rows.iter().filter(|row| row.accuracy_p.is_some()).count();
-    let intervals = group
-        .has(MetricName::TestAccuracy)
+    let accuracies = || {
+        group
+            .rows
+            .iter()
+            .filter_map(|row| row.metric(MetricName::TestAccuracy))
+    };
+    let intervals = accuracies()
+        .any(|accuracy| accuracy.interval.is_some())
         .then_some("Accuracies have Wilson's interval over the test examples");
     Some(match (intervals, compared) {
+        (None, _) if accuracies().next().is_some() => {
+            return Some("Words depend on each other: shares of them have no interval.".to_owned());
+        }
         (None, _) => return None,
         (Some(text), 0) => format!("{text}."),
         (Some(text), _) => format!(
