@@ -172,7 +172,8 @@ impl Compute {
         self.cast_as(operation.class(), inputs)
     }
 
-    fn cast_as<B: PrecisionBackend, const D: usize, const N: usize>(
+    /// The inputs as autocast gives them to an operation of this class.
+    pub(crate) fn cast_as<B: PrecisionBackend, const D: usize, const N: usize>(
         &self,
         class: OpClass,
         inputs: [Tensor<B, D>; N],
@@ -421,11 +422,31 @@ impl Compute {
         logits: Tensor<B, 2>,
         targets: Tensor<B, 1, Int>,
     ) -> Tensor<B, 1> {
+        let chosen = self.log_likelihoods(logits, targets);
+        let format = chosen.dtype();
+        round(total(wide(chosen).flatten(0, 1)), format).neg()
+    }
+
+    /// The cross-entropy of every row of `logits` `[n, classes]` against `targets` `[n]`, in nats: what
+    /// [`Self::cross_entropy_sum`] adds up.
+    pub fn cross_entropies<B: PrecisionBackend>(
+        &self,
+        logits: Tensor<B, 2>,
+        targets: Tensor<B, 1, Int>,
+    ) -> Tensor<B, 1> {
+        self.log_likelihoods(logits, targets).flatten::<1>(0, 1).neg()
+    }
+
+    /// The logarithm of what each row gives its target, `[n, 1]`.
+    fn log_likelihoods<B: PrecisionBackend>(
+        &self,
+        logits: Tensor<B, 2>,
+        targets: Tensor<B, 1, Int>,
+    ) -> Tensor<B, 2> {
         let [logits] = self.cast(Operation::CrossEntropySum, [logits]);
         let format = logits.dtype();
         let log_probabilities = round(activation::log_softmax(wide(logits), 1), format);
-        let chosen = log_probabilities.gather(1, targets.unsqueeze_dim(1));
-        round(total(wide(chosen).flatten(0, 1)), format).neg()
+        log_probabilities.gather(1, targets.unsqueeze_dim(1))
     }
 }
 

@@ -3,6 +3,7 @@
 //! - [`PrecisionBackend`] adds the operations whose arithmetic must be controlled to a burn backend, and
 //!   [`autodiff`](burn::backend::Autodiff) carries them into the backward pass in the same precision.
 //! - [`Compute`] is autocast: one method an operation, in the format that its class has in the table of [`autocast`].
+//! - [`Autocast`] does the same to burn modules that know nothing of it.
 //! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] are the training step around it: weights in f32,
 //!   rounded once a step; gradients summed in f32; a loss scale that follows overflows.
 //! - [`Clock`] times work on a device, and [`probe()`] reads back what precision a device really computes in.
@@ -75,6 +76,7 @@ pub mod autocast;
 mod autodiff;
 mod backend;
 mod batch_norm;
+mod cast;
 mod clock;
 mod compute;
 mod convolution;
@@ -102,6 +104,7 @@ pub use mantissa_core::{
 
 pub use backend::{Adam, AdamRates, AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
 pub use batch_norm::{Moments, micro_batch_momentum};
+pub use cast::Autocast;
 pub use clock::{Clock, Timed};
 pub use compute::{Compute, dtype};
 pub use convolution::{Convolution, Pass};

@@ -1,0 +1,358 @@
+//! Autocast for modules that know nothing of it: a backend around a backend.
+//!
+//! A model here is written with [`Compute`], which takes each operation to its format. A burn module calls tensor operations and
+//! layers instead; on [`Autocast`] each of these is what [`Compute`] does, so that both compute the same. Nothing but the
+//! operations differs: tensors, devices and gradients are those of the backend inside, which has the autodiff where there is one.
+
+mod float;
+mod layers;
+mod plain;
+
+use std::{cell::Cell, marker::PhantomData};
+
+use burn::tensor::{
+    DType, Tensor, TensorPrimitive,
+    backend::{Backend, BackendTypes, DTypeUsageSet, ExecutionError},
+    ops::FloatTensor,
+};
+
+use crate::{Compute, PrecisionBackend};
+
+/// Methods that are those of the backend inside.
+macro_rules! unchanged {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $output:ty;)*) => {
+        $(fn $name($($argument: $type),*) -> $output {
+            B::$name($($argument),*)
+        })*
+    };
+}
+use unchanged;
+
+/// A backend on which every operation runs in the format that [autocast](crate::autocast) gives it.
+///
+/// ```
+/// use burn::{nn::LinearConfig, tensor::{DType, Tensor}};
+/// use mantissa_precision::{Autocast, Compute, Precision, device::Flex};
+///
+/// let device = Default::default();
+/// let layer = LinearConfig::new(2, 3).init::<Autocast<Flex>>(&device);
+/// let compute = Compute::from(Precision::MixedBf16);
+/// let output = Autocast::<Flex>::within(compute, false, || {
+///     layer.forward(Tensor::<Autocast<Flex>, 2>::ones([1, 2], &device))
+/// });
+/// assert_eq!(output.dtype(), DType::BF16);
+/// ```
+///
+/// Products are controlled, or they are refused: transposed, deformed, dilated and three-dimensional convolutions panic, as do
+/// strides that differ between rows and columns, since their precision would be whatever the backend's kernel makes of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Autocast<B>(PhantomData<B>);
+
+thread_local! {
+    /// What is computed within.
+    static WITHIN: Cell<Option<Within>> = const { Cell::new(None) };
+}
+
+#[derive(Clone, Copy)]
+struct Within {
+    compute: Compute,
+    trains: bool,
+}
+
+impl<B: PrecisionBackend> Autocast<B> {
+    /// What `work` gives whose operations, on this thread, are those of `compute`. Layers that do something else in training (dropout)
+    /// do it where the module `trains`.
+    pub fn within<T>(compute: Compute, trains: bool, work: impl FnOnce() -> T) -> T {
+        /// Puts back what was there, also after a panic.
+        struct Outside(Option<Within>);
+        impl Drop for Outside {
+            fn drop(&mut self) {
+                WITHIN.set(self.0);
+            }
+        }
+        let _outside = Outside(WITHIN.replace(Some(Within { compute, trains })));
+        work()
+    }
+
+    /// A tensor of the backend inside, as one of this.
+    pub fn enter<const D: usize>(tensor: Tensor<B, D>) -> Tensor<Self, D> {
+        Tensor::from_primitive(TensorPrimitive::Float(tensor.into_primitive().tensor()))
+    }
+
+    /// A tensor of this backend, as one of that inside.
+    pub fn leave<const D: usize>(tensor: Tensor<Self, D>) -> Tensor<B, D> {
+        tensor_of(tensor.into_primitive().tensor())
+    }
+}
+
+/// How operations compute here. Outside of [`Autocast::within`] parameters are made and data is put on a device: as they are, and in f32.
+fn compute() -> Compute {
+    let within = WITHIN.get();
+    within.map_or_else(
+        || Compute::from(crate::Precision::True32),
+        |within| within.compute,
+    )
+}
+
+fn tensor_of<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {
+    Tensor::from_primitive(TensorPrimitive::Float(primitive))
+}
+
+fn primitive<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> FloatTensor<B> {
+    tensor.into_primitive().tensor()
+}
+
+impl<B: PrecisionBackend> BackendTypes for Autocast<B> {
+    type Device = B::Device;
+    type FloatTensorPrimitive = B::FloatTensorPrimitive;
+    type FloatElem = B::FloatElem;
+    type IntTensorPrimitive = B::IntTensorPrimitive;
+    type IntElem = B::IntElem;
+    type BoolTensorPrimitive = B::BoolTensorPrimitive;
+    type BoolElem = B::BoolElem;
+    type QuantizedTensorPrimitive = B::QuantizedTensorPrimitive;
+}
+
+impl<B: PrecisionBackend> Backend for Autocast<B> {
+    fn ad_enabled(device: &Self::Device) -> bool {
+        // What layers ask to know whether they are trained.
+        WITHIN
+            .get()
+            .map_or_else(|| B::ad_enabled(device), |within| within.trains)
+    }
+
+    fn name(device: &Self::Device) -> String {
+        format!("autocast<{}>", B::name(device))
+    }
+
+    unchanged! {
+        fn memory_cleanup(device: &Self::Device) -> ();
+        fn seed(device: &Self::Device, seed: u64) -> ();
+        fn sync(device: &Self::Device) -> Result<(), ExecutionError>;
+        fn supports_dtype(device: &Self::Device, dtype: DType) -> bool;
+        fn dtype_usage(device: &Self::Device, dtype: DType) -> DTypeUsageSet;
+        fn device_count(type_id: u16) -> usize;
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "what modules call")]
+mod tests {
+    use burn::{
+        backend::Autodiff,
+        module::{Module, ModuleMapper, Param},
+        nn::{
+            Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig,
+            conv::{Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Conv3dConfig, ConvTranspose2dConfig},
+        },
+        tensor::{Distribution, FloatDType, Int, activation},
+    };
+
+    use super::*;
+    use crate::{Precision, device::Flex};
+
+    type Inner = Autodiff<Flex>;
+    type Outer = Autocast<Inner>;
+
+    #[derive(Module, Debug)]
+    struct Net<B: Backend> {
+        convolution: Conv2d<B>,
+        linear: Linear<B>,
+        norm: LayerNorm<B>,
+        head: Linear<B>,
+    }
+
+    /// Brings parameters to the format of a setting.
+    struct To(FloatDType);
+
+    impl ModuleMapper<Outer> for To {
+        fn map_float<const D: usize>(
+            &mut self,
+            parameter: Param<Tensor<Outer, D>>,
+        ) -> Param<Tensor<Outer, D>> {
+            let value = parameter.val().cast(self.0).detach().require_grad();
+            Param::initialized(parameter.id, value)
+        }
+    }
+
+    fn random<const D: usize>(shape: [usize; D]) -> Tensor<Inner, D> {
+        Tensor::random(shape, Distribution::Normal(0.0, 1.0), &Default::default())
+    }
+
+    fn bits<const D: usize>(tensor: Tensor<Flex, D>) -> (DType, Vec<f64>) {
+        (tensor.dtype(), tensor.into_data().iter::<f64>().collect())
+    }
+
+    #[test]
+    fn a_module_computes_what_a_model_of_ours_does_in_every_precision() {
+        let device = Default::default();
+        for precision in Precision::ALL {
+            let compute = Compute::from(*precision);
+            Inner::seed(&device, 7);
+            let net: Net<Outer> = Net {
+                convolution: Conv2dConfig::new([2, 3], [3, 3]).init(&device),
+                linear: LinearConfig::new(3 * 4 * 4, 8).init(&device),
+                norm: LayerNormConfig::new(8).init(&device),
+                head: LinearConfig::new(8, 5).with_bias(false).init(&device),
+            };
+            let format = crate::dtype(precision.parameters());
+            let net = net.map(&mut To(format.into()));
+            let images = random([2, 2, 6, 6]);
+            let towards = random([2, 5]);
+
+            let theirs = Outer::within(compute, true, || {
+                let hidden = net.convolution.forward(Outer::enter(images.clone()));
+                let hidden = net.linear.forward(activation::relu(hidden).flatten::<2>(1, 3));
+                let hidden = activation::gelu(net.norm.forward(hidden));
+                activation::softmax(net.head.forward(hidden), 1)
+            });
+
+            let [filters] = [&net.convolution.weight].map(|weight| Outer::leave(weight.val()));
+            let vector = |parameter: &Param<Tensor<Outer, 1>>| Outer::leave(parameter.val());
+            let bias = vector(net.convolution.bias.as_ref().unwrap());
+            let hidden = compute.convolution(images, filters.clone(), 1, 0);
+            let hidden = compute.add(hidden, compute.operand(bias).reshape([1, 3, 1, 1]));
+            let hidden = activation::relu(hidden).flatten::<2>(1, 3);
+            let weight = Outer::leave(net.linear.weight.val());
+            let bias = vector(net.linear.bias.as_ref().unwrap());
+            let hidden = compute.linear(hidden, weight.clone().transpose(), bias);
+            let [scale, shift] = [vector(&net.norm.gamma), vector(net.norm.beta.as_ref().unwrap())];
+            let hidden = compute.gelu(compute.layer_norm(hidden, scale, shift, 1e-5));
+            let head = Outer::leave(net.head.weight.val());
+            let ours = compute.softmax(compute.matmul(hidden, head));
+
+            let theirs = Outer::leave(theirs);
+            assert_eq!(
+                bits(theirs.clone().inner()),
+                bits(ours.clone().inner()),
+                "{precision}"
+            );
+            let gradients = [theirs, ours].map(|output| {
+                let towards = towards.clone().cast(FloatDType::from(output.dtype()));
+                (output * towards).sum().backward()
+            });
+            let [theirs, ours] = gradients.each_ref().map(|gradients| {
+                let filters = bits(filters.grad(gradients).unwrap());
+                (filters, bits(weight.grad(gradients).unwrap()))
+            });
+            assert!(theirs.0.1.iter().any(|value| *value != 0.0), "{precision}");
+            assert_eq!(theirs, ours, "{precision}");
+        }
+    }
+
+    #[test]
+    fn operations_run_in_the_format_of_their_class() {
+        let device = Default::default();
+        let wide = Tensor::<Autocast<Flex>, 2>::from_floats([[0.1, 0.2], [0.3, 0.4]], &device);
+        let half = wide.clone().cast(FloatDType::BF16);
+        let within =
+            |work: &dyn Fn() -> DType| Autocast::<Flex>::within(Precision::MixedBf16.into(), false, work);
+        let (w, h) = (&wide, &half);
+        let lower: [&dyn Fn() -> DType; 2] = [&|| w.clone().matmul(w.clone()).dtype(), &|| {
+            w.clone().matmul(h.clone()).dtype()
+        }];
+        let full: [&dyn Fn() -> DType; 6] = [
+            &|| h.clone().exp().dtype(),
+            &|| h.clone().powf_scalar(1.5).dtype(),
+            &|| h.clone().sum_dim(1).dtype(),
+            &|| h.clone().recip().dtype(),
+            &|| activation::log_softmax(h.clone(), 1).dtype(),
+            &|| activation::softmax(h.clone(), 0).dtype(),
+        ];
+        let widest: [&dyn Fn() -> DType; 4] = [
+            &|| (h.clone() + w.clone()).dtype(),
+            &|| (h.clone() / w.clone()).dtype(),
+            &|| Tensor::cat(vec![h.clone(), w.clone()], 0).dtype(),
+            &|| {
+                h.clone()
+                    .mask_where(w.clone().equal(h.clone()), w.clone())
+                    .dtype()
+            },
+        ];
+        let inputs: [&dyn Fn() -> DType; 5] = [
+            &|| activation::relu(h.clone()).dtype(),
+            &|| activation::gelu(h.clone()).dtype(),
+            &|| h.clone().mean_dim(1).dtype(),
+            &|| (h.clone() + h.clone()).dtype(),
+            &|| h.clone().tanh().dtype(),
+        ];
+        for (number, work) in lower.iter().chain(&inputs).enumerate() {
+            assert_eq!(within(work), DType::BF16, "{number}");
+        }
+        for (number, work) in full.iter().chain(&widest).enumerate() {
+            assert_eq!(within(work), DType::F32, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_mean_of_many_halves_is_summed_in_f32() {
+        let device = Default::default();
+        let ones = Tensor::<Autocast<Flex>, 1>::ones([4096], &device).cast(FloatDType::BF16);
+        let [sum, mean] = Autocast::<Flex>::within(Precision::TrueBf16.into(), false, || {
+            [ones.clone().sum(), ones.mean()]
+        })
+        .map(|value| value.into_data().iter::<f32>().next().unwrap());
+        // Sums of ones in bf16 end at 256.
+        assert_eq!((sum, mean), (4096.0, 1.0));
+    }
+
+    #[test]
+    fn groups_paddings_and_lines_of_one_row_are_those_of_burn() {
+        let device = Default::default();
+        Flex::seed(&device, 3);
+        let plain: Conv1d<Flex> = Conv1dConfig::new(4, 6, 3)
+            .with_groups(2)
+            .with_stride(2)
+            .with_padding(burn::nn::PaddingConfig1d::Explicit(1, 1))
+            .init(&device);
+        let cast: Conv1d<Autocast<Flex>> = Conv1d {
+            weight: Param::from_tensor(Autocast::enter(plain.weight.val())),
+            bias: plain
+                .bias
+                .as_ref()
+                .map(|bias| Param::from_tensor(Autocast::enter(bias.val()))),
+            ..Conv1dConfig::new(4, 6, 3)
+                .with_groups(2)
+                .with_stride(2)
+                .with_padding(burn::nn::PaddingConfig1d::Explicit(1, 1))
+                .init(&device)
+        };
+        let input = Tensor::<Flex, 3>::random([2, 4, 9], Distribution::Normal(0.0, 1.0), &device);
+        let compute = Compute::from(Precision::True32);
+        let ours = Autocast::<Flex>::within(compute, false, || cast.forward(Autocast::enter(input.clone())));
+        let (_, ours) = bits(Autocast::leave(ours));
+        let (_, theirs) = bits(plain.forward(input));
+        assert_eq!(ours.len(), theirs.len());
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            assert!((ours - theirs).abs() < 1e-5, "{ours} {theirs}");
+        }
+    }
+
+    #[test]
+    fn rows_of_a_table_sum_their_gradients_in_f32() {
+        let device = Default::default();
+        let table: Embedding<Outer> = EmbeddingConfig::new(2, 1).init(&device);
+        let table = table.map(&mut To(FloatDType::BF16));
+        let rows = Tensor::<Outer, 2, Int>::zeros([1, 1000], &device);
+        let read = Outer::within(Precision::TrueBf16.into(), true, || table.forward(rows));
+        let gradients = Outer::leave(read).cast(FloatDType::F32).sum().backward();
+        let gradient = Outer::leave(table.weight.val()).grad(&gradients).unwrap();
+        assert_eq!(bits(gradient).1, [1000.0, 0.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a transposed convolution has no controlled precision here")]
+    fn a_transposed_convolution_is_refused() {
+        let device = Default::default();
+        let layer = ConvTranspose2dConfig::new([1, 1], [2, 2]).init::<Autocast<Flex>>(&device);
+        layer.forward(Tensor::ones([1, 1, 3, 3], &device));
+    }
+
+    #[test]
+    #[should_panic(expected = "a convolution in three dimensions has no controlled precision here")]
+    fn a_convolution_in_three_dimensions_is_refused() {
+        let device = Default::default();
+        let layer = Conv3dConfig::new([1, 1], [2, 2, 2]).init::<Autocast<Flex>>(&device);
+        layer.forward(Tensor::ones([1, 1, 3, 3, 3], &device));
+    }
+}
