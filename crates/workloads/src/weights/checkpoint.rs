@@ -209,10 +209,7 @@ impl Checkpoint {
         let wrong =
             |text: String| WorkloadError::Weights(format!("`{}`: `{name}`: {text}", self.path.display()));
         match &self.tensors[name] {
-            Stored::Mapped { file, place } => {
-                let values = self.files[*file].values(place);
-                values.ok_or_else(|| wrong("no floats".to_owned()))
-            }
+            Stored::Mapped { file, place } => self.files[*file].values(place).map_err(wrong),
             Stored::Pickled(tensor) => pytorch::values(tensor).map_err(wrong),
         }
     }

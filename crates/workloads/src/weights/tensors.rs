@@ -3,16 +3,19 @@
 use std::{
     fs::File,
     ops::Range,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
 use half::slice::HalfFloatSliceExt;
-use memmap2::{Mmap, UncheckedAdvice};
+use memmap2::Mmap;
+use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 
 /// A file that is mapped into memory.
 pub(crate) struct Mapped {
     path: PathBuf,
+    file: File,
     map: Mmap,
 }
 
@@ -37,6 +40,7 @@ impl Mapped {
         let map = unsafe { Mmap::map(&file) }?;
         Ok(Self {
             path: path.to_owned(),
+            file,
             map,
         })
     }
@@ -74,22 +78,33 @@ impl Mapped {
         Ok(tensors)
     }
 
-    /// The values of a tensor as f32; absent if they are no floats. Its pages are given back to the system.
-    pub(super) fn values(&self, place: &Place) -> Option<Vec<f32>> {
-        let values = floats(place.dtype, &self.map[place.bytes.clone()]);
-        self.forget(place.bytes.clone());
-        values
+    /// The values of a tensor as f32.
+    ///
+    /// # Errors
+    /// They are no floats, or cannot be read.
+    pub(super) fn values(&self, place: &Place) -> Result<Vec<f32>, String> {
+        let bytes = &place.bytes;
+        let values = match place.dtype {
+            Dtype::F32 => self.read(bytes),
+            Dtype::F16 => self.read::<half::f16>(bytes).map(|halves| widened(&halves)),
+            Dtype::BF16 => self.read::<half::bf16>(bytes).map(|halves| widened(&halves)),
+            Dtype::F64 => self.read(bytes).map(narrowed),
+            _ => return Err("no floats".to_owned()),
+        };
+        values.map_err(|error| error.to_string())
     }
 
-    /// Lets go of the pages that lie within a range: a tensor is read once, and a model may be as large as the memory.
-    fn forget(&self, bytes: Range<usize>) {
-        // SAFETY: the map is of a file and private: a page that is touched again is read again.
-        #[expect(unsafe_code, reason = "advice that drops pages")]
-        // An error leaves them where they are.
-        let _ = unsafe {
-            self.map
-                .unchecked_advise_range(UncheckedAdvice::DontNeed, bytes.start, bytes.len())
-        };
+    /// What lies at these bytes, read to where it stays, and not by way of the map: no page is resident twice.
+    fn read<T: bytemuck::Pod>(&self, bytes: &Range<usize>) -> std::io::Result<Vec<T>> {
+        /// Bytes at a time, on every core.
+        const PIECE: usize = 8 << 20;
+        let mut values: Vec<T> = bytemuck::zeroed_vec(bytes.len() / size_of::<T>());
+        let pieces = bytemuck::cast_slice_mut(&mut values).par_chunks_mut(PIECE);
+        pieces.enumerate().try_for_each(|(number, piece)| {
+            let begin = bytes.start + number * PIECE;
+            self.file.read_exact_at(piece, begin as u64)
+        })?;
+        Ok(values)
     }
 }
 
@@ -99,7 +114,7 @@ pub(super) fn floats(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
         Dtype::F32 => Some(aligned(bytes)),
         Dtype::F16 => Some(widened::<half::f16>(&aligned(bytes))),
         Dtype::BF16 => Some(widened::<half::bf16>(&aligned(bytes))),
-        Dtype::F64 => Some(aligned::<f64>(bytes).into_iter().map(|x| x as f32).collect()),
+        Dtype::F64 => Some(narrowed(aligned(bytes))),
         _ => None,
     }
 }
@@ -107,6 +122,10 @@ pub(super) fn floats(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
 /// A copy of values that may lie anywhere. (Bytes are little-endian, as is every machine that burn runs on.)
 fn aligned<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
     bytemuck::pod_collect_to_vec(bytes)
+}
+
+fn narrowed(values: Vec<f64>) -> Vec<f32> {
+    values.into_iter().map(|x| x as f32).collect()
 }
 
 fn widened<T>(halves: &[T]) -> Vec<f32>
