@@ -9,6 +9,7 @@ mod errors;
 mod evaluate;
 mod measuring;
 mod nvml;
+mod own;
 mod pages;
 mod probe;
 mod processes;

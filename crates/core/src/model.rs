@@ -25,6 +25,8 @@ pub enum Model {
     Gpt2(Gpt2Size),
     /// BLOOM (arXiv 2211.05100).
     Bloom(BloomSize),
+    /// That of the program which runs the suite.
+    Own,
 }
 
 impl Model {
@@ -39,6 +41,7 @@ impl Model {
             Self::Llama(_) => "llama",
             Self::Gpt2(_) => "gpt2",
             Self::Bloom(_) => "bloom",
+            Self::Own => "own",
         }
     }
 
@@ -56,6 +59,8 @@ impl Model {
             Self::Llama(size) => size.num_hidden_layers,
             Self::Gpt2(size) => size.n_layer,
             Self::Bloom(size) => size.n_layer,
+            // It is not known here.
+            Self::Own => 0,
         }
     }
 
@@ -79,9 +84,10 @@ impl Model {
         match self {
             Self::Resnet(_) | Self::ResnetImagenet(_) | Self::Vit(_) => dataset.has_images(),
             // It sees the words that running text asks for, unless they are masked, which no data here does.
-            Self::Distilbert(_) | Self::Bert(_) => !dataset.has_images() && !dataset.is_running_text(),
-            Self::Bloom(_) => !dataset.has_images(),
+            Self::Distilbert(_) | Self::Bert(_) => dataset.has_reviews(),
+            Self::Bloom(_) => dataset.has_reviews() || dataset.is_running_text(),
             Self::Llama(_) | Self::Gpt2(_) => dataset.is_running_text(),
+            Self::Own => dataset == DatasetKind::Own,
         }
     }
 
@@ -107,7 +113,7 @@ impl Model {
             Self::Bert(size) => Some(size.max_position_embeddings),
             Self::Llama(size) => Some(size.max_position_embeddings),
             Self::Gpt2(size) => Some(size.n_positions),
-            Self::Bloom(_) | Self::Resnet(_) | Self::ResnetImagenet(_) | Self::Vit(_) => None,
+            Self::Bloom(_) | Self::Resnet(_) | Self::ResnetImagenet(_) | Self::Vit(_) | Self::Own => None,
         }
     }
 
@@ -120,7 +126,7 @@ impl Model {
             Self::Llama(_) => Some(0.0),
             Self::Gpt2(size) => Some(size.attn_pdrop),
             Self::Bloom(size) => Some(size.attention_dropout),
-            Self::Resnet(_) | Self::ResnetImagenet(_) => None,
+            Self::Resnet(_) | Self::ResnetImagenet(_) | Self::Own => None,
         }
     }
 
@@ -133,7 +139,9 @@ impl Model {
     pub(crate) fn concerns(&self, axis: Axis) -> bool {
         match axis {
             Axis::BatchNormMomentum => self.normalises_batches(),
-            Axis::Sequence => !self.sees_images(),
+            Axis::Sequence => !self.sees_images() && *self != Self::Own,
+            // Its layers have no names here, and it is one piece.
+            Axis::KeepF32 | Axis::Checkpointing => *self != Self::Own,
             Axis::Attention => self.has_fused_attention(),
             _ => true,
         }
@@ -144,9 +152,9 @@ impl Model {
         matches!(self, Self::Resnet(_) | Self::ResnetImagenet(_))
     }
 
-    /// Whether it has layers that convolve.
+    /// Whether it may have layers that convolve.
     pub fn convolves(&self) -> bool {
-        self.normalises_batches()
+        self.normalises_batches() || *self == Self::Own
     }
 }
 

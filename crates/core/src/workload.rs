@@ -65,6 +65,8 @@ named! {
         SyntheticText = "synthetic-text",
         /// Running text from the user's disk, of which the next words are predicted.
         Text = "text",
+        /// That of the program which runs the suite.
+        Own = "own",
     }
 }
 
@@ -74,7 +76,12 @@ impl DatasetKind {
         matches!(self, Self::SyntheticImages | Self::Images)
     }
 
-    /// Whether it is made by a seeded generator.
+    /// Whether the examples are labelled texts.
+    pub fn has_reviews(self) -> bool {
+        matches!(self, Self::SyntheticReviews | Self::Reviews)
+    }
+
+    /// Whether it is made by a seeded generator of ours.
     pub fn is_synthetic(self) -> bool {
         matches!(
             self,
@@ -94,6 +101,7 @@ impl DatasetKind {
             Self::Images | Self::SyntheticImages => Self::SyntheticImages,
             Self::Text | Self::SyntheticText => Self::SyntheticText,
             Self::Reviews | Self::SyntheticReviews => Self::SyntheticReviews,
+            Self::Own => Self::Own,
         }
     }
 }

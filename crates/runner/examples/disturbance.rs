@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     };
     let mut watch = watch();
     while watch.read() < readings {
-        mantissa_workloads::run(&cell, &inputs, &mut watch).expect("it trains on the CPU");
+        mantissa_workloads::run(&cell, &inputs, None, &mut watch).expect("it trains on the CPU");
     }
     watch.tell("training steps");
     // Left behind, it costs a few kilobytes.

@@ -37,7 +37,9 @@ pub use expect::Violation;
 pub use fingerprint::fingerprint;
 pub use folder::{RunFolder, RunSettings};
 pub use ledger::Ledger;
-pub use mantissa_workloads::{Inputs, MemoryEstimate, Phase, data, estimate, model_of};
+pub use mantissa_workloads::{
+    Examples, Inputs, MemoryEstimate, OwnModel, Phase, Workload, burn, data, estimate, model_of,
+};
 pub use message::{Finished, MemorySoFar, Request};
 pub use order::Order;
 pub use policy::{Busy, COOL_DOWN_SECONDS, Policy};

@@ -9,7 +9,9 @@ use std::{
 
 use mantissa_core::{Event, Series, Status};
 use mantissa_telemetry::{Glance, GpuSource, HostMemory, Peaks, Sampler, Source, Throttling};
-use mantissa_workloads::{AllocatorBytes, Measured, Observer, Outcome, Phase, Progress, WorkloadError};
+use mantissa_workloads::{
+    AllocatorBytes, Measured, Observer, Outcome, OwnModel, Phase, Progress, WorkloadError,
+};
 
 use crate::{
     CountingAllocator,
@@ -79,8 +81,8 @@ impl WorkerExit {
     }
 }
 
-/// Runs the request on standard input. Prints nothing but messages on standard output.
-pub fn worker() -> WorkerExit {
+/// Runs the request on standard input, with the program's `own` model where that is asked for. Prints nothing but messages on standard output.
+pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
     end_on_any_panic();
     let request: Request = match serde_json::from_reader(io::stdin().lock()) {
         Ok(request) => request,
@@ -91,7 +93,8 @@ pub fn worker() -> WorkerExit {
     };
     beat();
     // Not on the main thread, whose stack the parent cannot choose.
-    let working = std::thread::spawn(move || match execute(&request) {
+    let own = own.cloned();
+    let working = std::thread::spawn(move || match execute(&request, own.as_ref()) {
         Ok(message) => {
             say(&message);
             WorkerExit::Done
@@ -184,7 +187,7 @@ fn say(message: &Message) {
     }
 }
 
-fn execute(request: &Request) -> io::Result<Message> {
+fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
     let mut sources: Vec<Box<dyn Source>> = vec![Box::new(HostMemory::default())];
     if let Some(uuid) = &request.gpu {
         sources.push(Box::new(GpuSource::open(uuid)));
@@ -193,7 +196,7 @@ fn execute(request: &Request) -> io::Result<Message> {
     // One cell a process: nobody has set it before.
     let _ = SAMPLED.set(sampler.glance());
     let mut watch = Watch::new(sampler, &SO_FAR);
-    let result = mantissa_workloads::run(&request.cell, &request.inputs, &mut watch);
+    let result = mantissa_workloads::run(&request.cell, &request.inputs, own, &mut watch);
     let watched = watch.end();
     let finished = match result {
         Ok(outcome) => finish(request, outcome, watched)?,

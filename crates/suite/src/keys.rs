@@ -309,8 +309,21 @@ tables! {
 
 /// Names of the models.
 pub(crate) fn model_names() -> Vec<&'static str> {
-    vec![DISTILBERT, BERT, RESNET, RESNET_IMAGENET, VIT, LLAMA, GPT2, BLOOM]
+    vec![
+        DISTILBERT,
+        BERT,
+        RESNET,
+        RESNET_IMAGENET,
+        VIT,
+        LLAMA,
+        GPT2,
+        BLOOM,
+        OWN,
+    ]
 }
+
+/// `mantissa_core::Model::Own`.
+pub(crate) const OWN: &str = "own";
 
 /// `mantissa_core::Model::Llama`.
 pub(crate) const LLAMA: &str = "llama";

@@ -33,8 +33,16 @@ fn sized(section: &Section<'_>) -> Option<Model> {
         keys::LLAMA => llama_size(section).map(Model::Llama),
         keys::GPT2 => gpt2_size(section).map(Model::Gpt2),
         keys::BLOOM => bloom_size(section).map(Model::Bloom),
+        keys::OWN => own(section),
         other => unreachable!("`{other}` is listed as a model and has no size"),
     }
+}
+
+/// It has the size that its program gave it.
+fn own(section: &Section<'_>) -> Option<Model> {
+    let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
+    size.only(&[]);
+    Some(Model::Own)
 }
 
 fn distilbert_size(section: &Section<'_>) -> Option<DistilBertSize> {

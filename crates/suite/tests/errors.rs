@@ -67,11 +67,11 @@ fn an_unknown_value_is_answered_with_the_nearest_one() {
         "#);
     insta::assert_snapshot!(spoilt("\"distilbert\"", "\"distillbert\""), @r#"
         suites/x.toml:7:9: unknown model `distillbert`
-          hint: did you mean `distilbert`? valid: `distilbert`, `bert`, `resnet`, `resnet-imagenet`, `vit`, `llama`, `gpt2`, `bloom`
+          hint: did you mean `distilbert`? valid: `distilbert`, `bert`, `resnet`, `resnet-imagenet`, `vit`, `llama`, `gpt2`, `bloom`, `own`
         "#);
     insta::assert_snapshot!(spoilt("= \"reviews\"\nepochs", "= \"imdb\"\nepochs"), @r#"
         suites/x.toml:8:11: unknown dataset `imdb`
-          hint: valid: `synthetic-reviews`, `reviews`, `synthetic-images`, `images`, `synthetic-text`, `text`
+          hint: valid: `synthetic-reviews`, `reviews`, `synthetic-images`, `images`, `synthetic-text`, `text`, `own`
         "#);
 }
 
@@ -148,7 +148,7 @@ fn an_expectation_is_checked_like_the_rest() {
         "#);
     insta::assert_snapshot!(expect("at_least = { accuracy = 0.5, test_accuracy = 'high' }"), @r#"
         suites/x.toml:17:14: unknown metric `accuracy`
-          hint: did you mean `test_accuracy`? valid: `train_seconds`, `step_seconds`, `samples_per_second`, `tokens_per_second`, `load_seconds`, `weights_seconds`, `loaded_bytes`, `warmup_seconds`, `first_token_seconds`, `token_seconds`, `decode_tokens_per_second`, `test_accuracy`, `validation_accuracy`, `train_accuracy`, `agreement`, `test_loss`, `perplexity`, `final_loss`, `device_peak_bytes`, `process_peak_bytes`, `allocator_reserved_peak_bytes`, `allocator_in_use_peak_bytes`, `weights_bytes`, `weight_copies_bytes`, `activations_bytes`, `gradients_bytes`, `optimizer_bytes`, `host_peak_bytes`, `energy_counter_joules`, `energy_integral_joules`, `energy_above_idle_joules`, `idle_watts`, `flops_per_second`, `values_per_second`, `bytes_per_second`, `copy_bytes_per_second`, `relative_error`, `quantisation_error`, `accumulation_error`, `rounding_error`, `magnitude_bias`, `max_ulp`, `skipped_steps`, `overflow_share`, `underflow_share`, `subnormal_share`, `lost_update_share`
+          hint: did you mean `test_accuracy`? valid: `train_seconds`, `step_seconds`, `samples_per_second`, `tokens_per_second`, `load_seconds`, `weights_seconds`, `loaded_bytes`, `warmup_seconds`, `first_token_seconds`, `token_seconds`, `decode_tokens_per_second`, `test_accuracy`, `validation_accuracy`, `train_accuracy`, `agreement`, `test_loss`, `perplexity`, `final_loss`, `device_peak_bytes`, `process_peak_bytes`, `allocator_reserved_peak_bytes`, `allocator_in_use_peak_bytes`, `weights_bytes`, `weight_copies_bytes`, `activations_bytes`, `gradients_bytes`, `optimizer_bytes`, `estimated_weights_bytes`, `estimated_weight_copies_bytes`, `estimated_activations_bytes`, `estimated_gradients_bytes`, `estimated_optimizer_bytes`, `host_peak_bytes`, `energy_counter_joules`, `energy_integral_joules`, `energy_above_idle_joules`, `idle_watts`, `flops_per_second`, `values_per_second`, `bytes_per_second`, `copy_bytes_per_second`, `relative_error`, `quantisation_error`, `accumulation_error`, `rounding_error`, `magnitude_bias`, `max_ulp`, `skipped_steps`, `overflow_share`, `underflow_share`, `subnormal_share`, `lost_update_share`
         suites/x.toml:17:46: `test_accuracy` takes a number, not `'high'`
         "#);
     insta::assert_snapshot!(expect("profiles = ['smok']\nstatus = []"), @r#"

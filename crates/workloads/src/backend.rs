@@ -6,7 +6,9 @@ use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Model, Setting
 use mantissa_precision::{Compute, Operation, PrecisionBackend, Probed, device, probe};
 
 use crate::{
-    Inputs, Observer, Outcome, WorkloadError, evaluate, generate, kernel, subject::kept_operations, train,
+    Inputs, Observer, Outcome, OwnModel, WorkloadError, evaluate, generate, kernel,
+    subject::{BuiltIn, kept_operations},
+    train,
 };
 
 pub use mantissa_precision::device::{Support, available, device_name, device_uuid, format_support};
@@ -14,11 +16,61 @@ pub use mantissa_precision::device::{Support, available, device_name, device_uui
 /// Version of burn that this build runs on.
 pub const BURN_VERSION: &str = "0.21.0";
 
-/// Runs a cell on the backend of its setting.
+/// Runs a cell on the backend of its setting: with the `own` model of the program where that is asked for.
 ///
 /// # Errors
 /// The user's files are wrong, the machine lacks what the setting asks for, or the device failed.
-pub fn run(cell: &Cell, inputs: &Inputs, observer: &mut dyn Observer) -> Result<Outcome, WorkloadError> {
+pub fn run(
+    cell: &Cell,
+    inputs: &Inputs,
+    own: Option<&OwnModel>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, WorkloadError> {
+    match (cell.workload.model(), own) {
+        (Some(Model::Own), Some(own)) => own.run(cell, inputs, observer),
+        _ => on_backend(cell, inputs, BuiltInTask { cell, inputs }, observer),
+    }
+}
+
+/// What is done on a backend, whatever type it has.
+pub(crate) trait OnBackend {
+    /// Does it.
+    fn on<B: PrecisionBackend>(
+        self,
+        device: &B::Device,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, WorkloadError>;
+}
+
+/// A cell of which nothing is the user's own.
+struct BuiltInTask<'a> {
+    cell: &'a Cell,
+    inputs: &'a Inputs,
+}
+
+impl OnBackend for BuiltInTask<'_> {
+    fn on<B: PrecisionBackend>(
+        self,
+        device: &B::Device,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, WorkloadError> {
+        let Self { cell, inputs } = self;
+        match &cell.workload.task {
+            Task::Train(task) => train::train::<B, _>(cell, task, inputs, device, observer, BuiltIn),
+            Task::Evaluate(task) => evaluate::evaluate::<B, _>(cell, task, inputs, device, observer, BuiltIn),
+            Task::Generate(task) => generate::generate::<B>(cell, task, inputs, device, observer),
+            Task::Kernel(task) => kernel::kernel::<B>(cell, task, device, observer),
+        }
+    }
+}
+
+/// Does the work of a cell on the backend of its setting, and observes how that computes.
+pub(crate) fn on_backend<W: OnBackend>(
+    cell: &Cell,
+    inputs: &Inputs,
+    work: W,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, WorkloadError> {
     let backend = cell.setting.backend();
     if backend != Backend::Flex {
         device::keep_kernels(&kernel_folder(backend, &inputs.cache));
@@ -26,15 +78,15 @@ pub fn run(cell: &Cell, inputs: &Inputs, observer: &mut dyn Observer) -> Result<
     // It was there when the run was planned: a cell that is skipped would never be tried again.
     available(backend).map_err(WorkloadError::Device)?;
     match (cell.setting.backend(), cell.setting.fusion()) {
-        (Backend::Flex, _) => run_on::<device::Flex>(cell, inputs, observer),
+        (Backend::Flex, _) => run_on::<device::Flex, _>(cell, work, observer),
         #[cfg(feature = "cuda")]
-        (Backend::Cuda, true) => run_on::<device::CudaFused>(cell, inputs, observer),
+        (Backend::Cuda, true) => run_on::<device::CudaFused, _>(cell, work, observer),
         #[cfg(feature = "cuda")]
-        (Backend::Cuda, false) => run_on::<device::CudaPlain>(cell, inputs, observer),
+        (Backend::Cuda, false) => run_on::<device::CudaPlain, _>(cell, work, observer),
         #[cfg(feature = "vulkan")]
-        (Backend::Vulkan, true) => run_on::<device::VulkanFused>(cell, inputs, observer),
+        (Backend::Vulkan, true) => run_on::<device::VulkanFused, _>(cell, work, observer),
         #[cfg(feature = "vulkan")]
-        (Backend::Vulkan, false) => run_on::<device::VulkanPlain>(cell, inputs, observer),
+        (Backend::Vulkan, false) => run_on::<device::VulkanPlain, _>(cell, work, observer),
         #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
         (backend, _) => unreachable!("`{backend}` is not available in this build"),
     }
@@ -51,9 +103,9 @@ fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
     cache.join("kernels").join(&id[..16])
 }
 
-fn run_on<B: PrecisionBackend>(
+fn run_on<B: PrecisionBackend, W: OnBackend>(
     cell: &Cell,
-    inputs: &Inputs,
+    work: W,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let device = B::Device::default();
@@ -67,12 +119,7 @@ fn run_on<B: PrecisionBackend>(
     }
     let compute = Compute::of(&cell.setting);
     let probed = probed::<B>(cell, compute, &device).map_err(WorkloadError::Device)?;
-    let mut outcome = match &cell.workload.task {
-        Task::Train(task) => train::train::<B>(cell, task, inputs, &device, observer),
-        Task::Evaluate(task) => evaluate::evaluate::<B>(cell, task, inputs, &device, observer),
-        Task::Generate(task) => generate::generate::<B>(cell, task, inputs, &device, observer),
-        Task::Kernel(task) => kernel::kernel::<B>(cell, task, &device, observer),
-    }?;
+    let mut outcome = work.on::<B>(&device, observer)?;
     outcome.executed = probed.confirm();
     Ok(outcome)
 }

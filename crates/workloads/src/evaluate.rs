@@ -12,17 +12,18 @@ use crate::{
     models::{Batch, Network, Norms, Stage},
     outcome::allocator,
     start::{Purpose, Start, start},
-    subject::{Work, with_subject},
+    subject::{Source, Work},
     timing::wall_clock,
 };
 
-/// Runs an evaluating cell.
-pub(crate) fn evaluate<B: PrecisionBackend>(
+/// Runs an evaluating cell on a model and data of a source.
+pub(crate) fn evaluate<B: PrecisionBackend, S: Source>(
     cell: &Cell,
     task: &EvaluateTask,
     inputs: &Inputs,
     device: &B::Device,
     observer: &mut dyn Observer,
+    source: S,
 ) -> Result<Outcome, WorkloadError> {
     let begun = Instant::now();
     progress::<B>(observer, device, Phase::Prepare, 0, 1);
@@ -34,7 +35,7 @@ pub(crate) fn evaluate<B: PrecisionBackend>(
         observer,
     };
     let wanted = Wanted::Test(task.test);
-    with_subject(cell, (&task.model, task.dataset), &wanted, inputs, testing)
+    source.work(cell, &wanted, inputs, testing)
 }
 
 /// A test without its model and its data.
@@ -363,7 +364,9 @@ mod tests {
             unreachable!("made above")
         };
         let mut noting = Noting::default();
-        let outcome = evaluate::<Flex>(cell, task, inputs, &FlexDevice, &mut noting).unwrap();
+        let source = crate::subject::BuiltIn;
+        let outcome =
+            evaluate::<Flex, _>(cell, task, inputs, &FlexDevice, &mut noting, source).unwrap();
         (outcome, noting)
     }
 

@@ -10,6 +10,7 @@ mod generate;
 mod kernel;
 mod models;
 mod outcome;
+mod own;
 mod sampling;
 mod start;
 mod subject;
@@ -17,10 +18,14 @@ mod timing;
 mod train;
 mod weights;
 
+/// The burn that models are written with.
+pub use burn;
+
 pub use backend::run;
 pub use estimate::{MemoryEstimate, estimate};
 pub use outcome::{
     AllocatorBytes, Inputs, Measured, MemoryParts, NumericError, Observer, Outcome, Phase, Progress,
     ReadWeights, Share, Traffic, WorkloadError,
 };
+pub use own::{Examples, OwnModel, Workload};
 pub use weights::{model_of, weights_in};

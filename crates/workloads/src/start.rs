@@ -9,7 +9,7 @@ use mantissa_precision::{Moments, ParameterSet, PrecisionBackend, dtype};
 use crate::{
     Inputs, ReadWeights, WorkloadError,
     models::{Network, Norms},
-    weights::{self, Checkpoint},
+    weights::Checkpoint,
 };
 
 /// A model's state on a device.
@@ -40,7 +40,7 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
     device: &B::Device,
 ) -> Result<Start<B>, WorkloadError> {
     let Some(path) = inputs.weights_of(&cell.workload.name) else {
-        let drawn = weights::initial(model.parameters(), cell.seed);
+        let drawn = model.initial(cell.seed);
         return Ok(Start {
             parameters: ParameterSet::new(drawn, format, device),
             running: unit(model, format, device),

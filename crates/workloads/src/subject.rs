@@ -21,8 +21,38 @@ pub(crate) trait Work {
     fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Self::Output, WorkloadError>;
 }
 
-/// Loads what is `wanted` of a data set and makes the model for it.
-pub(crate) fn with_subject<W: Work>(
+/// Where a model and its data come from.
+pub(crate) trait Source {
+    /// Loads what is `wanted` of the data, makes the model for it and does the work.
+    fn work<W: Work>(
+        self,
+        cell: &Cell,
+        wanted: &Wanted,
+        inputs: &Inputs,
+        work: W,
+    ) -> Result<W::Output, WorkloadError>;
+}
+
+/// The models of this crate.
+pub(crate) struct BuiltIn;
+
+impl Source for BuiltIn {
+    fn work<W: Work>(
+        self,
+        cell: &Cell,
+        wanted: &Wanted,
+        inputs: &Inputs,
+        work: W,
+    ) -> Result<W::Output, WorkloadError> {
+        match &cell.workload.task {
+            Task::Train(task) => with_subject(cell, (&task.model, task.dataset), wanted, inputs, work),
+            Task::Evaluate(task) => with_subject(cell, (&task.model, task.dataset), wanted, inputs, work),
+            Task::Generate(_) | Task::Kernel(_) => unreachable!("these read no data"),
+        }
+    }
+}
+
+fn with_subject<W: Work>(
     cell: &Cell,
     (model, kind): (&Model, DatasetKind),
     wanted: &Wanted,
@@ -69,8 +99,12 @@ pub(crate) fn with_subject<W: Work>(
             let images = images((model, kind), wanted, inputs)?;
             work.on(Vit::new(size.clone(), images.classes), images)
         }
+        Model::Own => Err(WorkloadError::Data(NO_OWN.to_owned())),
     }
 }
+
+/// Why `model = "own"` does not run.
+pub(crate) const NO_OWN: &str = "this program has no model of its own\n  hint: `model = \"own\"` is for programs with one, such as `examples/own_model.rs`";
 
 /// What is done with a model that writes, whatever type it has.
 pub(crate) trait Writing {
@@ -185,6 +219,7 @@ pub(crate) fn asked<A: Asking>(cell: &Cell, (words, classes): (u32, u32), asking
         Model::Resnet(size) => asking.of(ResNet::new(size, edge, classes)),
         Model::ResnetImagenet(size) => asking.of(ImageNetResNet::new(size, edge, classes)),
         Model::Vit(size) => asking.of(Vit::new(size, classes)),
+        Model::Own => return None,
     })
 }
 

@@ -35,19 +35,20 @@ use crate::{
     models::{Batch, DistilBert, Network, Norms, Stage},
     outcome::allocator,
     start::{Purpose, Start, start},
-    subject::{Work, with_subject},
+    subject::{Source, Work},
     timing::wall_clock,
 };
 use evaluate::evaluate;
 use schedule::groups;
 
-/// Runs a training cell.
-pub(crate) fn train<B: PrecisionBackend>(
+/// Runs a training cell on a model and data of a source.
+pub(crate) fn train<B: PrecisionBackend, S: Source>(
     cell: &Cell,
     task: &TrainTask,
     inputs: &Inputs,
     device: &B::Device,
     observer: &mut dyn Observer,
+    source: S,
 ) -> Result<Outcome, WorkloadError> {
     let started = Instant::now();
     progress::<B>(observer, device, Phase::Prepare, 0, 1);
@@ -60,7 +61,7 @@ pub(crate) fn train<B: PrecisionBackend>(
         started,
         observer,
     };
-    with_subject(cell, (&task.model, task.dataset), &wanted, inputs, training)
+    source.work(cell, &wanted, inputs, training)
 }
 
 /// A training without its model and its data.

@@ -11,6 +11,7 @@ mod sensitivity;
 
 use anyhow::Result;
 use mantissa_core::{Record, explain};
+use mantissa_runner::OwnModel;
 
 use crate::{
     args::{Command, DataCommand},
@@ -19,8 +20,8 @@ use crate::{
     suites,
 };
 
-/// Does what the command line asks.
-pub(crate) fn dispatch(command: Command, printer: &Printer) -> Result<Exit> {
+/// Does what the command line asks, in a program with an `own` model or without one.
+pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Printer) -> Result<Exit> {
     match command {
         Command::Run(arguments) => return run::run(arguments, printer),
         Command::List(arguments) => {
@@ -41,7 +42,7 @@ pub(crate) fn dispatch(command: Command, printer: &Printer) -> Result<Exit> {
             let schema = schemars::schema_for!(Record);
             printer.data(&serde_json::to_string_pretty(&schema)?);
         }
-        Command::Worker => return Ok(Exit::Worker(mantissa_runner::worker())),
+        Command::Worker => return Ok(Exit::Worker(mantissa_runner::worker(own))),
     }
     Ok(Exit::Done)
 }

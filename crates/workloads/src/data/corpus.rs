@@ -82,7 +82,8 @@ pub fn load_passages(
         DatasetKind::SyntheticReviews
         | DatasetKind::Reviews
         | DatasetKind::SyntheticImages
-        | DatasetKind::Images => unreachable!("neither reviews nor images are running text"),
+        | DatasetKind::Images
+        | DatasetKind::Own => unreachable!("neither reviews nor images are running text"),
     }
 }
 

@@ -37,6 +37,7 @@ pub use images::{ImageBatch, Images, Shades};
 pub use part::{Dataset, Labelled, Part};
 pub use reviews::load_reviews;
 pub use split::Wanted;
+pub(crate) use split::divided;
 pub use subwords::TextTokenizer;
 pub use synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, LABEL_NOISE, synthetic_reviews};
 pub use synthetic_images::{CLASSES, DEFAULT_TEST_IMAGES, DEFAULT_TRAIN_IMAGES, synthetic_images};

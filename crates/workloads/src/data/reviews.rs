@@ -54,7 +54,8 @@ pub fn load_reviews(
         DatasetKind::SyntheticImages
         | DatasetKind::Images
         | DatasetKind::SyntheticText
-        | DatasetKind::Text => unreachable!("neither images nor running text are reviews"),
+        | DatasetKind::Text
+        | DatasetKind::Own => unreachable!("neither images nor running text are reviews"),
         DatasetKind::Reviews => {
             let files = Source::read(data.ok_or(DataError::NoPath)?)?;
             let source = DataSource {

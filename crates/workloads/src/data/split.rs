@@ -81,6 +81,25 @@ fn to_test<T>(given: Given<T>, limit: Option<u32>) -> Vec<T> {
     examples
 }
 
+/// Examples of which a part may be meant for the test, as they are wanted: for training, validation and test.
+pub(crate) fn divided<T>(
+    train: Vec<T>,
+    test: Option<Vec<T>>,
+    wanted: &Wanted,
+) -> Result<[Vec<T>; 3], DataError> {
+    let given = Given {
+        train,
+        validation: None,
+        test,
+    };
+    let Divided {
+        train,
+        validation,
+        test,
+    } = wanted.of(given)?;
+    Ok([train, validation, test])
+}
+
 /// Divides `parts` as `split` says. Every part is shuffled by the split's seed before it is cut, as files tend to be
 /// sorted by label.
 ///

@@ -36,6 +36,7 @@ pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32,
         Model::Llama(size) => forward.llama(size),
         Model::Resnet(size) => forward.resnet(size),
         Model::ResnetImagenet(size) => forward.resnet_imagenet(size),
+        Model::Own => unreachable!("nothing is estimated of a model of the user's own"),
     };
     match setting.checkpointing() {
         true => hidden.iter().map(Made::bytes).sum::<u64>() + forward.ledger.moments(),

@@ -16,7 +16,10 @@ mod vit;
 use burn::tensor::Tensor;
 use mantissa_precision::{Compute, Operation, PrecisionBackend, Tracked};
 
-use crate::{data::Part, weights::Naming};
+use crate::{
+    data::Part,
+    weights::{self, Naming, Weight},
+};
 
 pub(crate) use bert::Bert;
 pub(crate) use bloom::Bloom;
@@ -43,6 +46,11 @@ pub(crate) trait Network: Clone {
 
     /// Every parameter, in the names and the order of published checkpoints.
     fn parameters(&self) -> Vec<ParameterSpec>;
+
+    /// What it starts from without a checkpoint.
+    fn initial(&self, seed: u64) -> Box<dyn Iterator<Item = Weight> + '_> {
+        Box::new(weights::initial(self.parameters(), seed))
+    }
 
     /// What published checkpoints call things.
     fn naming(&self) -> Naming {

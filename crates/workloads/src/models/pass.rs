@@ -91,7 +91,7 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
         }
     }
 
-    pub(super) fn show<const D: usize>(&self, name: &str, output: Tensor<B, D>) -> Tensor<B, D> {
+    pub(crate) fn show<const D: usize>(&self, name: &str, output: Tensor<B, D>) -> Tensor<B, D> {
         if let Some(seen) = self.seen {
             let count = output.shape().num_elements();
             seen.borrow_mut()
@@ -107,6 +107,11 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
         } else {
             *self.compute
         }
+    }
+
+    /// Whether layers do what they do in training alone.
+    pub(crate) fn trains(&self) -> bool {
+        matches!(self.stage, Stage::Training(_))
     }
 
     /// A share of elements to drop, which is 0 outside of training.

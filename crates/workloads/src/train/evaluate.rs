@@ -106,7 +106,15 @@ mod tests {
             ..Inputs::default()
         };
         let device = burn_flex::FlexDevice;
-        let outcome = crate::train::train::<Flex>(&cell, &task, &inputs, &device, &mut Counting).unwrap();
+        let outcome = crate::train::train::<Flex, _>(
+            &cell,
+            &task,
+            &inputs,
+            &device,
+            &mut Counting,
+            crate::subject::BuiltIn,
+        )
+        .unwrap();
         let Measured::Train {
             examples,
             tokens,

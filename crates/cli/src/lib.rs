@@ -1,0 +1,51 @@
+//! The `mantissa` command: arguments, output and exit codes. Everything else is in the libraries.
+//!
+//! [`main`] is that of the program `mantissa`. A program with a model of its own calls [`main_with`] and has the same command line;
+//! its suites say `model = "own"` and `dataset = "own"`:
+//!
+//! ```no_run
+#![doc = include_str!("../../../examples/own_model.rs")]
+//! ```
+
+mod args;
+mod commands;
+mod exit;
+mod paths;
+mod printer;
+mod progress;
+mod suites;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use mantissa_runner::OwnModel;
+
+use crate::{args::Arguments, exit::Exit, printer::Printer};
+
+/// The burn that models of one's own are written with: one version, in one program.
+pub use mantissa_runner::burn;
+pub use mantissa_runner::{Examples, Workload};
+
+/// Counts what is allocated: a worker tells with it what holds the memory of a training on the CPU.
+#[global_allocator]
+static ALLOCATOR: mantissa_runner::CountingAllocator = mantissa_runner::CountingAllocator;
+
+/// Does what the command line asks.
+pub fn main() -> ExitCode {
+    done(None)
+}
+
+/// The same, with a model of one's own.
+pub fn main_with(workload: impl Workload) -> ExitCode {
+    done(Some(&OwnModel::new(workload)))
+}
+
+fn done(own: Option<&OwnModel>) -> ExitCode {
+    let arguments = Arguments::parse();
+    let printer = Printer::new(arguments.quiet);
+    let exit = commands::dispatch(arguments.command, own, &printer).unwrap_or_else(|error| {
+        printer.error(&error);
+        Exit::of(&error)
+    });
+    exit.into()
+}

@@ -1,0 +1,630 @@
+//! A model of the user's own: any burn module, with its data, under every precision setting.
+//!
+//! The user says how the module is made, what it makes of its input, and which examples there are. Training, testing, timing and
+//! counting are those of the models that come with this crate.
+
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    fmt,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use burn::{
+    backend::Autodiff,
+    module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
+    tensor::{Tensor, backend::Backend},
+};
+use mantissa_core::{Cell, DataSource, Task};
+use mantissa_precision::{Autocast, PrecisionBackend, device::Flex};
+
+use crate::{
+    Inputs, Observer, Outcome, WorkloadError,
+    backend::{OnBackend, on_backend},
+    data::{Dataset, Labelled, Part, Wanted, divided},
+    evaluate,
+    models::{Init, Kept, Network, ParameterSpec, Pass},
+    subject::{Source, Work},
+    train,
+    weights::Weight,
+};
+
+/// A classifier of the user's own and its data. `examples/own_model.rs` is a whole program around one.
+///
+/// The module is an ordinary one of burn, written for any backend. It is run on [`Autocast`], so that its layers and tensor
+/// operations compute in the formats of each setting; in true settings its parameters are in halves too. What cannot be done so is an
+/// error before anything is measured: parameters that are frozen, and the running statistics of batch norms, which burn keeps inside the module.
+pub trait Workload: Send + Sync + 'static {
+    /// One example, as the host holds it.
+    type Example: Send + Sync + 'static;
+
+    /// The module.
+    type Model<B: Backend>: Module<B> + 'static;
+
+    /// A micro-batch on a device.
+    type Input<B: Backend>: Clone;
+
+    /// All examples with their classes, from 0.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the data; it is shown to the user as it is.
+    fn examples(&self, data: Option<&Path>) -> Result<Examples<Self::Example>, String>;
+
+    /// What an example holds: records tell by it whether two runs had the same data.
+    fn bytes(&self, example: &Self::Example) -> Vec<u8>;
+
+    /// Number of classes.
+    fn classes(&self) -> u32;
+
+    /// Makes the module. Its parameters are drawn on the CPU, after burn's generator was seeded, so that every setting and device starts from
+    /// the same ones.
+    fn model<B: Backend>(&self, device: &B::Device) -> Self::Model<B>;
+
+    /// Puts a micro-batch on a device, floats in f32: autocast brings them to the format of what reads them.
+    fn input<B: Backend>(&self, examples: &[&Self::Example], device: &B::Device) -> Self::Input<B>;
+
+    /// Logits `[examples, classes]`.
+    fn forward<B: Backend>(&self, model: &Self::Model<B>, input: Self::Input<B>) -> Tensor<B, 2>;
+}
+
+/// Examples with their classes.
+#[derive(Debug, Clone)]
+pub struct Examples<E> {
+    /// What they are, for people.
+    pub name: String,
+    /// Whether they were made by a generator, which reports say wherever they show them.
+    pub synthetic: bool,
+    /// Those to train on; all of them where no test part is given.
+    pub train: Vec<(E, u32)>,
+    /// Those to test on.
+    pub test: Option<Vec<(E, u32)>>,
+}
+
+/// A [`Workload`] whatever its type: what a worker runs where a suite says `model = "own"`.
+#[derive(Clone)]
+pub struct OwnModel(Arc<dyn Runs>);
+
+impl OwnModel {
+    /// Of a workload.
+    pub fn new(workload: impl Workload) -> Self {
+        Self(Arc::new(Shared(Arc::new(workload))))
+    }
+
+    pub(crate) fn run(
+        &self,
+        cell: &Cell,
+        inputs: &Inputs,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, WorkloadError> {
+        self.0.run(cell, inputs, observer)
+    }
+}
+
+impl fmt::Debug for OwnModel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("OwnModel")
+    }
+}
+
+trait Runs: Send + Sync {
+    fn run(
+        &self,
+        cell: &Cell,
+        inputs: &Inputs,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, WorkloadError>;
+}
+
+struct Shared<W>(Arc<W>);
+
+impl<W: Workload> Runs for Shared<W> {
+    fn run(
+        &self,
+        cell: &Cell,
+        inputs: &Inputs,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, WorkloadError> {
+        let running = Running {
+            own: Own::new(self.0.clone(), cell.seed)?,
+            cell,
+            inputs,
+        };
+        on_backend(cell, inputs, running, observer)
+    }
+}
+
+struct Running<'a, W> {
+    own: Own<W>,
+    cell: &'a Cell,
+    inputs: &'a Inputs,
+}
+
+impl<W: Workload> OnBackend for Running<'_, W> {
+    fn on<B: PrecisionBackend>(
+        self,
+        device: &B::Device,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, WorkloadError> {
+        let Self { own, cell, inputs } = self;
+        match &cell.workload.task {
+            Task::Train(task) => train::train::<B, _>(cell, task, inputs, device, observer, own),
+            Task::Evaluate(task) => evaluate::evaluate::<B, _>(cell, task, inputs, device, observer, own),
+            Task::Generate(_) | Task::Kernel(_) => unreachable!("a suite gives these no model of the user's"),
+        }
+    }
+}
+
+impl<W: Workload> Source for Own<W> {
+    fn work<K: Work>(
+        self,
+        _: &Cell,
+        wanted: &Wanted,
+        inputs: &Inputs,
+        work: K,
+    ) -> Result<K::Output, WorkloadError> {
+        let data = self.data(wanted, inputs.data.values().next().map(AsRef::as_ref))?;
+        work.on(self, data)
+    }
+}
+
+/// The model as the trainer sees it: one segment, which gives the logits.
+pub(crate) struct Own<W> {
+    workload: Arc<W>,
+    specs: Arc<Vec<ParameterSpec>>,
+    /// Seeded values, in the order of `specs`.
+    first: Arc<Vec<Vec<f32>>>,
+    /// Which of them each place of the module holds: places may share one.
+    places: Arc<Vec<usize>>,
+    /// The module on each backend, without its values.
+    modules: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>>,
+    kept: Kept,
+}
+
+impl<W> Clone for Own<W> {
+    fn clone(&self) -> Self {
+        Self {
+            workload: self.workload.clone(),
+            specs: self.specs.clone(),
+            first: self.first.clone(),
+            places: self.places.clone(),
+            modules: self.modules.clone(),
+            kept: self.kept.clone(),
+        }
+    }
+}
+
+impl<W: Workload> Own<W> {
+    fn new(workload: Arc<W>, seed: u64) -> Result<Self, WorkloadError> {
+        type Host = Autodiff<Flex>;
+        let device = Default::default();
+        Host::seed(&device, seed);
+        let mut found = Found::default();
+        workload.model::<Host>(&device).visit(&mut found);
+        if !found.fixed.is_empty() {
+            return Err(WorkloadError::Data(format!(
+                "the model keeps `{}` out of training: neither frozen parameters nor the running statistics of a batch norm can be under a setting here",
+                found.fixed.join("`, `")
+            )));
+        }
+        if found.specs.is_empty() {
+            return Err(WorkloadError::Data("the model has no parameters".to_owned()));
+        }
+        Ok(Self {
+            workload,
+            specs: Arc::new(found.specs),
+            first: Arc::new(found.values),
+            places: Arc::new(found.places),
+            modules: Arc::default(),
+            kept: Kept::default(),
+        })
+    }
+
+    fn data(&self, wanted: &Wanted, path: Option<&Path>) -> Result<Dataset<OwnPart<W>>, WorkloadError> {
+        let given = self.workload.examples(path).map_err(WorkloadError::Data)?;
+        let classes = self.workload.classes();
+        let mut hasher = blake3::Hasher::new();
+        for (example, class) in given.train.iter().chain(given.test.iter().flatten()) {
+            if *class >= classes {
+                return Err(WorkloadError::Data(format!(
+                    "an example has the class {class}, and there are {classes} from 0"
+                )));
+            }
+            hasher.update(&class.to_le_bytes());
+            hasher.update(&self.workload.bytes(example));
+        }
+        let parts = divided(given.train, given.test, wanted);
+        let [train, validation, test] = parts.map_err(|error| WorkloadError::Data(error.to_string()))?;
+        let part = |examples: Vec<(W::Example, u32)>| OwnPart {
+            workload: self.workload.clone(),
+            examples: Arc::new(examples),
+        };
+        Ok(Dataset {
+            train: part(train),
+            validation: part(validation),
+            test: part(test),
+            classes,
+            source: DataSource {
+                name: given.name,
+                hash: hasher.finalize().to_hex()[..16].to_owned(),
+                synthetic: given.synthetic,
+            },
+        })
+    }
+
+    /// The module with the parameters of a pass.
+    fn module<B: PrecisionBackend>(&self, pass: &Pass<'_, B>) -> W::Model<Autocast<B>> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let module = modules.entry(TypeId::of::<B>()).or_insert_with(|| {
+            let device = pass.parameters.vector(&self.specs[0].name).device();
+            Box::new(self.workload.model::<Autocast<B>>(&device).map(&mut Emptied))
+        });
+        let module: &W::Model<Autocast<B>> = module.downcast_ref().expect("it is that of this backend");
+        module.clone().map(&mut Filled {
+            pass,
+            specs: &self.specs,
+            places: self.places.iter(),
+        })
+    }
+}
+
+/// Parameters of a module, by their paths.
+#[derive(Default)]
+struct Found {
+    path: Vec<String>,
+    ids: Vec<ParamId>,
+    specs: Vec<ParameterSpec>,
+    values: Vec<Vec<f32>>,
+    places: Vec<usize>,
+    /// Those that no gradient reaches.
+    fixed: Vec<String>,
+}
+
+impl<B: Backend> ModuleVisitor<B> for Found {
+    fn enter_module(&mut self, name: &str, _: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<B, D>>) {
+        if let Some(place) = self.ids.iter().position(|id| *id == parameter.id) {
+            self.places.push(place);
+            return;
+        }
+        let (value, name) = (parameter.val(), self.path.join("."));
+        if !value.is_require_grad() {
+            self.fixed.push(name);
+            return;
+        }
+        self.places.push(self.ids.len());
+        self.ids.push(parameter.id);
+        self.specs.push(ParameterSpec {
+            name,
+            shape: value.dims().to_vec(),
+            init: Init::Zeros,
+        });
+        self.values.push(value.into_data().iter::<f32>().collect());
+    }
+}
+
+/// Takes the values out of a module: they are not initialised, and nothing is kept twice.
+struct Emptied;
+
+impl<B: Backend> ModuleMapper<B> for Emptied {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+        let device = parameter.lazy_device();
+        Param::initialized(parameter.id, Tensor::empty([1; D], &device))
+    }
+}
+
+/// Puts the parameters of a pass into a module.
+struct Filled<'a, 'b, B: PrecisionBackend> {
+    pass: &'a Pass<'b, B>,
+    specs: &'a [ParameterSpec],
+    places: std::slice::Iter<'a, usize>,
+}
+
+impl<B: PrecisionBackend> ModuleMapper<Autocast<B>> for Filled<'_, '_, B> {
+    fn map_float<const D: usize>(
+        &mut self,
+        parameter: Param<Tensor<Autocast<B>, D>>,
+    ) -> Param<Tensor<Autocast<B>, D>> {
+        let place = *self
+            .places
+            .next()
+            .expect("a module has the same places whenever it is made");
+        let spec = &self.specs[place];
+        let shape: [usize; D] = spec.shape.as_slice().try_into().expect("and of the same ranks");
+        let value = self.pass.parameters.vector(&spec.name).reshape(shape);
+        Param::initialized(parameter.id, Autocast::enter(value))
+    }
+}
+
+impl<W: Workload> Network for Own<W> {
+    type Part = OwnPart<W>;
+    type Input<B: PrecisionBackend> = W::Input<Autocast<B>>;
+
+    fn parameters(&self) -> Vec<ParameterSpec> {
+        self.specs.to_vec()
+    }
+
+    fn initial(&self, _: u64) -> Box<dyn Iterator<Item = Weight> + '_> {
+        let parts = self.specs.iter().zip(self.first.iter());
+        Box::new(parts.map(|(spec, values)| (spec.name.clone(), spec.shape.clone(), values.clone())))
+    }
+
+    /// A parameter that is read by a product may be read by something else as well: each operation brings it to its own format.
+    fn is_multiplied(_: &str) -> bool {
+        false
+    }
+
+    fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
+    fn with_kept(self, kept: Kept) -> Self {
+        Self { kept, ..self }
+    }
+
+    /// It may be so.
+    fn drops(&self) -> bool {
+        true
+    }
+
+    fn upload<B: PrecisionBackend>(batch: &OwnBatch<W>, device: &B::Device) -> Self::Input<B> {
+        let all = &batch.examples;
+        let examples: Vec<_> = batch.indices.iter().map(|index| &all[*index].0).collect();
+        batch.workload.input::<Autocast<B>>(&examples, device)
+    }
+
+    fn segments(&self) -> u32 {
+        1
+    }
+
+    fn segment<B: PrecisionBackend>(
+        &self,
+        pass: &Pass<'_, B>,
+        _: u32,
+        input: &Self::Input<B>,
+        _: Option<Tensor<B, 2>>,
+    ) -> Tensor<B, 2> {
+        let module = self.module(pass);
+        let logits = Autocast::<B>::within(*pass.compute, pass.trains(), || {
+            self.workload.forward(&module, input.clone())
+        });
+        pass.show("logits", Autocast::leave(logits))
+    }
+
+    fn head<B: PrecisionBackend>(
+        &self,
+        _: &Pass<'_, B>,
+        logits: Tensor<B, 2>,
+        _: &Self::Input<B>,
+    ) -> Tensor<B, 2> {
+        logits
+    }
+}
+
+/// A part of the user's examples.
+pub(crate) struct OwnPart<W: Workload> {
+    workload: Arc<W>,
+    examples: Arc<Vec<(W::Example, u32)>>,
+}
+
+/// Some of them.
+pub(crate) struct OwnBatch<W: Workload> {
+    workload: Arc<W>,
+    examples: Arc<Vec<(W::Example, u32)>>,
+    indices: Vec<usize>,
+    labels: Vec<i32>,
+}
+
+impl<W: Workload> Part for OwnPart<W> {
+    type Batch = OwnBatch<W>;
+
+    fn len(&self) -> usize {
+        self.examples.len()
+    }
+
+    fn batch(&self, indices: &[usize]) -> OwnBatch<W> {
+        OwnBatch {
+            workload: self.workload.clone(),
+            examples: self.examples.clone(),
+            indices: indices.to_vec(),
+            labels: indices
+                .iter()
+                .map(|index| self.examples[*index].1 as i32)
+                .collect(),
+        }
+    }
+}
+
+impl<W: Workload> Labelled for OwnBatch<W> {
+    fn labels(&self) -> &[i32] {
+        &self.labels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::{
+        nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig},
+        tensor::TensorData,
+    };
+    use mantissa_core::{
+        Axis, Backend as Executor, DatasetKind, Model, Setting, Split, TaskKind, TrainTask, Updates,
+    };
+
+    use super::*;
+    use crate::{Measured, Progress};
+
+    #[derive(Module, Debug)]
+    struct Line<B: Backend> {
+        first: Linear<B>,
+        norm: Option<BatchNorm<B>>,
+        second: Linear<B>,
+    }
+
+    /// Points left and right of a line; the module multiplies twice by the same matrix if it is tied.
+    #[derive(Clone, Copy)]
+    struct Sides {
+        tied: bool,
+        normal: bool,
+        classes: u32,
+    }
+
+    const SIDES: Sides = Sides {
+        tied: false,
+        normal: false,
+        classes: 2,
+    };
+
+    impl Workload for Sides {
+        type Example = [f32; 2];
+        type Model<B: Backend> = Line<B>;
+        type Input<B: Backend> = Tensor<B, 2>;
+
+        fn examples(&self, _: Option<&Path>) -> Result<Examples<[f32; 2]>, String> {
+            let point = |number: u32| {
+                let x = (number as f32 * 0.37).sin();
+                let y = (number as f32 * 0.73).cos();
+                ([x, y], u32::from(x + y > 0.0))
+            };
+            Ok(Examples {
+                name: "sides".into(),
+                synthetic: true,
+                train: (0..120).map(point).collect(),
+                test: Some((120..160).map(point).collect()),
+            })
+        }
+
+        fn bytes(&self, example: &[f32; 2]) -> Vec<u8> {
+            example.iter().flat_map(|value| value.to_le_bytes()).collect()
+        }
+
+        fn classes(&self) -> u32 {
+            self.classes
+        }
+
+        fn model<B: Backend>(&self, device: &B::Device) -> Line<B> {
+            let first: Linear<B> = LinearConfig::new(2, 2).init(device);
+            Line {
+                second: match self.tied {
+                    true => first.clone(),
+                    false => LinearConfig::new(2, 2).init(device),
+                },
+                first,
+                norm: self.normal.then(|| BatchNormConfig::new(2).init(device)),
+            }
+        }
+
+        fn input<B: Backend>(&self, examples: &[&[f32; 2]], device: &B::Device) -> Tensor<B, 2> {
+            let values: Vec<f32> = examples.iter().flat_map(|example| **example).collect();
+            Tensor::from_data(TensorData::new(values, [examples.len(), 2]), device)
+        }
+
+        fn forward<B: Backend>(&self, line: &Line<B>, points: Tensor<B, 2>) -> Tensor<B, 2> {
+            line.second.forward(line.first.forward(points))
+        }
+    }
+
+    struct Silent;
+    impl Observer for Silent {
+        fn progress(&mut self, _: Progress) {}
+    }
+
+    fn outcome(sides: Sides, precision: &str) -> Result<Outcome, WorkloadError> {
+        let task = TrainTask {
+            model: Model::Own,
+            dataset: DatasetKind::Own,
+            split: Split {
+                join: false,
+                train: None,
+                validation: 20,
+                test: None,
+                seed: 1,
+            },
+            epochs: 15,
+            learning_rate: 0.05,
+            weight_decay: 0.0,
+            momentum: 0.0,
+            drop_last: false,
+            observe_every: 0,
+            sensitivity: false,
+            updates: Updates::default(),
+        };
+        let workload = mantissa_core::Workload {
+            name: "sides".into(),
+            task: Task::Train(task),
+        };
+        let mut setting = Setting::defaults(TaskKind::Train, Executor::Flex);
+        for (axis, text) in [
+            (Axis::Precision, precision),
+            (Axis::Batch, "8"),
+            (Axis::Optimizer, "adam"),
+        ] {
+            setting.set(axis, axis.parse(text).unwrap()).unwrap();
+        }
+        let cell = Cell::new("own", workload, setting, 1);
+        let own = OwnModel::new(sides);
+        crate::run(&cell, &Inputs::default(), Some(&own), &mut Silent)
+    }
+
+    #[test]
+    fn it_learns_under_every_precision_of_the_cpu_from_the_same_start() {
+        let mut first = vec![];
+        for precision in ["64-true", "32-true", "16-mixed", "bf16-mixed", "bf16-true"] {
+            let outcome = outcome(SIDES, precision).unwrap();
+            assert_eq!(outcome.data.as_ref().unwrap().name, "sides");
+            let Measured::Train { test, .. } = &outcome.measured else {
+                panic!("it is a training")
+            };
+            assert!(test.rate() > 0.9, "{precision}: {test:?}");
+            let mut losses = outcome.samples.series.iter();
+            let losses = losses.find(|series| series.name == "train_loss").unwrap();
+            first.push(losses.y[0].expect("a finite loss"));
+        }
+        let spread =
+            first.iter().copied().fold(f64::MIN, f64::max) - first.iter().copied().fold(f64::MAX, f64::min);
+        assert!(spread > 0.0 && spread < 0.02, "{first:?}");
+    }
+
+    #[test]
+    fn a_parameter_in_two_places_is_one() {
+        let of = |tied| {
+            let own = Own::new(Arc::new(Sides { tied, ..SIDES }), 1).unwrap();
+            let names: Vec<String> = own.parameters().into_iter().map(|spec| spec.name).collect();
+            (names, own.places.to_vec())
+        };
+        let (names, places) = of(true);
+        assert_eq!((names.len(), places), (2, vec![0, 1, 0, 1]));
+        let (names, places) = of(false);
+        assert_eq!(
+            names,
+            ["first.weight", "first.bias", "second.weight", "second.bias"]
+        );
+        assert_eq!(places, [0, 1, 2, 3]);
+        assert!(outcome(Sides { tied: true, ..SIDES }, "32-true").is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_an_error_that_names_it() {
+        let error = |sides| match outcome(sides, "32-true") {
+            Err(WorkloadError::Data(text)) => text,
+            other => panic!("{other:?}"),
+        };
+        let text = error(Sides {
+            normal: true,
+            ..SIDES
+        });
+        assert!(
+            text.starts_with("the model keeps `norm.running_mean`, `norm.running_var` out of training"),
+            "{text}"
+        );
+        let text = error(Sides { classes: 1, ..SIDES });
+        assert_eq!(text, "an example has the class 1, and there are 1 from 0");
+    }
+}

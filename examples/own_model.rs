@@ -1,0 +1,86 @@
+//! A model and data of one's own under every precision setting: copy this file, and put your module in the place of `Net`.
+//!
+//! ```text
+//! cargo run --release -p mantissa --example own_model -- run examples/own_model.toml
+//! ```
+
+use std::{f32::consts::TAU, path::Path, process::ExitCode};
+
+use mantissa::{
+    Examples, Workload, burn,
+    burn::{
+        module::Module,
+        nn::{Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig},
+        tensor::{Tensor, TensorData, activation, backend::Backend},
+    },
+};
+
+/// Any module of burn will do.
+#[derive(Module, Debug)]
+struct Net<B: Backend> {
+    first: Linear<B>,
+    norm: LayerNorm<B>,
+    second: Linear<B>,
+    dropout: Dropout,
+    head: Linear<B>,
+}
+
+/// Points on two spirals, one a class.
+struct Spirals;
+
+impl Workload for Spirals {
+    type Example = [f32; 2];
+    type Model<B: Backend> = Net<B>;
+    type Input<B: Backend> = Tensor<B, 2>;
+
+    fn examples(&self, _data: Option<&Path>) -> Result<Examples<[f32; 2]>, String> {
+        // What `--data` names would be read here.
+        const POINTS: u32 = 2_000;
+        let point = |number: u32| {
+            let class = number % 2;
+            let way = number as f32 / POINTS as f32;
+            let angle = 2.0 * TAU * way + TAU / 2.0 * class as f32;
+            ([way * angle.cos(), way * angle.sin()], class)
+        };
+        Ok(Examples {
+            name: "two spirals".to_owned(),
+            synthetic: true,
+            train: (0..POINTS).map(point).collect(),
+            test: None,
+        })
+    }
+
+    fn bytes(&self, example: &[f32; 2]) -> Vec<u8> {
+        example.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn classes(&self) -> u32 {
+        2
+    }
+
+    fn model<B: Backend>(&self, device: &B::Device) -> Net<B> {
+        const WIDTH: usize = 64;
+        Net {
+            first: LinearConfig::new(2, WIDTH).init(device),
+            norm: LayerNormConfig::new(WIDTH).init(device),
+            second: LinearConfig::new(WIDTH, WIDTH).init(device),
+            dropout: DropoutConfig::new(0.05).init(),
+            head: LinearConfig::new(WIDTH, 2).init(device),
+        }
+    }
+
+    fn input<B: Backend>(&self, examples: &[&[f32; 2]], device: &B::Device) -> Tensor<B, 2> {
+        let values: Vec<f32> = examples.iter().copied().flatten().copied().collect();
+        Tensor::from_data(TensorData::new(values, [examples.len(), 2]), device)
+    }
+
+    fn forward<B: Backend>(&self, net: &Net<B>, points: Tensor<B, 2>) -> Tensor<B, 2> {
+        let hidden = activation::relu(net.first.forward(points));
+        let hidden = activation::gelu(net.second.forward(net.norm.forward(hidden)));
+        net.head.forward(net.dropout.forward(hidden))
+    }
+}
+
+fn main() -> ExitCode {
+    mantissa::main_with(Spirals)
+}

@@ -1,0 +1,68 @@
+//! `examples/own_model.rs`: the command line of a program with a model of its own.
+
+use std::{path::PathBuf, process::Command};
+
+use crate::support::{Place, stderr, stdout};
+
+/// The example, which is built beside the binary.
+fn example() -> PathBuf {
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_mantissa"));
+    binary.with_file_name("examples").join("own_model")
+}
+
+fn suite() -> String {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/own_model.toml").to_owned()
+}
+
+#[test]
+fn it_learns_under_every_precision_and_says_whose_data_it_is() {
+    let place = Place::new();
+    let arguments = ["-a", "precision=64-true,32-true,16-mixed,bf16-mixed,bf16-true"];
+    let run = [
+        "run",
+        &suite(),
+        "--profile",
+        "smoke",
+        "--backend",
+        "flex",
+        "--out",
+        "run",
+    ];
+    let output = Command::new(example())
+        .args(run)
+        .args(arguments)
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let records = place.records("run");
+    assert_eq!(records.len(), 5);
+    for record in &records {
+        let precision = &record["cell"]["setting"]["precision"];
+        assert_eq!(record["status"], "ok", "{precision}");
+        assert_eq!(record["executed"]["verdict"], "as-requested", "{precision}");
+        assert_eq!(record["data"]["name"], "two spirals");
+        assert_eq!(record["data"]["synthetic"], true);
+        // Chance is a half.
+        let accuracy = record["metrics"]["test_accuracy"]["value"].as_f64().unwrap();
+        assert!(accuracy > 0.6, "{precision}: {accuracy}");
+    }
+}
+
+#[test]
+fn a_program_without_one_says_so() {
+    let place = Place::new();
+    let output = place.run(&[
+        "run",
+        &suite(),
+        "--profile",
+        "smoke",
+        "--backend",
+        "flex",
+        "--out",
+        "run",
+    ]);
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    let text = stderr(&output);
+    assert!(text.contains("this program has no model of its own"), "{text}");
+}
