@@ -40,6 +40,11 @@ fn the_memory_of_a_training_is_told_by_its_parts() {
     assert!(of(mixed, "activations") < 0.95 * of(single, "activations"));
     assert!(near(of(half, "weights"), 0.5 * weights));
     assert!(near(of(half, "optimizer"), 0.5 * optimizer));
+    // Shapes say nearly as much, of the words that the data has; handles and the graph come on top.
+    for part in ["weights", "gradients", "optimizer", "activations"] {
+        let ratio = of(single, part) / of(single, &format!("estimated_{part}"));
+        assert!((0.99..1.1).contains(&ratio), "{part}: {ratio}");
+    }
     let method = &single["metrics"]["weights_bytes"]["method"];
     assert_eq!(method, "allocations of the program, in use");
 }

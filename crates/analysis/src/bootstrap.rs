@@ -39,6 +39,12 @@ pub fn bca_interval(
     let value = statistic(&mut sample.sorted().to_vec());
     let acceleration = acceleration(sample.sorted(), &mut statistic);
     let replicates = replicates(sample, seed, &mut statistic)?;
+    corrected(&replicates, value, acceleration, Z)
+}
+
+/// The interval around a value that its replicates span, corrected for bias and acceleration: `z` standard deviations to
+/// either side before that.
+pub(crate) fn corrected(replicates: &Sample, value: f64, acceleration: f64, z: f64) -> Option<Interval> {
     let sorted = replicates.sorted();
     let (below, not_above) = (
         sorted.partition_point(|replicate| *replicate < value),
@@ -53,14 +59,18 @@ pub fn bca_interval(
         let shifted = bias + z;
         1.0 - normal::above(bias + shifted / (1.0 - acceleration * shifted))
     };
-    Some(between(&replicates, moved(-Z), moved(Z)))
+    Some(between(replicates, moved(-z), moved(z)))
 }
 
-/// A sixth of the skewness of the statistic over samples that lack one value; 0 if it never moves.
 fn acceleration(values: &[f64], statistic: &mut impl FnMut(&mut [f64]) -> f64) -> f64 {
     let without: Vec<f64> = (0..values.len())
         .map(|left_out| statistic(&mut [&values[..left_out], &values[left_out + 1..]].concat()))
         .collect();
+    acceleration_of(&without)
+}
+
+/// A sixth of the skewness of a statistic over samples that lack one value each; 0 if it never moves.
+pub(crate) fn acceleration_of(without: &[f64]) -> f64 {
     let mean = without.iter().sum::<f64>() / without.len() as f64;
     let power = |exponent| -> f64 { without.iter().map(|value| (mean - value).powi(exponent)).sum() };
     let squares = power(2);

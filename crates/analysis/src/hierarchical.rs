@@ -113,9 +113,14 @@ fn interval(processes: &[Process], seed: u64) -> Option<Interval> {
 
 /// The tail of the bootstrap distribution of k units that stands for a tail of (1 − [`CONFIDENCE`])/2.
 fn expanded_tail(k: f64) -> Option<f64> {
+    Some(normal::above(expanded_z(k)?))
+}
+
+/// The standard normal quantile that does so.
+pub(crate) fn expanded_z(k: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, k - 1.0).ok()?;
     let t = student.inverse_cdf(f64::midpoint(1.0, CONFIDENCE));
-    Some(normal::above(t * (k / (k - 1.0)).sqrt()))
+    Some(t * (k / (k - 1.0)).sqrt())
 }
 
 /// A process whose resampled medians can be drawn.

@@ -5,6 +5,7 @@
 
 mod binomial;
 mod bootstrap;
+mod clusters;
 mod equivalence;
 mod estimate;
 mod fair_coin;
@@ -29,6 +30,7 @@ mod verdict;
 
 pub use binomial::wilson;
 pub use bootstrap::{RESAMPLES, bca_interval, bootstrap_interval};
+pub use clusters::{Cluster, MIN_CLUSTERS, cluster_interval};
 pub use equivalence::{Equivalence, equivalence, equivalent_curves};
 pub use estimate::{CONFIDENCE, Estimate, Interval};
 pub use hierarchical::{MIN_PROCESSES, Process, median_over_processes};

@@ -4,7 +4,9 @@
 #[expect(dead_code, reason = "the tables need more of it than these tests")]
 mod simulation;
 
-use mantissa_analysis::median_interval;
+use mantissa_analysis::{Cluster, cluster_interval, median_interval, wilson};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use simulation::{CONTINUOUS, LAWS, Rate};
 
 /// One standard error of a rate if the truth were `p`.
@@ -69,6 +71,34 @@ fn five_processes_cover_what_is_claimed_however_they_differ() {
         let least = 0.93 - 2.0 * error(covered, 0.93);
         assert!(covered.share() >= least, "{between}: {}", covered.share());
     }
+}
+
+#[test]
+fn twenty_passages_cover_what_is_claimed_where_their_words_as_single_draws_do_not() {
+    let mut random = ChaCha8Rng::seed_from_u64(6);
+    let (mut by_passage, mut by_word) = (Rate::default(), Rate::default());
+    for seed in 0..300 {
+        // Of each passage 30 to 90 % of the words are right, of all passages 60 %.
+        let passages: Vec<Cluster> = (0..20)
+            .map(|_| {
+                let words = random.random_range(20..60_u32);
+                let share = 0.3 + 0.6 * random.random::<f64>();
+                let right = (0..words).filter(|_| random.random::<f64>() < share).count();
+                Cluster {
+                    numerator: right as f64,
+                    denominator: f64::from(words),
+                }
+            })
+            .collect();
+        let sum = |pick: fn(&Cluster) -> f64| passages.iter().map(pick).sum::<f64>() as u64;
+        let words = wilson(sum(|one| one.numerator), sum(|one| one.denominator)).unwrap();
+        by_passage.count(cluster_interval(&passages, seed).unwrap().contains(0.6));
+        by_word.count(words.interval.unwrap().contains(0.6));
+    }
+    // Two standard errors of 300 draws below 93 %, as for processes.
+    let least = 0.93 - 2.0 * error(by_passage, 0.93);
+    assert!(by_passage.share() >= least, "{}", by_passage.share());
+    assert!(by_word.share() < 0.8, "{}", by_word.share());
 }
 
 #[test]

@@ -119,6 +119,16 @@ metrics! {
     GradientsBytes = "gradients_bytes", Bytes, Lower;
     /// Allocator, in use by the optimizer's state between steps.
     OptimizerBytes = "optimizer_bytes", Bytes, Lower;
+    /// The model's parameters, as their shapes say: no reading.
+    EstimatedWeightsBytes = "estimated_weights_bytes", Bytes, Lower;
+    /// Low-precision copies of parameters, as their shapes say: no reading.
+    EstimatedWeightCopiesBytes = "estimated_weight_copies_bytes", Bytes, Lower;
+    /// What else a forward pass keeps, as the shapes of its operations say: no reading.
+    EstimatedActivationsBytes = "estimated_activations_bytes", Bytes, Lower;
+    /// Gradients, as the shapes of parameters say: no reading.
+    EstimatedGradientsBytes = "estimated_gradients_bytes", Bytes, Lower;
+    /// The optimizer's state, as the shapes of parameters say: no reading.
+    EstimatedOptimizerBytes = "estimated_optimizer_bytes", Bytes, Lower;
     /// High-water mark of the worker process in host memory.
     HostPeakBytes = "host_peak_bytes", Bytes, Lower;
     /// NVML's energy counter.

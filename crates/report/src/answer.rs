@@ -106,8 +106,12 @@ fn train(group: &Group<'_>) -> Vec<String> {
     sentences
 }
 
-/// Whether anything is known of how the accuracies of two rows compare.
+/// Whether anything is known of how the accuracies of two rows compare. Intervals of words are no such thing: they vary with the
+/// passages, which are the same under both.
 fn is_compared(row: &Row<'_>, base: &Row<'_>) -> bool {
+    if row.cell.workload.predicts_words() {
+        return false;
+    }
     let interval = |row: &Row<'_>| row.metric(MetricName::TestAccuracy).and_then(|e| e.interval);
     row.accuracy_p.is_some() || (interval(row).is_some() && interval(base).is_some())
 }
@@ -142,18 +146,42 @@ fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<Strin
             ratio(row.memory_ratio.as_ref())
         ));
     }
-    let metric = MetricName::Perplexity;
-    let shown = |row: &Row<'_>| units::value(metric, row.metric(metric));
-    sentences.push(match fastest.filter(|row| row.metric(metric).is_some()) {
-        Some(row) => format!(
-            "Perplexity is {} under {}, the baseline's {}; how sure such a difference is has not been estimated.",
-            shown(row),
+    let fastest = fastest.and_then(|row| Some((row, told(row, MetricName::Perplexity)?)));
+    sentences.push(match (fastest, told(base, MetricName::Perplexity)) {
+        (Some((row, mine)), Some(theirs)) => format!(
+            "Perplexity is {mine} under {}, the baseline's {theirs}; how sure such a difference is has not been estimated.",
             group.label(row, &[]),
-            shown(base)
         ),
-        None => "Whether they say the same has not been compared.".to_owned(),
+        (_, theirs) => perplexities(group, rivals, (base_name.as_str(), theirs))
+            .unwrap_or_else(|| "Whether they say the same has not been compared.".to_owned()),
     });
     sentences
+}
+
+/// The lowest and the highest perplexity beside the baseline's, where no single setting stands out by its speed.
+fn perplexities(
+    group: &Group<'_>,
+    rivals: &[&Row<'_>],
+    (base_name, base): (&str, Option<String>),
+) -> Option<String> {
+    let metric = MetricName::Perplexity;
+    let value = |row: &Row<'_>| row.metric(metric).map(|estimate| estimate.value);
+    let mut known: Vec<&Row<'_>> = rivals
+        .iter()
+        .copied()
+        .filter(|row| value(row).is_some())
+        .collect();
+    known.sort_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)));
+    let of = |row: &Row<'_>| Some(format!("{} under {}", told(row, metric)?, group.label(row, &[])));
+    let others = match known.as_slice() {
+        [] => return None,
+        [row] => of(row)?,
+        [lowest, .., highest] => format!("from {} to {}", of(lowest)?, of(highest)?),
+    };
+    let base = base.unwrap_or_else(|| units::ABSENT.to_owned());
+    Some(format!(
+        "Perplexity is {others}; the baseline's ({base_name}) is {base}. How sure such a difference is has not been estimated."
+    ))
 }
 
 fn fastest_equal(group: &Group<'_>, row: &Row<'_>, base: &Row<'_>) -> Vec<String> {
@@ -291,9 +319,14 @@ fn deviation(values: &[f64]) -> f64 {
 }
 
 fn accuracy_of(row: &Row<'_>) -> Option<String> {
-    let estimate = row.metric(MetricName::TestAccuracy)?;
-    let interval = units::interval(MetricName::TestAccuracy, estimate);
-    let value = units::value(MetricName::TestAccuracy, Some(estimate));
+    told(row, MetricName::TestAccuracy)
+}
+
+/// A metric of a row with its interval, if it has one.
+fn told(row: &Row<'_>, metric: MetricName) -> Option<String> {
+    let estimate = row.metric(metric)?;
+    let interval = units::interval(metric, estimate);
+    let value = units::value(metric, Some(estimate));
     Some(interval.map_or_else(|| value.clone(), |interval| format!("{value} ({interval})")))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mantissa_analysis::{Estimate, Interval, Process, Sample, median_over_processes, wilson};
-use mantissa_core::{MetricName, Record};
+use mantissa_core::{MetricName, Record, Workload};
 
 use crate::Digest;
 
@@ -15,7 +15,8 @@ pub(crate) type Measured<'a> = (&'a Record, Option<&'a Digest>);
 /// processes alone where each gives one value. The seed comes from the id of the cell.
 ///
 /// Rates are averaged as the times that they come from, so that a rate is what its time says. Shares of examples keep
-/// Wilson's interval: it is about the examples, which another process would see again.
+/// Wilson's interval: it is about the examples, which another process would see again. What is told of words keeps that of their
+/// passages, for the same reason.
 pub(crate) fn over_processes(measured: &[Measured<'_>]) -> BTreeMap<MetricName, Estimate> {
     let mut parts: BTreeMap<MetricName, Vec<(Estimate, Option<&Digest>)>> = BTreeMap::new();
     for (record, digest) in measured {
@@ -27,6 +28,8 @@ pub(crate) fn over_processes(measured: &[Measured<'_>]) -> BTreeMap<MetricName, 
             }
         }
     }
+    let workload = measured.first().map(|(record, _)| &record.cell.workload);
+    let of_words = |name| workload.is_some_and(|workload| is_of_words(workload, name));
     let id = measured.first().map(|(record, _)| record.cell.id.as_str());
     let seed = id
         .and_then(|id| u64::from_str_radix(id, 16).ok())
@@ -34,6 +37,8 @@ pub(crate) fn over_processes(measured: &[Measured<'_>]) -> BTreeMap<MetricName, 
     let merged = parts.into_iter().filter_map(|(name, mut parts)| {
         let estimate = if parts.len() == 1 {
             parts.pop()?.0
+        } else if of_words(name) {
+            middle(&parts)?
         } else {
             merge(name, &parts, seed)?
         };
@@ -43,7 +48,7 @@ pub(crate) fn over_processes(measured: &[Measured<'_>]) -> BTreeMap<MetricName, 
 }
 
 fn merge(name: MetricName, parts: &[(Estimate, Option<&Digest>)], seed: u64) -> Option<Estimate> {
-    // Shares of words have no interval: their words are no draws that could be counted together.
+    // What has no interval is no share of draws that could be counted together.
     let of_draws = parts.iter().all(|(estimate, _)| estimate.interval.is_some());
     match name {
         MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy if of_draws => {
@@ -108,6 +113,39 @@ fn inverse(estimate: &Estimate) -> Estimate {
         interval: estimate.interval.filter(|ends| ends.low > 0.0).map(turned),
         ..estimate.clone()
     }
+}
+
+/// Whether a metric of a workload is about words of running text, which come in passages.
+pub(crate) fn is_of_words(workload: &Workload, name: MetricName) -> bool {
+    let told_of_words = matches!(
+        name,
+        MetricName::TestAccuracy
+            | MetricName::ValidationAccuracy
+            | MetricName::TrainAccuracy
+            | MetricName::Agreement
+            | MetricName::TestLoss
+            | MetricName::Perplexity
+    );
+    told_of_words && workload.predicts_words()
+}
+
+/// The median over processes of what they tell of the same passages, with the interval of the process in the middle: of two, what
+/// both of theirs cover. Nothing is counted together.
+fn middle(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
+    let mut estimates: Vec<&Estimate> = parts.iter().map(|(estimate, _)| estimate).collect();
+    estimates.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let n = estimates.len();
+    let (lower, upper) = (estimates.get(n.checked_sub(1)? / 2)?, estimates.get(n / 2)?);
+    let ends = lower.interval.zip(upper.interval);
+    Some(Estimate {
+        value: f64::midpoint(lower.value, upper.value),
+        interval: ends.map(|(a, b)| Interval {
+            low: a.low.min(b.low),
+            high: a.high.max(b.high),
+        }),
+        n: estimates.iter().map(|estimate| estimate.n).min()?,
+        method: "median over processes, cluster bootstrap by passage",
+    })
 }
 
 /// The median over processes of a share of examples, with the interval of such a share of the same examples.

@@ -1,6 +1,6 @@
 //! `report.html`: one file that needs nothing else, for light and dark screens.
 
-use mantissa_core::{FloatClass, Format, MetricName};
+use mantissa_core::{FloatClass, Format};
 use minijinja::{Environment, value::Serde};
 use serde::Serialize;
 
@@ -8,9 +8,9 @@ use crate::{
     Banner, Figure, Group, Report, ReportError, Row,
     banner::this_machine,
     figures::{font_faces, shown_of},
-    parts::{PARTS, parts},
+    held::{MemoryTable, memory_table},
     table::{Align, Column, Field, columns, published_baseline},
-    units::{self, Scale},
+    units,
     view::Suite,
 };
 
@@ -47,13 +47,6 @@ struct GroupPage<'a> {
     /// How many of how many rows are shown, where not all are.
     capped: Option<String>,
     memory: Option<MemoryTable>,
-}
-
-/// The parts of the memory, a line a setting.
-#[derive(Serialize)]
-struct MemoryTable {
-    headings: Vec<&'static str>,
-    lines: Vec<(String, Vec<String>)>,
 }
 
 #[derive(Serialize)]
@@ -239,30 +232,6 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>, most: usize) -> Group
         capped: shown_of(shown.len(), group.rows.len()),
         memory: memory_table(group, &shown),
     }
-}
-
-fn memory_table(group: &Group<'_>, rows: &[&Row<'_>]) -> Option<MemoryTable> {
-    let known: Vec<(&Row<'_>, [f64; PARTS.len()])> =
-        rows.iter().filter_map(|row| Some((*row, parts(row)?))).collect();
-    let sum = |bytes: &[f64]| bytes.iter().sum::<f64>();
-    let largest = known.iter().map(|(_, bytes)| sum(bytes)).reduce(f64::max)?;
-    // A part may be a tenth of the whole and should keep its digits.
-    let scale = Scale::of(MetricName::WeightsBytes, largest / 10.0);
-    let line = |(row, bytes): &(&Row<'_>, [f64; PARTS.len()])| {
-        let all = sum(bytes);
-        let mut fields: Vec<String> = bytes.iter().chain([&all]).map(|part| scale.text(*part)).collect();
-        let base = row.baseline.and_then(|index| parts(&group.rows[index]));
-        let ratio = base
-            .map(|base| all / sum(&base))
-            .filter(|ratio| ratio.is_finite());
-        fields.push(ratio.map_or_else(|| units::ABSENT.to_owned(), units::times));
-        (group.label(row, &[]), fields)
-    };
-    let names = PARTS.iter().map(|(_, name)| *name);
-    Some(MemoryTable {
-        headings: names.chain(["together", "of the baseline"]).collect(),
-        lines: known.iter().map(line).collect(),
-    })
 }
 
 /// The style classes of a row.

@@ -12,6 +12,7 @@ mod digest;
 mod error;
 mod estimates;
 mod figures;
+mod held;
 mod html;
 mod load;
 mod markdown;

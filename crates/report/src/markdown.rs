@@ -1,11 +1,12 @@
 //! `summary.md`: what a pull request or a chat shows.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, iter};
 
 use crate::{
     Banner, Group, Report, Row,
     banner::this_machine,
     figures::shown_of,
+    held::{MemoryTable, memory_table},
     table::{Align, Field, columns, published_baseline},
     view::Suite,
 };
@@ -67,6 +68,9 @@ fn section(out: &mut String, suite: &Suite<'_>, most: usize) {
         }
         table(out, suite, group, &shown);
         line(out, &escape(&group.notes.join(" ")));
+        if let Some(table) = memory_table(group, &shown).filter(|table| table.estimated) {
+            memory(out, &table);
+        }
     }
     for reference in &suite.references {
         line(
@@ -126,6 +130,20 @@ fn table(out: &mut String, suite: &Suite<'_>, group: &Group<'_>, rows: &[&Row<'_
         }
     }
     out.push('\n');
+}
+
+/// What the memory holds, where there is an estimate to compare it with.
+fn memory(out: &mut String, table: &MemoryTable) {
+    line(out, "What the memory holds, beside what was estimated:");
+    let titles = iter::once("setting").chain(table.headings.iter().copied());
+    row(out, titles.map(escape));
+    let sides = table.headings.iter().map(|_| "---:");
+    row(out, iter::once("---").chain(sides).map(str::to_owned));
+    for (label, fields) in &table.lines {
+        row(out, iter::once(escape(label)).chain(fields.iter().map(text)));
+    }
+    out.push('\n');
+    line(out, &escape(&table.remarks.join(" ")));
 }
 
 fn text(field: &Field) -> String {

@@ -134,6 +134,9 @@ fn of_speeds(group: &Group<'_>) -> Option<String> {
 }
 
 fn of_accuracies(group: &Group<'_>) -> Option<String> {
+    if group.rows.iter().any(|row| row.cell.workload.predicts_words()) {
+        return of_words(group);
+    }
     let compared = group.rows.iter().filter(|row| row.accuracy_p.is_some()).count();
     let accuracies = || {
         group
@@ -145,9 +148,6 @@ fn of_accuracies(group: &Group<'_>) -> Option<String> {
         .any(|accuracy| accuracy.interval.is_some())
         .then_some("Accuracies have Wilson's interval over the test examples");
     Some(match (intervals, compared) {
-        (None, _) if accuracies().next().is_some() => {
-            return Some("Words depend on each other: shares of them have no interval.".to_owned());
-        }
         (None, _) => return None,
         (Some(text), 0) => format!("{text}."),
         (Some(text), _) => format!(
@@ -155,6 +155,29 @@ fn of_accuracies(group: &Group<'_>) -> Option<String> {
              correction)."
         ),
     })
+}
+
+/// What intervals of words rest on, or why there are none.
+fn of_words(group: &Group<'_>) -> Option<String> {
+    let told = [
+        MetricName::TestAccuracy,
+        MetricName::Agreement,
+        MetricName::Perplexity,
+    ];
+    let rows = group.rows.iter();
+    let mut estimates = rows
+        .flat_map(|row| told.map(|metric| row.metric(metric)))
+        .flatten()
+        .peekable();
+    estimates.peek()?;
+    let text = if estimates.any(|estimate| estimate.interval.is_some()) {
+        "Words of a passage depend on each other: their intervals come from drawing whole passages, which are taken as \
+         independent (cluster bootstrap). Settings predict the same passages, so that intervals that overlap, or do not, are no \
+         test of a difference."
+    } else {
+        "Words depend on each other: shares of them have no interval."
+    };
+    Some(text.to_owned())
 }
 
 /// What the notes of its rows mean.

@@ -13,10 +13,34 @@ pub(crate) const PARTS: [(MetricName, &str); 5] = [
     (MetricName::ActivationsBytes, "activations"),
 ];
 
-/// The bytes of each part of a row; nothing unless each of them is known.
-pub(crate) fn parts(row: &Row<'_>) -> Option<[f64; PARTS.len()]> {
+/// What shapes say of each of them, in the same order.
+const ESTIMATES: [MetricName; PARTS.len()] = [
+    MetricName::EstimatedWeightsBytes,
+    MetricName::EstimatedOptimizerBytes,
+    MetricName::EstimatedGradientsBytes,
+    MetricName::EstimatedWeightCopiesBytes,
+    MetricName::EstimatedActivationsBytes,
+];
+
+/// Bytes of each part, in the order of [`PARTS`].
+pub(crate) type Bytes = [f64; PARTS.len()];
+
+/// A part that changes by less than this share of what the baseline holds is not worth naming.
+pub(crate) const WORTH_NAMING: f64 = 0.02;
+
+/// The measured bytes of each part of a row; nothing unless each of them is known.
+pub(crate) fn parts(row: &Row<'_>) -> Option<Bytes> {
+    values(row, PARTS.map(|(metric, _)| metric))
+}
+
+/// What was estimated from shapes of each part of a row; nothing unless each of them is known.
+pub(crate) fn estimated(row: &Row<'_>) -> Option<Bytes> {
+    values(row, ESTIMATES)
+}
+
+fn values(row: &Row<'_>, metrics: [MetricName; PARTS.len()]) -> Option<Bytes> {
     let mut bytes = [0.0; PARTS.len()];
-    for (byte, (metric, _)) in bytes.iter_mut().zip(PARTS) {
+    for (byte, metric) in bytes.iter_mut().zip(metrics) {
         *byte = row.metric(metric)?.value;
     }
     Some(bytes)
@@ -62,8 +86,6 @@ fn leanest_mixed<'r, 'a>(group: &'r Group<'a>) -> Option<(&'r Row<'a>, &'r Row<'
 
 /// `holds 0.51× the activations and adds copies of weights (8 % as much as all the baseline holds)`.
 fn changes(mine: &[f64], theirs: &[f64]) -> String {
-    /// A part that changes by less than this share of what the baseline holds is not worth naming.
-    const WORTH_NAMING: f64 = 0.02;
     let all: f64 = theirs.iter().sum();
     let (mut scaled, mut added) = (Vec::new(), Vec::new());
     for ((_, name), (mine, theirs)) in PARTS.iter().zip(mine.iter().zip(theirs)) {

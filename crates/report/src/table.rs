@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     Group, Published, Reference, Row,
+    estimates::is_of_words,
     units::{self, Scale},
     view::MEMORY,
 };
@@ -76,6 +77,16 @@ impl Field {
         }
     }
 
+    /// The same where others of its column have an interval.
+    fn without_interval(self) -> Self {
+        let absent = Self {
+            detail: units::ABSENT.to_owned(),
+            ..Self::default()
+        };
+        let detail = absent.and(&self.detail).detail;
+        Self { detail, ..self }
+    }
+
     /// The same with more detail, unless that is empty.
     fn and(mut self, detail: &str) -> Self {
         if !(self.detail.is_empty() || detail.is_empty()) {
@@ -120,7 +131,12 @@ impl Column {
                 ("peak memory", units::memory_title(metric))
             }
             Self::Metric(MetricName::TrainSeconds) => ("time", "validation included"),
-            Self::Metric(MetricName::TestAccuracy) => ("test accuracy", "95 % interval"),
+            Self::Metric(
+                metric @ (MetricName::TestAccuracy | MetricName::Agreement | MetricName::Perplexity),
+            ) => match has_interval(group, metric) {
+                true => (metric.name(), "95 % interval"),
+                false => (metric.name(), ""),
+            },
             Self::Metric(MetricName::FlopsPerSecond | MetricName::ValuesPerSecond) => {
                 ("throughput", "95 % interval")
             }
@@ -165,8 +181,15 @@ impl Column {
                 let Some(estimate) = row.metric(metric) else {
                     return Field::absent();
                 };
-                let of_processes = row.processes() > 1 && metric != MetricName::TestAccuracy;
+                let of_samples =
+                    metric == MetricName::TestAccuracy || is_of_words(&row.cell.workload, metric);
+                let of_processes = row.processes() > 1 && !of_samples;
                 let field = Field::estimate(estimate, group.scale(metric, estimate.value), of_processes);
+                let field = if estimate.interval.is_none() && of_samples && has_interval(group, metric) {
+                    field.without_interval()
+                } else {
+                    field
+                };
                 match &row.memory_ratio {
                     _ if metric == MetricName::TestAccuracy && row.accuracy_p.is_some_and(is_apart) => {
                         field.and("not the baseline's")
@@ -272,6 +295,12 @@ impl Column {
             Self::Executed | Self::Repeats => Field::absent(),
         }
     }
+}
+
+/// Whether any row has an interval of a metric.
+fn has_interval(group: &Group<'_>, metric: MetricName) -> bool {
+    let mut estimates = group.rows.iter().filter_map(|row| row.metric(metric));
+    estimates.any(|estimate| estimate.interval.is_some())
 }
 
 /// Whether a p-value tells an accuracy apart from the baseline's.

@@ -7,8 +7,8 @@ mod traces;
 
 use std::{collections::HashSet, fs};
 
-use mantissa_core::{Axis, Cell, Event, Samples, Status};
-use mantissa_report::{Report, figures, render};
+use mantissa_core::{Axis, Cell, Event, Metric, MetricName, Samples, Status};
+use mantissa_report::{Report, figures, html, markdown, render};
 use support::{Add, article, cell, invented, loss, matmul, record, run, suite, workload};
 use traces::{launches, trace};
 
@@ -89,12 +89,54 @@ fn the_memory_figure_stacks_the_parts_to_their_sum_and_the_page_says_what_is_sav
 }
 
 #[test]
+fn estimates_stand_beside_what_was_measured_in_the_figure_and_in_the_tables() {
+    let mut run = invented();
+    let pairs = [
+        (MetricName::WeightsBytes, MetricName::EstimatedWeightsBytes),
+        (
+            MetricName::WeightCopiesBytes,
+            MetricName::EstimatedWeightCopiesBytes,
+        ),
+        (
+            MetricName::ActivationsBytes,
+            MetricName::EstimatedActivationsBytes,
+        ),
+        (MetricName::GradientsBytes, MetricName::EstimatedGradientsBytes),
+        (MetricName::OptimizerBytes, MetricName::EstimatedOptimizerBytes),
+    ];
+    for record in &mut run.records {
+        for (measured, estimated) in pairs {
+            if let Some(bytes) = record.metrics.get(&measured).and_then(|metric| metric.value) {
+                let metric = Metric::reading(estimated, bytes / 1.25, "invented");
+                record.metrics.insert(estimated, metric);
+            }
+        }
+    }
+    let report = Report::new(&run).unwrap();
+    let svg = figures(&report)[1].canvas.svg().unwrap();
+    assert!(svg.contains("strip: estimated from shapes"));
+    let summary = markdown(&report);
+    for text in [
+        "| 400.0 MB (1.25× the estimated 320.0 MB) |",
+        "| 0.81× (estimated 0.81×) |",
+        "in all, 1.25× of it was measured.",
+        "16-mixed · highest holds 0.81× of what 32-true · highest holds, and not half: weights, ",
+    ] {
+        assert!(summary.contains(text), "{text}: {summary}");
+    }
+    let page = html(&report, &[]).unwrap();
+    assert!(page.contains("<small>1.25× the estimated 320.0 MB</small>"));
+    assert!(page.contains("150.0 MB less activations, 26.0 MB more copies of weights"));
+    // Without them the summary has no such table.
+    let without = invented();
+    assert!(!markdown(&Report::new(&without).unwrap()).contains("estimated"));
+}
+
+#[test]
 fn without_every_part_of_the_memory_nothing_is_drawn_or_said_of_it() {
     let mut run = invented();
     for record in &mut run.records {
-        record
-            .metrics
-            .remove(&mantissa_core::MetricName::WeightCopiesBytes);
+        record.metrics.remove(&MetricName::WeightCopiesBytes);
     }
     let report = Report::new(&run).unwrap();
     assert!(

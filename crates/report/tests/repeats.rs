@@ -330,3 +330,104 @@ fn what_was_not_compared_is_not_called_equal() {
         "{told}"
     );
 }
+
+fn foretelling() -> Task {
+    Task::Evaluate(EvaluateTask {
+        model: Model::Llama(LlamaSize::LLAMA2_7B),
+        dataset: DatasetKind::Text,
+        test: None,
+    })
+}
+
+#[test]
+fn perplexities_are_told_where_no_speed_was_measured() {
+    let metrics = [(MetricName::Perplexity, [3.5482, 3.5601])];
+    let mut run = of_words(foretelling(), &metrics);
+    let told = answer(&run);
+    assert!(
+        told.contains("Perplexity is 3.5601 under bf16-true; the baseline's (32-true"),
+        "{told}"
+    );
+    assert!(
+        told.contains(") is 3.5482. How sure such a difference is has not been estimated."),
+        "{told}"
+    );
+    assert!(!told.contains("has not been compared"), "{told}");
+
+    // Of several, the lowest and the highest.
+    let workload = run.plan.cells[0].cell.workload.clone();
+    let third = cell("s", &workload, &[(Axis::Precision, "16-true")]);
+    run.plan(&third, None);
+    let mut record = record(&third, Status::Ok, None);
+    let name = MetricName::Perplexity;
+    record
+        .metrics
+        .insert(name, Metric::reading(name, 3.5455, "invented"));
+    run.measured(record, None);
+    let told = answer(&run);
+    assert!(
+        told.contains("Perplexity is from 3.5455 under 16-true to 3.5601 under bf16-true; the baseline's"),
+        "{told}"
+    );
+}
+
+/// The same, with the intervals that a record has of enough passages.
+fn by_passage(run: &mut Run, intervals: [Option<(f64, f64)>; 2]) {
+    for (record, interval) in run.records.iter_mut().zip(intervals) {
+        for (name, metric) in &mut record.metrics {
+            let value = metric.value.unwrap();
+            *metric = match interval {
+                Some((low, high)) => Metric::estimate(*name, value, (low, high), 400, "cluster bootstrap"),
+                None => Metric {
+                    n: Some(400),
+                    ..Metric::reading(*name, value, "invented")
+                },
+            };
+        }
+    }
+}
+
+#[test]
+fn intervals_of_words_are_shown_and_tell_no_settings_apart() {
+    let metrics = [
+        (MetricName::TestAccuracy, [0.64, 0.5]),
+        (MetricName::Perplexity, [0.64, 0.5]),
+    ];
+    let mut run = of_words(foretelling(), &metrics);
+    let none = markdown(&Report::new(&run).unwrap());
+    assert!(!none.contains("95 % interval)"), "{none}");
+    assert!(notes(&run).contains("shares of them have no interval"));
+    by_passage(&mut run, [Some((0.6, 0.7)), Some((0.45, 0.55))]);
+    let told = answer(&run);
+    assert!(told.contains("0.5000 (0.4500–0.5500) under bf16-true"), "{told}");
+    assert!(!told.contains("accuracy") && !told.contains("apart"), "{told}");
+    assert!(notes(&run).contains("no test of a difference") && !notes(&run).contains("Wilson"));
+    let all = markdown(&Report::new(&run).unwrap());
+    assert!(all.contains("test accuracy (95 % interval)"), "{all}");
+    assert!(all.contains("perplexity (95 % interval)"), "{all}");
+    assert!(all.contains("64.00 % (60.00–70.00 · n 400)"), "{all}");
+    // One of them without.
+    by_passage(&mut run, [Some((0.6, 0.7)), None]);
+    let some = markdown(&Report::new(&run).unwrap());
+    assert!(some.contains("50.00 % (– · n 400)"), "{some}");
+}
+
+#[test]
+fn processes_that_foretell_the_same_passages_are_not_counted_together() {
+    let metrics = [(MetricName::TestAccuracy, [0.64, 0.5])];
+    let mut run = of_words(foretelling(), &metrics);
+    by_passage(&mut run, [Some((0.6, 0.7)), Some((0.45, 0.55))]);
+    for repeat in 1..5 {
+        let mut again = run.records[1].clone();
+        again.repeat = repeat;
+        run.measured(again, None);
+    }
+    second(&run, |row| {
+        let accuracy = row.metric(MetricName::TestAccuracy).unwrap();
+        let interval = accuracy.interval.unwrap();
+        assert_eq!(
+            (accuracy.value, interval.low, interval.high, accuracy.n),
+            (0.5, 0.45, 0.55, 400)
+        );
+    });
+}

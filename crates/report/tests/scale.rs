@@ -91,7 +91,7 @@ fn write_run(folder: &Path) {
         train_metrics(&mut record, 50.0 + f64::from(index % 97), 800, 1e9);
         memory_parts(&mut record, "32-true");
         // More metrics than any record of a training has.
-        for name in &MetricName::ALL[..28] {
+        for name in &MetricName::ALL[..33] {
             let rest = Metric::estimate(*name, 2.0, (1.9, 2.1), 1_000, "median, order statistics");
             record.metrics.entry(*name).or_insert(rest);
         }

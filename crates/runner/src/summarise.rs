@@ -2,13 +2,18 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use mantissa_analysis::{Estimate, median, wilson};
+use mantissa_analysis::{Cluster, Estimate, Interval, MIN_CLUSTERS, cluster_interval, median, wilson};
 use mantissa_core::{Backend, Metric, MetricName, RangeCounts, Setting, TensorClass, TensorRange};
 use mantissa_telemetry::{Peaks, Trace};
-use mantissa_workloads::{AllocatorBytes, Measured, MemoryParts, NumericError, Outcome, ReadWeights, Share};
+use mantissa_workloads::{
+    AllocatorBytes, Measured, MemoryEstimate, MemoryParts, NumericError, Outcome, ReadWeights, Share,
+};
 
 /// The loss that a run ends with is the mean over this last part of its steps.
 const FINAL_PART: usize = 10;
+
+/// Where draws of passages begin: the same passages for every setting and metric.
+const PASSAGE_SEED: u64 = 0;
 
 /// What was measured around the workload.
 #[derive(Debug)]
@@ -86,8 +91,11 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
         train,
         validation,
         test,
+        validated_passages,
+        tested_passages,
         skipped_steps,
         memory,
+        estimated,
         ..
     } = &outcome.measured
     else {
@@ -113,18 +121,19 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
     if let Some(tokens) = tokens {
         rate(MetricName::TokensPerSecond, *tokens);
     }
-    let mut accuracy = |name, share: &Share| match words {
-        true => drop(metrics.insert(name, of_words(name, share))),
+    let mut accuracy = |name, share: &Share, passages: &[Share]| match words {
+        true => drop(metrics.insert(name, of_words(name, share, passages))),
         false => estimate(metrics, name, wilson(share.hits, share.n), "no examples"),
     };
-    accuracy(MetricName::TrainAccuracy, train);
-    accuracy(MetricName::ValidationAccuracy, validation);
-    accuracy(MetricName::TestAccuracy, test);
+    accuracy(MetricName::TrainAccuracy, train, &[]);
+    accuracy(MetricName::ValidationAccuracy, validation, validated_passages);
+    accuracy(MetricName::TestAccuracy, test, tested_passages);
     metrics.insert(MetricName::FinalLoss, final_loss(outcome));
     if setting.precision().scales_loss() {
         reading(metrics, MetricName::SkippedSteps, *skipped_steps as f64, "count");
     }
     parts(metrics, memory.as_ref());
+    estimates(metrics, estimated.as_ref());
     ranges(metrics, &outcome.samples.ranges);
 }
 
@@ -138,6 +147,9 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
         words,
         test,
         agreement,
+        tested_passages,
+        passage_losses,
+        agreeing_passages,
         ..
     } = &outcome.measured
     else {
@@ -160,48 +172,81 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
         rates(MetricName::TokensPerSecond, *tokens);
     }
     let random = "the weights are random";
-    let mut of_weights = |name, share: &Share| {
+    let mut of_weights = |name, share: &Share, passages: &[Share]| {
         let metric = match weights {
-            Some(_) if *words => of_words(name, share),
+            Some(_) if *words => of_words(name, share, passages),
             Some(_) => wilson(share.hits, share.n)
                 .map_or_else(|| Metric::absent(name, "no examples"), |share| share.metric(name)),
             None => Metric::absent(name, random),
         };
         metrics.insert(name, metric);
     };
-    of_weights(MetricName::TestAccuracy, test);
+    of_weights(MetricName::TestAccuracy, test, tested_passages);
     if let Some(agreement) = agreement {
-        of_weights(MetricName::Agreement, agreement);
+        of_weights(MetricName::Agreement, agreement, agreeing_passages);
     }
-    let mut of_loss = |name, value, method| {
+    let mut of_loss = |name, value, interval, method: &str| {
         let metric = match weights {
-            Some(_) => Metric {
-                n: Some(test.n),
-                ..Metric::reading(name, value, method)
-            },
+            Some(_) => around(name, (value, interval), test.n, method),
             None => Metric::absent(name, random),
         };
         metrics.insert(name, metric);
     };
     if *words {
-        of_loss(MetricName::TestLoss, *loss, "mean over the words");
-        let method = "exponential of the mean over the words";
-        of_loss(MetricName::Perplexity, loss.exp(), method);
+        let words = tested_passages.iter().map(|passage| passage.n);
+        let (interval, how) = by_passage(passage_losses.iter().copied().zip(words));
+        let mean = format!("mean over the words; {how}");
+        of_loss(MetricName::TestLoss, *loss, interval, &mean);
+        let perplexity = interval.map(|ends| Interval {
+            low: ends.low.exp(),
+            high: ends.high.exp(),
+        });
+        let method = format!("exponential of the {mean}");
+        of_loss(MetricName::Perplexity, loss.exp(), perplexity, &method);
     } else {
-        of_loss(MetricName::TestLoss, *loss, "mean over the test examples");
+        of_loss(MetricName::TestLoss, *loss, None, "mean over the test examples");
     }
     of_checkpoint(metrics, weights.as_ref());
 }
 
-/// A share of words. Those of a text depend on each other, so that no interval counts them as so many draws.
-fn of_words(name: MetricName, share: &Share) -> Metric {
-    Metric {
-        n: Some(share.n),
-        ..Metric::reading(
-            name,
-            share.rate(),
-            "share of the words, which depend on each other",
-        )
+/// A share of words. Those of a passage depend on each other, so that no interval counts them as so many draws.
+fn of_words(name: MetricName, share: &Share, passages: &[Share]) -> Metric {
+    let (interval, how) = match passages {
+        [] => (None, "they depend on each other".to_owned()),
+        // What no passage shows, no draw of passages does.
+        _ if share.hits == 0 || share.hits == share.n => (None, "no passage differs from another".to_owned()),
+        _ => by_passage(passages.iter().map(|passage| (passage.hits as f64, passage.n))),
+    };
+    let method = format!("share of the words; {how}");
+    around(name, (share.rate(), interval), share.n, &method)
+}
+
+/// The interval of a ratio of sums over passages, and words about it. Passages of one document depend on each other, too;
+/// nothing here knows how much.
+fn by_passage(passages: impl Iterator<Item = (f64, u64)>) -> (Option<Interval>, String) {
+    let cluster = |(numerator, words): (f64, u64)| Cluster {
+        numerator,
+        denominator: words as f64,
+    };
+    let clusters: Vec<Cluster> = passages.map(cluster).collect();
+    let n = clusters.len();
+    let interval = cluster_interval(&clusters, PASSAGE_SEED);
+    let how = match interval {
+        Some(_) => format!("cluster bootstrap by passage, {n} passages, taken as independent"),
+        None if n < MIN_CLUSTERS => format!("passages: {n}, too few for an interval"),
+        None => "no interval by passage".to_owned(),
+    };
+    (interval, how)
+}
+
+/// A value with its interval, if it has one.
+fn around(name: MetricName, (value, interval): (f64, Option<Interval>), n: u64, method: &str) -> Metric {
+    match interval {
+        Some(ends) => Metric::estimate(name, value, (ends.low, ends.high), n, method),
+        None => Metric {
+            n: Some(n),
+            ..Metric::reading(name, value, method)
+        },
     }
 }
 
@@ -320,6 +365,31 @@ fn parts(metrics: &mut Metrics, memory: Option<&MemoryParts>) {
     part(MetricName::ActivationsBytes, |memory| memory.activations);
     part(MetricName::GradientsBytes, |memory| memory.gradients);
     part(MetricName::OptimizerBytes, |memory| memory.optimizer);
+}
+
+/// What stands beside those parts: estimates from shapes, without the rounding and the bookkeeping of an allocator.
+fn estimates(metrics: &mut Metrics, estimated: Option<&MemoryEstimate>) {
+    let mut part = |name, bytes: fn(&MemoryEstimate) -> u64| {
+        let metric = match estimated {
+            Some(estimated) => Metric {
+                n: None,
+                ..Metric::reading(
+                    name,
+                    bytes(estimated) as f64,
+                    "estimated from shapes, not measured",
+                )
+            },
+            None => Metric::absent(name, "the operations of the model are not known"),
+        };
+        metrics.insert(name, metric);
+    };
+    part(MetricName::EstimatedWeightsBytes, |bytes| bytes.weights);
+    part(MetricName::EstimatedWeightCopiesBytes, |bytes| {
+        bytes.weight_copies
+    });
+    part(MetricName::EstimatedActivationsBytes, |bytes| bytes.activations);
+    part(MetricName::EstimatedGradientsBytes, |bytes| bytes.gradients);
+    part(MetricName::EstimatedOptimizerBytes, |bytes| bytes.optimizer);
 }
 
 fn final_loss(outcome: &Outcome) -> Metric {
@@ -634,8 +704,15 @@ mod tests {
             train: share(60),
             validation: share(70),
             test: share(80),
+            validated_passages: vec![],
+            tested_passages: vec![],
             skipped_steps: 0,
             memory: None,
+            estimated: Some(MemoryEstimate {
+                weights: 40,
+                optimizer: 80,
+                ..MemoryEstimate::default()
+            }),
             windows: vec![],
         };
         outcome(
@@ -662,6 +739,87 @@ mod tests {
             !metrics.contains_key(&MetricName::SkippedSteps),
             "32-true scales no loss"
         );
+    }
+
+    /// A test on so many passages of ten words, of which from four to six are right.
+    fn foretold(passages: u64) -> Outcome {
+        let share = |hits: u64| Share { hits, n: 10 };
+        let tested_passages: Vec<Share> = (0..passages).map(|i| share(4 + i % 3)).collect();
+        let passage_losses: Vec<f64> = (0..passages).map(|i| 10.0 + (i % 4) as f64).collect();
+        let n = 10 * passages;
+        let measured = Measured::Evaluate {
+            weights: Some(ReadWeights {
+                bytes: 1,
+                seconds: 1.0,
+            }),
+            examples: 1,
+            full: 0,
+            tokens: Some(10),
+            loss: passage_losses.iter().sum::<f64>() / n as f64,
+            words: true,
+            test: Share {
+                hits: tested_passages.iter().map(|passage| passage.hits).sum(),
+                n,
+            },
+            agreement: Some(Share { hits: n, n }),
+            agreeing_passages: vec![share(10); passages as usize],
+            tested_passages,
+            passage_losses,
+            windows: vec![],
+        };
+        outcome(measured, vec![])
+    }
+
+    #[test]
+    fn words_have_an_interval_by_passage_and_perplexity_that_of_its_loss() {
+        let metrics = metrics(TaskKind::Evaluate, &foretold(48));
+        let of = |name: MetricName| &metrics[&name];
+        let accuracy = of(MetricName::TestAccuracy);
+        assert_eq!((accuracy.value, accuracy.n), (Some(0.5), Some(480)));
+        assert!(
+            accuracy.low < Some(0.5) && accuracy.high > Some(0.5),
+            "{accuracy:?}"
+        );
+        assert!(
+            accuracy
+                .method
+                .contains("cluster bootstrap by passage, 48 passages, taken as independent"),
+            "{}",
+            accuracy.method
+        );
+        let (loss, perplexity) = (of(MetricName::TestLoss), of(MetricName::Perplexity));
+        assert!(loss.low < loss.value && loss.value < loss.high, "{loss:?}");
+        assert_eq!(perplexity.value, loss.value.map(f64::exp));
+        assert_eq!(perplexity.low, loss.low.map(f64::exp));
+        assert_eq!(perplexity.high, loss.high.map(f64::exp));
+        // Every passage says what it says in f32: draws of passages do not know how seldom one does not.
+        let agreement = of(MetricName::Agreement);
+        assert_eq!((agreement.value, agreement.low), (Some(1.0), None));
+    }
+
+    #[test]
+    fn few_passages_have_no_interval_and_say_so() {
+        let metrics = metrics(TaskKind::Evaluate, &foretold(5));
+        for name in [MetricName::TestAccuracy, MetricName::Perplexity] {
+            let metric = &metrics[&name];
+            assert!(metric.value.is_some() && metric.low.is_none() && metric.n == Some(50));
+            assert!(
+                metric.method.contains("passages: 5, too few"),
+                "{}",
+                metric.method
+            );
+        }
+    }
+
+    #[test]
+    fn an_estimate_is_told_where_nothing_could_be_measured_and_says_what_it_is() {
+        let metrics = metrics(TaskKind::Train, &trained(&[0.7]));
+        let weights = &metrics[&MetricName::EstimatedWeightsBytes];
+        assert_eq!((weights.value, weights.n), (Some(40.0), None));
+        assert!(weights.method.contains("not measured"), "{}", weights.method);
+        assert_eq!(metrics[&MetricName::EstimatedOptimizerBytes].value, Some(80.0));
+        assert_eq!(metrics[&MetricName::EstimatedWeightCopiesBytes].value, Some(0.0));
+        assert_eq!(metrics[&MetricName::WeightsBytes].value, None);
     }
 
     #[test]

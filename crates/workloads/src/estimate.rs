@@ -60,8 +60,13 @@ pub fn estimate(cell: &Cell) -> Option<MemoryEstimate> {
         true => CLASSES_OF_IMAGES,
         false => CLASSES_OF_TEXTS,
     };
+    estimate_for(cell, (WORDS, classes))
+}
+
+/// The same, where the data is read: its vocabulary has so many `words`, and its examples are of so many `classes`.
+pub(crate) fn estimate_for(cell: &Cell, (words, classes): (u32, u32)) -> Option<MemoryEstimate> {
     let precision = cell.setting.precision();
-    let parameters = asked(cell, (WORDS, classes), Counting { cell })?;
+    let parameters = asked(cell, (words, classes), Counting { cell })?;
     let kept = MemoryEstimate {
         weights: parameters.all * bytes(precision.parameters()),
         weight_copies: match precision.is_mixed() {
@@ -72,7 +77,7 @@ pub fn estimate(cell: &Cell) -> Option<MemoryEstimate> {
     };
     Some(match &cell.workload.task {
         Task::Train(task) => MemoryEstimate {
-            activations: forward::activations(cell, task, (WORDS, classes)),
+            activations: forward::activations(cell, task, (words, classes)),
             gradients: parameters.all * bytes(wide(precision.parameters())),
             optimizer: moments(cell, task) * parameters.all * bytes(precision.parameters()),
             ..kept
@@ -290,6 +295,17 @@ mod tests {
         assert_eq!(whole, tiny(0.0, &[(Axis::Precision, "32-true")]));
         let head = kept("classifier");
         assert_eq!(head.weight_copies, 2 * (80 + 40 + 36 + 20));
+    }
+
+    #[test]
+    fn what_the_data_has_of_words_and_classes_is_counted_as_it_is() {
+        let model = distilbert(1, [4, 2, 8, 8], 0.0);
+        let cell = training(model, DatasetKind::SyntheticReviews, &[(Axis::Batch, "2")]);
+        let of = |words, classes| estimate_for(&cell, (words, classes)).unwrap();
+        assert_eq!(estimate(&cell), Some(of(WORDS, CLASSES_OF_TEXTS)));
+        // A row of the table, and a row of the head with its bias, 4 wide.
+        assert_eq!(of(101, 2).weights, of(100, 2).weights + 4 * 4);
+        assert_eq!(of(100, 3).weights, of(100, 2).weights + 4 * (4 + 1));
     }
 
     #[test]

@@ -69,8 +69,8 @@ struct Test<'a, B: PrecisionBackend, M: Network> {
 struct Said {
     /// The class with the highest logit, of each.
     predicted: Vec<i32>,
-    /// Summed cross-entropy, nats.
-    loss: f64,
+    /// Cross-entropy of each, nats.
+    losses: Vec<f64>,
     window: Range<Instant>,
     /// With its logits.
     allocator: Option<AllocatorBytes>,
@@ -111,11 +111,11 @@ impl<B: PrecisionBackend, M: Network> Ready<'_, B, M> {
         let labels = batch.labels();
         let labels = Tensor::from_data(TensorData::new(labels.to_vec(), [labels.len()]), self.device);
         // The logits are the setting's; what they are worth is not to be rounded to its format.
-        let loss = Compute::from(wide(self.compute.precision())).cross_entropy_sum(logits, labels);
-        let loss = loss.try_into_data().map_err(failed)?.iter::<f64>().sum();
+        let losses = Compute::from(wide(self.compute.precision())).cross_entropies(logits, labels);
+        let losses = losses.try_into_data().map_err(failed)?;
         Ok(Said {
             predicted: predicted.iter::<i64>().map(|class| class as i32).collect(),
-            loss,
+            losses: losses.iter::<f64>().collect(),
             window,
             allocator,
         })
@@ -164,6 +164,8 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         let mut seconds = Series::new("batch_seconds", "s", "micro-batch");
         let (mut predicted, mut loss, mut windows) = (vec![], 0.0, vec![]);
         let mut correct = String::with_capacity(indices.len());
+        let words = self.cell.workload.predicts_words();
+        let (mut tested_passages, mut passage_losses) = (vec![], vec![]);
         let total = batches.len() as u64;
         progress::<B>(observer, self.device, Phase::Measure, 0, total);
         for (number, indices) in (1u32..).zip(&batches) {
@@ -171,10 +173,17 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
             let said = ready.predict(&batch)?;
             let taken = said.window.end - said.window.start;
             seconds.push(f64::from(number), taken.as_secs_f64());
-            let right = |(said, label): (&i32, &i32)| if said == label { '1' } else { '0' };
-            correct.extend(said.predicted.iter().zip(batch.labels()).map(right));
+            let right = || said.predicted.iter().zip(batch.labels()).map(|(a, b)| a == b);
+            correct.extend(right().map(|right| if right { '1' } else { '0' }));
+            if words {
+                let passages = batch.answers();
+                tested_passages.extend(Share::by_passage(&passages, right()));
+                let mut losses = said.losses.iter();
+                let summed = |words: &u32| losses.by_ref().take(*words as usize).sum::<f64>();
+                passage_losses.extend(passages.iter().map(summed));
+            }
+            loss += said.losses.iter().sum::<f64>();
             predicted.extend(said.predicted);
-            loss += said.loss;
             windows.push(said.window);
             observer.progress(Progress {
                 phase: Phase::Measure,
@@ -198,11 +207,11 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
             Some(_) => aside(|| reference.agreement::<B>(data, &predicted, inputs, observer))?,
             None => None,
         };
+        let (agreement, agreeing_passages) = agreement.unzip();
         let n = correct.len() as u64;
         let hits = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
         let loss = loss / n as f64;
         let tokens = self.cell.workload.concerns(Axis::Sequence);
-        let words = self.cell.workload.predicts_words();
         let examples = batch.min(data.test.len()) as u64;
         Ok(Outcome {
             samples: Samples {
@@ -227,6 +236,9 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
                 loss,
                 test: Share { hits, n },
                 agreement,
+                tested_passages,
+                passage_losses,
+                agreeing_passages: agreeing_passages.unwrap_or_default(),
                 windows,
             },
         })
@@ -262,14 +274,15 @@ struct Reference<'a, M: Network, D> {
 }
 
 impl<M: Network, D> Reference<'_, M, D> {
-    /// How many of the predictions are those of `32-true` and `highest`, unless they are that themselves.
+    /// How many of the predictions are those of `32-true` and `highest`, unless they are that themselves: of all, and of words by
+    /// passage, too.
     fn agreement<B: PrecisionBackend<Device = D>>(
         &self,
         data: &Dataset<M::Part>,
         predicted: &[i32],
         inputs: &Inputs,
         observer: &mut dyn Observer,
-    ) -> Result<Option<Share>, WorkloadError> {
+    ) -> Result<Option<(Share, Vec<Share>)>, WorkloadError> {
         let setting = &self.cell.setting;
         if setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest {
             return Ok(None);
@@ -284,17 +297,24 @@ impl<M: Network, D> Reference<'_, M, D> {
         let indices: Vec<usize> = (0..data.test.len()).collect();
         let batches = indices.chunks(batch);
         let total = batches.len() as u64;
-        let (mut hits, mut at) = (0, 0);
+        let words = self.cell.workload.predicts_words();
+        let (mut hits, mut at, mut passages) = (0, 0, vec![]);
         for (number, indices) in (1u64..).zip(batches) {
-            let said = ready.predict(&data.test.batch(indices))?.predicted;
-            hits += said.iter().zip(&predicted[at..]).filter(|(a, b)| a == b).count();
+            let batch = data.test.batch(indices);
+            let said = ready.predict(&batch)?.predicted;
+            let agrees = || said.iter().zip(&predicted[at..]).map(|(a, b)| a == b);
+            hits += agrees().filter(|agrees| *agrees).count();
+            if words {
+                passages.extend(Share::by_passage(&batch.answers(), agrees()));
+            }
             at += said.len();
             progress::<B>(observer, self.device, Phase::Evaluate, number, total);
         }
-        Ok(Some(Share {
+        let all = Share {
             hits: hits as u64,
             n: predicted.len() as u64,
-        }))
+        };
+        Ok(Some((all, passages)))
     }
 }
 
@@ -315,6 +335,7 @@ fn progress<B: PrecisionBackend>(
 
 #[cfg(test)]
 mod tests {
+    use crate::subject::BuiltIn;
     use std::path::{Path, PathBuf};
 
     use burn_flex::FlexDevice;
@@ -364,9 +385,7 @@ mod tests {
             unreachable!("made above")
         };
         let mut noting = Noting::default();
-        let source = crate::subject::BuiltIn;
-        let outcome =
-            evaluate::<Flex, _>(cell, task, inputs, &FlexDevice, &mut noting, source).unwrap();
+        let outcome = evaluate::<Flex, _>(cell, task, inputs, &FlexDevice, &mut noting, BuiltIn).unwrap();
         (outcome, noting)
     }
 
@@ -554,12 +573,24 @@ mod tests {
                 words,
                 test,
                 agreement,
+                tested_passages,
+                passage_losses,
+                agreeing_passages,
                 ..
             } = outcome.measured
             else {
                 panic!("{:?}", outcome.measured)
             };
             assert!(words);
+            let sum = |passages: &[Share]| {
+                let hits = passages.iter().map(|passage| passage.hits).sum();
+                let n = passages.iter().map(|passage| passage.n).sum();
+                Share { hits, n }
+            };
+            assert_eq!(sum(&tested_passages), test);
+            assert_eq!(passage_losses.len(), tested_passages.len());
+            assert!((passage_losses.iter().sum::<f64>() / test.n as f64 - loss).abs() < 1e-12);
+            assert_eq!(sum(&agreeing_passages), agreement.unwrap_or_default());
             (loss, test.n, agreement)
         };
         // `peers/pytorch/golden/stories.py` with the same files: a mean over the words of five stories.

@@ -10,6 +10,8 @@ use std::{
 use mantissa_core::{DataSource, DatasetKind, Event, Executed, Samples};
 use mantissa_precision::PrecisionBackend;
 
+use crate::MemoryEstimate;
+
 /// Where a workload finds what it reads.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Inputs {
@@ -129,6 +131,16 @@ impl Share {
     pub fn rate(self) -> f64 {
         self.hits as f64 / self.n as f64
     }
+
+    /// Of each passage: how many words it has, and what is right of all words, in order.
+    pub(crate) fn by_passage(words: &[u32], right: impl IntoIterator<Item = bool>) -> Vec<Self> {
+        let mut right = right.into_iter();
+        let passage = |&n: &u32| Self {
+            hits: right.by_ref().take(n as usize).filter(|right| *right).count() as u64,
+            n: n.into(),
+        };
+        words.iter().map(passage).collect()
+    }
 }
 
 /// Everything a workload measured.
@@ -174,10 +186,16 @@ pub enum Measured {
         validation: Share,
         /// Predicted right in the test.
         test: Share,
+        /// The same by passage of running text, in the last validation; empty for classes.
+        validated_passages: Vec<Share>,
+        /// The same in the test.
+        tested_passages: Vec<Share>,
         /// Optimizer steps skipped because of an overflow.
         skipped_steps: u64,
         /// What holds the memory; absent where no allocator can be asked.
         memory: Option<MemoryParts>,
+        /// What shapes say that it holds, with the words and classes of the data; absent for a model whose operations are not known.
+        estimated: Option<MemoryEstimate>,
         /// From before each step began until it was done.
         windows: Vec<Range<Instant>>,
     },
@@ -199,6 +217,12 @@ pub enum Measured {
         test: Share,
         /// Predicted as in f32; absent where the cell is itself in f32.
         agreement: Option<Share>,
+        /// Predicted right, by passage of running text; empty for classes.
+        tested_passages: Vec<Share>,
+        /// Summed cross-entropy of each of them, nats.
+        passage_losses: Vec<f64>,
+        /// Predicted as in f32, by passage.
+        agreeing_passages: Vec<Share>,
         /// From before each micro-batch was uploaded until its logits were there.
         windows: Vec<Range<Instant>>,
     },

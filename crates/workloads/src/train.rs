@@ -32,6 +32,7 @@ use mantissa_precision::{
 use crate::{
     Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
+    estimate::estimate_for,
     models::{Batch, DistilBert, Network, Norms, Stage},
     outcome::allocator,
     start::{Purpose, Start, start},
@@ -140,8 +141,11 @@ fn train_on<B: PrecisionBackend, M: Network>(
             train: totals.train,
             validation: totals.validation,
             test: test.share,
+            validated_passages: totals.validated_passages,
+            tested_passages: test.passages,
             skipped_steps: totals.skipped_steps,
             memory,
+            estimated: estimate_for(cell, (data.test.words().unwrap_or_default(), data.classes)),
             windows: totals.windows,
         },
     })
@@ -190,6 +194,8 @@ struct Totals {
     train_seconds: f64,
     train: Share,
     validation: Share,
+    /// By passage of running text.
+    validated_passages: Vec<Share>,
 }
 
 /// Loss of a micro-batch.
@@ -349,6 +355,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
                 self.log
                     .push("validation_accuracy", epoch, validation.share.rate());
                 self.log.totals.validation = validation.share;
+                self.log.totals.validated_passages = validation.passages;
             }
         }
         let totals = &mut self.log.totals;

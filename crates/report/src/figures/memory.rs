@@ -1,4 +1,4 @@
-//! What the memory of a training holds: a bar a setting, stacked of its parts.
+//! What the memory of a training holds: a bar a setting, stacked of its parts, above a strip of what shapes say of them.
 
 use mantissa_core::MetricName;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Group, Row, Suite,
-    parts::{PARTS, parts, saving_in_short, total},
+    parts::{Bytes, PARTS, estimated, parts, saving_in_short},
     units::Scale,
 };
 
@@ -20,6 +20,8 @@ const BAR: f64 = 22.0;
 const ROW: f64 = 30.0;
 /// Between two parts of a bar, so that they are told apart without colour.
 const SEAM: f64 = 1.5;
+/// Height of what was estimated, below what was measured.
+const STRIP: f64 = 4.0;
 
 /// Far apart in hue and, side by side, in lightness.
 const COLOURS: [Colour; PARTS.len()] = [
@@ -34,7 +36,10 @@ const COLOURS: [Colour; PARTS.len()] = [
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let known: Vec<&Row<'_>> = group.rows.iter().filter(|row| parts(row).is_some()).collect();
     let rows = &known[..known.len().min(MAX_BARS)];
-    let largest = rows.iter().filter_map(|row| total(row)).reduce(f64::max)?;
+    let bars = rows
+        .iter()
+        .flat_map(|row| parts(row).into_iter().chain(estimated(row)));
+    let largest = bars.map(|bytes| bytes.iter().sum::<f64>()).reduce(f64::max)?;
     let scale = Scale::of(MetricName::WeightsBytes, largest);
     let top = Canvas::CONTENT_TOP + 40.0;
     let bottom = top + rows.len() as f64 * ROW;
@@ -55,7 +60,8 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         |found| format!("Memory: {found}"),
     );
     let mut canvas = Canvas::titled(bottom + 44.0, &title, &subtitle);
-    draw_key(&mut canvas);
+    let is_estimated = rows.iter().any(|row| estimated(row).is_some());
+    draw_key(&mut canvas, is_estimated);
 
     let style = TextStyle::new(12.5);
     let labels: Vec<String> = rows.iter().map(|row| group.label(row, &[])).collect();
@@ -78,14 +84,18 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         );
         draw_bar(&mut canvas, row, axis, middle, scale);
     }
+    let strip = match is_estimated {
+        true => " The strip below a bar is what was estimated from shapes.",
+        false => "",
+    };
     let caption = format!(
-        "What the memory of {} holds by setting: weights, optimizer state, gradients, copies of weights, activations.",
+        "What the memory of {} holds by setting: weights, optimizer state, gradients, copies of weights, activations.{strip}",
         group.workload
     );
     Some((canvas, caption))
 }
 
-fn draw_key(canvas: &mut Canvas) {
+fn draw_key(canvas: &mut Canvas, is_estimated: bool) {
     let style = TextStyle::new(11.5).colour(MUTED);
     let y = Canvas::CONTENT_TOP + 6.0;
     let mut x = MARGIN;
@@ -93,6 +103,10 @@ fn draw_key(canvas: &mut Canvas) {
         canvas.rectangle((x, y - 6.0), (x + 12.0, y + 6.0), colour);
         canvas.text_centred((x + 18.0, y), name, style);
         x += 18.0 + style.width(name) + 22.0;
+    }
+    if is_estimated {
+        canvas.rectangle((x, y + 6.0 - STRIP), (x + 12.0, y + 6.0), MUTED);
+        canvas.text_centred((x + 18.0, y), "strip: estimated from shapes", style);
     }
 }
 
@@ -114,7 +128,23 @@ fn draw_axis(canvas: &mut Canvas, axis: Axis, (shown, unit): (f64, &str), (top, 
 }
 
 fn draw_bar(canvas: &mut Canvas, row: &Row<'_>, axis: Axis, middle: f64, scale: Scale) {
-    let Some(bytes) = parts(row) else { return };
+    let Some(measured) = parts(row) else { return };
+    let (top, bottom) = (middle - BAR / 2.0, middle + BAR / 2.0);
+    let mut foot = bottom;
+    if let Some(estimated) = estimated(row) {
+        foot -= STRIP + SEAM;
+        draw_parts(canvas, &estimated, axis, (bottom - STRIP, bottom), scale);
+    }
+    draw_parts(canvas, &measured, axis, (top, foot), scale);
+    let all: f64 = measured.iter().sum();
+    canvas.text_centred(
+        (axis.at(all * scale.factor) + 6.0, middle),
+        &scale.text(all),
+        TextStyle::new(12.5).bold(),
+    );
+}
+
+fn draw_parts(canvas: &mut Canvas, bytes: &Bytes, axis: Axis, (top, bottom): (f64, f64), scale: Scale) {
     let mut below = 0.0;
     for (part, colour) in bytes.iter().zip(COLOURS) {
         let (from, to) = (
@@ -123,17 +153,7 @@ fn draw_bar(canvas: &mut Canvas, row: &Row<'_>, axis: Axis, middle: f64, scale: 
         );
         below += part;
         if to - from > SEAM {
-            canvas.rectangle(
-                (from, middle - BAR / 2.0),
-                (to - SEAM, middle + BAR / 2.0),
-                colour,
-            );
+            canvas.rectangle((from, top), (to - SEAM, bottom), colour);
         }
     }
-    let end = axis.at(below * scale.factor);
-    canvas.text_centred(
-        (end + 6.0, middle),
-        &scale.text(below),
-        TextStyle::new(12.5).bold(),
-    );
 }

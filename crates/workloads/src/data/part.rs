@@ -20,6 +20,11 @@ pub trait Part {
     /// # Panics
     /// If there is no such example.
     fn batch(&self, indices: &[usize]) -> Self::Batch;
+
+    /// Ids of the vocabulary, where examples are texts.
+    fn words(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// Examples, and what is asked about them.
@@ -30,6 +35,11 @@ pub trait Labelled {
     /// Number of examples.
     fn examples(&self) -> usize {
         self.labels().len()
+    }
+
+    /// How many of the answers belong to each example; they stand in the order of examples.
+    fn answers(&self) -> Vec<u32> {
+        vec![1; self.examples()]
     }
 }
 

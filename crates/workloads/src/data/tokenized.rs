@@ -113,6 +113,15 @@ impl Labelled for TokenBatch {
     fn examples(&self) -> usize {
         self.lengths.len()
     }
+
+    fn answers(&self) -> Vec<u32> {
+        let examples = self.lengths.len();
+        let mut answers = vec![0; examples];
+        for row in &self.rows {
+            answers[*row as usize * examples / self.ids.len()] += 1;
+        }
+        answers
+    }
 }
 
 impl Part for Tokenized {
@@ -159,6 +168,10 @@ impl Part for Tokenized {
         }
         batch
     }
+
+    fn words(&self) -> Option<u32> {
+        Some(self.vocabulary)
+    }
 }
 
 #[cfg(test)]
@@ -178,12 +191,14 @@ mod tests {
         let batch = three().padded_to(4).batch(&[2, 0]);
         assert_eq!(batch.ids, [1, 7, 2, 9, 1, 2, 9, 9]);
         assert_eq!(batch.lengths, [3, 2]);
+        assert_eq!(batch.answers(), [1, 1]);
         assert_eq!((batch.rows, batch.labels), (vec![2, 5], vec![0, 0]));
     }
 
     #[test]
     fn of_words_each_token_but_the_first_is_asked_for_and_no_padding() {
         let batch = three().padded_to(4).asking_for_words().batch(&[2, 1]);
+        assert_eq!(batch.answers(), [2, 3]);
         assert_eq!(batch.rows, [0, 1, 4, 5, 6]);
         assert_eq!(batch.labels, [7, 2, 5, 6, 2]);
     }

@@ -3,7 +3,11 @@
 use mantissa_precision::PrecisionBackend;
 
 use super::{Trainer, progress, read};
-use crate::{Observer, Phase, Share, WorkloadError, data::Part, models::Network};
+use crate::{
+    Observer, Phase, Share, WorkloadError,
+    data::{Labelled, Part},
+    models::Network,
+};
 
 /// Result over one part of the data.
 pub(super) struct Evaluation {
@@ -11,6 +15,8 @@ pub(super) struct Evaluation {
     pub loss: f64,
     /// Classes or words predicted right.
     pub share: Share,
+    /// The same by passage of running text; empty for classes.
+    pub passages: Vec<Share>,
     /// `1` for right, `0` for wrong, a class or a word each, in order.
     pub correct: String,
 }
@@ -26,7 +32,8 @@ pub(super) fn evaluate<B: PrecisionBackend, M: Network>(
     let batches = indices.chunks(trainer.cell.setting.batch() as usize);
     let total = batches.len() as u64;
     let parameters = trainer.working().freeze();
-    let (mut loss, mut correct) = (0.0, String::with_capacity(part.len()));
+    let words = trainer.cell.workload.predicts_words();
+    let (mut loss, mut passages, mut correct) = (0.0, vec![], String::with_capacity(part.len()));
     for (done, indices) in batches.enumerate() {
         let batch = part.batch(indices);
         let (logits, labels) = trainer.predict(&parameters, &batch);
@@ -41,6 +48,10 @@ pub(super) fn evaluate<B: PrecisionBackend, M: Network>(
             .try_into_data()
             .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
         correct.extend(hits.iter::<i64>().map(|hit| if hit == 1 { '1' } else { '0' }));
+        if words {
+            let right = hits.iter::<i64>().map(|hit| hit == 1);
+            passages.extend(Share::by_passage(&batch.answers(), right));
+        }
         if phase == Phase::Evaluate {
             progress::<B>(observer, trainer.device, phase, done as u64 + 1, total);
         }
@@ -50,6 +61,7 @@ pub(super) fn evaluate<B: PrecisionBackend, M: Network>(
     Ok(Evaluation {
         loss: loss / n as f64,
         share: Share { hits, n },
+        passages,
         correct,
     })
 }
@@ -122,6 +134,8 @@ mod tests {
             train,
             validation,
             test,
+            validated_passages,
+            tested_passages,
             ..
         } = outcome.measured
         else {
@@ -130,6 +144,10 @@ mod tests {
         // Each text has sixteen tokens, of which fifteen are asked for.
         assert_eq!((words, examples, tokens), (true, 16, Some(256)));
         assert_eq!((train.n, validation.n, test.n), (8 * 15, 4 * 15, 5 * 15));
+        assert_eq!((validated_passages.len(), tested_passages.len()), (4, 5));
+        let hits = tested_passages.iter().map(|passage| passage.hits).sum::<u64>();
+        assert_eq!(hits, test.hits);
+        assert!(tested_passages.iter().all(|passage| passage.n == 15));
         assert!(outcome.samples.test_correct.is_none());
         // Nothing is learnt: every word is about as likely as any other.
         for name in ["train_loss", "validation_loss"] {
