@@ -10,26 +10,24 @@ fn example() -> PathBuf {
     binary.with_file_name("examples").join("own_model")
 }
 
-fn suite() -> String {
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/own_model.toml").to_owned()
-}
+/// Its suite, into the folder `run`.
+const RUN: [&str; 8] = [
+    "run",
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/own_model.toml"),
+    "--profile",
+    "smoke",
+    "--backend",
+    "flex",
+    "--out",
+    "run",
+];
 
 #[test]
 fn it_learns_under_every_precision_and_says_whose_data_it_is() {
     let place = Place::new();
     let arguments = ["-a", "precision=64-true,32-true,16-mixed,bf16-mixed,bf16-true"];
-    let run = [
-        "run",
-        &suite(),
-        "--profile",
-        "smoke",
-        "--backend",
-        "flex",
-        "--out",
-        "run",
-    ];
     let output = Command::new(example())
-        .args(run)
+        .args(RUN)
         .args(arguments)
         .current_dir(place.path(""))
         .output()
@@ -52,16 +50,7 @@ fn it_learns_under_every_precision_and_says_whose_data_it_is() {
 #[test]
 fn a_program_without_one_says_so() {
     let place = Place::new();
-    let output = place.run(&[
-        "run",
-        &suite(),
-        "--profile",
-        "smoke",
-        "--backend",
-        "flex",
-        "--out",
-        "run",
-    ]);
+    let output = place.run(&RUN);
     assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
     let text = stderr(&output);
     assert!(text.contains("this program has no model of its own"), "{text}");

@@ -57,9 +57,13 @@ fn refused(what: &str) -> ! {
     panic!("{what} has no controlled precision here, and is refused")
 }
 
-/// Backward passes are those of the backend inside.
-fn inside() -> ! {
-    unreachable!("the gradients of a module are taken by the backend inside")
+/// Operations that are refused, by what they are.
+macro_rules! refused {
+    ($($what:literal: fn $name:ident($($type:ty),*) -> $output:ty;)*) => {
+        $(fn $name($(_: $type),*) -> $output {
+            refused($what)
+        })*
+    };
 }
 
 /// An image with zeros around it, `[n, c, h, w]`.
@@ -270,100 +274,42 @@ impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
         fn unfold4d(x: FloatTensor<Self>, kernel_size: [usize; 2], options: UnfoldOptions) -> FloatTensor<Self>;
     }
 
-    fn deform_conv2d(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: Option<FloatTensor<Self>>,
-        _: Option<FloatTensor<Self>>,
-        _: DeformConvOptions<2>,
-    ) -> FloatTensor<Self> {
-        refused("a deformed convolution")
+    refused! {
+        "a deformed convolution": fn deform_conv2d(
+            FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>,
+            Option<FloatTensor<Self>>, DeformConvOptions<2>
+        ) -> FloatTensor<Self>;
+        "a convolution in three dimensions": fn conv3d(
+            FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>, ConvOptions<3>
+        ) -> FloatTensor<Self>;
+        "a transposed convolution": fn conv_transpose1d(
+            FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>, ConvTransposeOptions<1>
+        ) -> FloatTensor<Self>;
+        "a transposed convolution": fn conv_transpose2d(
+            FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>, ConvTransposeOptions<2>
+        ) -> FloatTensor<Self>;
+        "a transposed convolution": fn conv_transpose3d(
+            FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>, ConvTransposeOptions<3>
+        ) -> FloatTensor<Self>;
     }
 
-    fn conv3d(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: Option<FloatTensor<Self>>,
-        _: ConvOptions<3>,
-    ) -> FloatTensor<Self> {
-        refused("a convolution in three dimensions")
-    }
-
-    fn conv_transpose1d(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: Option<FloatTensor<Self>>,
-        _: ConvTransposeOptions<1>,
-    ) -> FloatTensor<Self> {
-        refused("a transposed convolution")
-    }
-
-    fn conv_transpose2d(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: Option<FloatTensor<Self>>,
-        _: ConvTransposeOptions<2>,
-    ) -> FloatTensor<Self> {
-        refused("a transposed convolution")
-    }
-
-    fn conv_transpose3d(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: Option<FloatTensor<Self>>,
-        _: ConvTransposeOptions<3>,
-    ) -> FloatTensor<Self> {
-        refused("a transposed convolution")
-    }
-
-    fn deform_conv2d_backward(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: Option<FloatTensor<Self>>,
-        _: Option<FloatTensor<Self>>,
-        _: FloatTensor<Self>,
-        _: DeformConvOptions<2>,
-    ) -> DeformConv2dBackward<Self> {
-        inside()
-    }
-
-    fn avg_pool2d_backward(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: [usize; 2],
-        _: [usize; 2],
-        _: [usize; 2],
-        _: bool,
-        _: bool,
-    ) -> FloatTensor<Self> {
-        inside()
-    }
-
-    fn adaptive_avg_pool2d_backward(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
-        inside()
-    }
-
-    fn max_pool2d_with_indices_backward(
-        _: FloatTensor<Self>,
-        _: [usize; 2],
-        _: [usize; 2],
-        _: [usize; 2],
-        _: [usize; 2],
-        _: bool,
-        _: FloatTensor<Self>,
-        _: IntTensor<Self>,
-    ) -> MaxPool2dBackward<Self> {
-        inside()
-    }
-
-    fn interpolate_backward(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: [usize; 2],
-        _: InterpolateOptions,
-    ) -> FloatTensor<Self> {
-        inside()
+    // Backward passes are those of the backend inside: nobody asks for these.
+    refused! {
+        "a gradient outside of the autodiff": fn deform_conv2d_backward(
+            FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>,
+            Option<FloatTensor<Self>>, FloatTensor<Self>, DeformConvOptions<2>
+        ) -> DeformConv2dBackward<Self>;
+        "a gradient outside of the autodiff": fn avg_pool2d_backward(
+            FloatTensor<Self>, FloatTensor<Self>, [usize; 2], [usize; 2], [usize; 2], bool, bool
+        ) -> FloatTensor<Self>;
+        "a gradient outside of the autodiff": fn adaptive_avg_pool2d_backward(
+            FloatTensor<Self>, FloatTensor<Self>
+        ) -> FloatTensor<Self>;
+        "a gradient outside of the autodiff": fn max_pool2d_with_indices_backward(
+            FloatTensor<Self>, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool, FloatTensor<Self>, IntTensor<Self>
+        ) -> MaxPool2dBackward<Self>;
+        "a gradient outside of the autodiff": fn interpolate_backward(
+            FloatTensor<Self>, FloatTensor<Self>, [usize; 2], InterpolateOptions
+        ) -> FloatTensor<Self>;
     }
 }
