@@ -129,8 +129,8 @@ pub(crate) fn is_of_words(workload: &Workload, name: MetricName) -> bool {
     told_of_words && workload.predicts_words()
 }
 
-/// The median over processes of what they tell of the same passages, with the interval of the process in the middle: of two, what
-/// both of theirs cover. Nothing is counted together.
+/// The median over processes of what they tell of the same passages, with the interval of the process in the middle: of two, from the
+/// lower end of both to the upper. Nothing is counted together.
 fn middle(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
     let mut estimates: Vec<&Estimate> = parts.iter().map(|(estimate, _)| estimate).collect();
     estimates.sort_by(|a, b| a.value.total_cmp(&b.value));
@@ -144,7 +144,10 @@ fn middle(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
             high: a.high.max(b.high),
         }),
         n: estimates.iter().map(|estimate| estimate.n).min()?,
-        method: "median over processes, cluster bootstrap by passage",
+        method: match ends {
+            Some(_) => "median over processes, cluster bootstrap by passage",
+            None => "median over processes",
+        },
     })
 }
 

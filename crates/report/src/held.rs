@@ -212,9 +212,7 @@ fn why_not_half(base: &Held, others: &[Held], scale: Scale) -> Option<String> {
                 let times = units::times(mine / theirs);
                 reasons.push(match mine / theirs {
                     ratio if ratio >= 1.0 - WORTH_NAMING => format!("{name} do not shrink ({times})"),
-                    ratio if ratio >= HALF => {
-                        format!("{name} shrink to {times}, since what is no product stays in f32")
-                    }
+                    ratio if ratio >= HALF => format!("{name} shrink to {times}"),
                     _ => format!("{name} alone shrink, to {times}"),
                 });
             }
@@ -310,8 +308,7 @@ mod tests {
         assert_eq!(
             why([60.0, 120.0, 60.0, 26.0, 250.0]).unwrap(),
             "16-mixed holds 0.81× of what 32-true holds, and not half: weights, optimizer state and gradients stay in \
-             f32, 240.0 MB or 38 % of that; copies of weights in f16 add 26.0 MB; activations shrink to 0.62×, since \
-             what is no product stays in f32."
+             f32, 240.0 MB or 38 % of that; copies of weights in f16 add 26.0 MB; activations shrink to 0.62×."
         );
         let kept = why([60.0, 120.0, 30.0, 0.0, 400.0]).unwrap();
         assert!(

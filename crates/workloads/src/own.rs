@@ -7,7 +7,7 @@ use std::{
     any::{Any, TypeId},
     collections::HashMap,
     fmt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -16,7 +16,7 @@ use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
     tensor::{Tensor, backend::Backend},
 };
-use mantissa_core::{Cell, DataSource, Task};
+use mantissa_core::{Cell, DataSource, Precision, Task};
 use mantissa_precision::{Autocast, PrecisionBackend, device::Flex};
 
 use crate::{
@@ -43,7 +43,7 @@ pub trait Workload: Send + Sync + 'static {
     type Model<B: Backend>: Module<B> + 'static;
 
     /// A micro-batch on a device.
-    type Input<B: Backend>: Clone;
+    type Input<B: Backend>;
 
     /// All examples with their classes, from 0.
     ///
@@ -58,10 +58,11 @@ pub trait Workload: Send + Sync + 'static {
     fn classes(&self) -> u32;
 
     /// Makes the module. Its parameters are drawn on the CPU, after burn's generator was seeded, so that every setting and device starts from
-    /// the same ones.
+    /// the same ones. Tensors that are no parameters are made on the device, from the same seed.
     fn model<B: Backend>(&self, device: &B::Device) -> Self::Model<B>;
 
-    /// Puts a micro-batch on a device, floats in f32: autocast brings them to the format of what reads them.
+    /// Puts a micro-batch on a device. Under a mixed setting floats are f32 until a product reads them; a true setting has one format, also
+    /// for what is made here and in [`Workload::model`] and [`Workload::forward`].
     fn input<B: Backend>(&self, examples: &[&Self::Example], device: &B::Device) -> Self::Input<B>;
 
     /// Logits `[examples, classes]`.
@@ -163,21 +164,30 @@ impl<W: Workload> Source for Own<W> {
         inputs: &Inputs,
         work: K,
     ) -> Result<K::Output, WorkloadError> {
-        let data = self.data(wanted, inputs.data.values().next().map(AsRef::as_ref))?;
+        let mut paths = inputs.data.values();
+        let path = paths.next().map(PathBuf::as_path);
+        if paths.next().is_some() {
+            return Err(WorkloadError::Data(
+                "a model of one's own takes one `--data`, and there are several".to_owned(),
+            ));
+        }
+        let data = self.data(wanted, path)?;
         work.on(self, data)
     }
 }
+
+/// Modules by backend and precision.
+type Modules = HashMap<(TypeId, Precision), Box<dyn Any + Send>>;
 
 /// The model as the trainer sees it: one segment, which gives the logits.
 pub(crate) struct Own<W> {
     workload: Arc<W>,
     specs: Arc<Vec<ParameterSpec>>,
-    /// Seeded values, in the order of `specs`.
-    first: Arc<Vec<Vec<f32>>>,
+    seed: u64,
     /// Which of them each place of the module holds: places may share one.
     places: Arc<Vec<usize>>,
-    /// The module on each backend, without its values.
-    modules: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>>,
+    /// The module on each backend and in each precision, without its values.
+    modules: Arc<Mutex<Modules>>,
     kept: Kept,
 }
 
@@ -186,7 +196,7 @@ impl<W> Clone for Own<W> {
         Self {
             workload: self.workload.clone(),
             specs: self.specs.clone(),
-            first: self.first.clone(),
+            seed: self.seed,
             places: self.places.clone(),
             modules: self.modules.clone(),
             kept: self.kept.clone(),
@@ -196,11 +206,7 @@ impl<W> Clone for Own<W> {
 
 impl<W: Workload> Own<W> {
     fn new(workload: Arc<W>, seed: u64) -> Result<Self, WorkloadError> {
-        type Host = Autodiff<Flex>;
-        let device = Default::default();
-        Host::seed(&device, seed);
-        let mut found = Found::default();
-        workload.model::<Host>(&device).visit(&mut found);
+        let found = Found::of(&*workload, seed);
         if !found.fixed.is_empty() {
             return Err(WorkloadError::Data(format!(
                 "the model keeps `{}` out of training: neither frozen parameters nor the running statistics of a batch norm can be under a setting here",
@@ -212,8 +218,8 @@ impl<W: Workload> Own<W> {
         }
         Ok(Self {
             workload,
+            seed,
             specs: Arc::new(found.specs),
-            first: Arc::new(found.values),
             places: Arc::new(found.places),
             modules: Arc::default(),
             kept: Kept::default(),
@@ -230,13 +236,16 @@ impl<W: Workload> Own<W> {
                     "an example has the class {class}, and there are {classes} from 0"
                 )));
             }
+            let bytes = self.workload.bytes(example);
             hasher.update(&class.to_le_bytes());
-            hasher.update(&self.workload.bytes(example));
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(&bytes);
         }
+        hasher.update(&(given.train.len() as u64).to_le_bytes());
         let parts = divided(given.train, given.test, wanted);
-        let [train, validation, test] = parts.map_err(|error| WorkloadError::Data(error.to_string()))?;
+        let ([train, validation, test], remark) =
+            parts.map_err(|error| WorkloadError::Data(error.to_string()))?;
         let part = |examples: Vec<(W::Example, u32)>| OwnPart {
-            workload: self.workload.clone(),
             examples: Arc::new(examples),
         };
         Ok(Dataset {
@@ -245,19 +254,20 @@ impl<W: Workload> Own<W> {
             test: part(test),
             classes,
             source: DataSource {
-                name: given.name,
+                name: given.name + remark,
                 hash: hasher.finalize().to_hex()[..16].to_owned(),
                 synthetic: given.synthetic,
             },
         })
     }
 
-    /// The module with the parameters of a pass.
-    fn module<B: PrecisionBackend>(&self, pass: &Pass<'_, B>) -> W::Model<Autocast<B>> {
+    /// The module with the parameters of a pass. What else it holds is made in the setting, from the seed.
+    fn module<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, device: &B::Device) -> W::Model<Autocast<B>> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        let module = modules.entry(TypeId::of::<B>()).or_insert_with(|| {
-            let device = pass.parameters.vector(&self.specs[0].name).device();
-            Box::new(self.workload.model::<Autocast<B>>(&device).map(&mut Emptied))
+        let key = (TypeId::of::<B>(), pass.compute.precision());
+        let module = modules.entry(key).or_insert_with(|| {
+            B::seed(device, self.seed);
+            Box::new(self.workload.model::<Autocast<B>>(device).map(&mut Emptied))
         });
         let module: &W::Model<Autocast<B>> = module.downcast_ref().expect("it is that of this backend");
         module.clone().map(&mut Filled {
@@ -278,6 +288,18 @@ struct Found {
     places: Vec<usize>,
     /// Those that no gradient reaches.
     fixed: Vec<String>,
+}
+
+impl Found {
+    /// Those of the module as it is made on the CPU.
+    fn of<W: Workload>(workload: &W, seed: u64) -> Self {
+        type Host = Autodiff<Flex>;
+        let device = Default::default();
+        Host::seed(&device, seed);
+        let mut found = Self::default();
+        workload.model::<Host>(&device).visit(&mut found);
+        found
+    }
 }
 
 impl<B: Backend> ModuleVisitor<B> for Found {
@@ -345,15 +367,16 @@ impl<B: PrecisionBackend> ModuleMapper<Autocast<B>> for Filled<'_, '_, B> {
 
 impl<W: Workload> Network for Own<W> {
     type Part = OwnPart<W>;
-    type Input<B: PrecisionBackend> = W::Input<Autocast<B>>;
+    type Input<B: PrecisionBackend> = (OwnBatch<W>, B::Device);
 
     fn parameters(&self) -> Vec<ParameterSpec> {
         self.specs.to_vec()
     }
 
     fn initial(&self, _: u64) -> Box<dyn Iterator<Item = Weight> + '_> {
-        let parts = self.specs.iter().zip(self.first.iter());
-        Box::new(parts.map(|(spec, values)| (spec.name.clone(), spec.shape.clone(), values.clone())))
+        let Found { specs, values, .. } = Found::of(&*self.workload, self.seed);
+        let parts = specs.into_iter().zip(values);
+        Box::new(parts.map(|(spec, values)| (spec.name, spec.shape, values)))
     }
 
     /// A parameter that is read by a product may be read by something else as well: each operation brings it to its own format.
@@ -374,10 +397,9 @@ impl<W: Workload> Network for Own<W> {
         true
     }
 
+    /// It is put on the device within the setting, when the module asks for it.
     fn upload<B: PrecisionBackend>(batch: &OwnBatch<W>, device: &B::Device) -> Self::Input<B> {
-        let all = &batch.examples;
-        let examples: Vec<_> = batch.indices.iter().map(|index| &all[*index].0).collect();
-        batch.workload.input::<Autocast<B>>(&examples, device)
+        (batch.clone(), device.clone())
     }
 
     fn segments(&self) -> u32 {
@@ -388,13 +410,21 @@ impl<W: Workload> Network for Own<W> {
         &self,
         pass: &Pass<'_, B>,
         _: u32,
-        input: &Self::Input<B>,
+        (batch, device): &Self::Input<B>,
         _: Option<Tensor<B, 2>>,
     ) -> Tensor<B, 2> {
-        let module = self.module(pass);
+        let examples: Vec<_> = batch
+            .indices
+            .iter()
+            .map(|index| &batch.examples[*index].0)
+            .collect();
         let logits = Autocast::<B>::within(*pass.compute, pass.trains(), || {
-            self.workload.forward(&module, input.clone())
+            let module = self.module(pass, device);
+            let input = self.workload.input::<Autocast<B>>(&examples, device);
+            self.workload.forward(&module, input)
         });
+        let wanted = [examples.len(), self.workload.classes() as usize];
+        assert_eq!(logits.dims(), wanted, "logits are `[examples, classes]`");
         pass.show("logits", Autocast::leave(logits))
     }
 
@@ -410,16 +440,24 @@ impl<W: Workload> Network for Own<W> {
 
 /// A part of the user's examples.
 pub(crate) struct OwnPart<W: Workload> {
-    workload: Arc<W>,
     examples: Arc<Vec<(W::Example, u32)>>,
 }
 
 /// Some of them.
 pub(crate) struct OwnBatch<W: Workload> {
-    workload: Arc<W>,
     examples: Arc<Vec<(W::Example, u32)>>,
     indices: Vec<usize>,
     labels: Vec<i32>,
+}
+
+impl<W: Workload> Clone for OwnBatch<W> {
+    fn clone(&self) -> Self {
+        Self {
+            examples: self.examples.clone(),
+            indices: self.indices.clone(),
+            labels: self.labels.clone(),
+        }
+    }
 }
 
 impl<W: Workload> Part for OwnPart<W> {
@@ -431,7 +469,6 @@ impl<W: Workload> Part for OwnPart<W> {
 
     fn batch(&self, indices: &[usize]) -> OwnBatch<W> {
         OwnBatch {
-            workload: self.workload.clone(),
             examples: self.examples.clone(),
             indices: indices.to_vec(),
             labels: indices
@@ -590,6 +627,12 @@ mod tests {
         let spread =
             first.iter().copied().fold(f64::MIN, f64::max) - first.iter().copied().fold(f64::MAX, f64::min);
         assert!(spread > 0.0 && spread < 0.02, "{first:?}");
+    }
+
+    #[test]
+    fn logits_of_other_classes_are_a_bug_of_the_model() {
+        let wrong = std::panic::catch_unwind(|| outcome(Sides { classes: 3, ..SIDES }, "32-true"));
+        assert!(wrong.is_err());
     }
 
     #[test]

@@ -1,18 +1,36 @@
 //! Operations on floats, by class.
 
 use burn::tensor::{
-    BoolDType, Device, Distribution, FloatDType, IndexingUpdateOp, IntDType, Scalar, Shape, Slice,
+    BoolDType, DType, Device, Distribution, FloatDType, IndexingUpdateOp, IntDType, Scalar, Shape, Slice,
     TensorData, TensorMetadata,
     backend::ExecutionError,
     ops::{BoolTensor, FloatTensor, FloatTensorOps, GridSampleOptions, IntTensor},
 };
 
-use super::{Autocast, compute, primitive, tensor_of, unchanged};
+use super::{Autocast, compute, only, primitive, tensor_of, unchanged};
 use crate::{
     PrecisionBackend,
     autocast::OpClass,
     compute::{round, wide},
 };
+
+/// What is made in the format of a true setting.
+macro_rules! made {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $output:ty;)*) => {
+        $(fn $name($($argument: $type),*) -> $output {
+            made::<B>(B::$name($($argument),*))
+        })*
+    };
+}
+
+/// Factors and the like that need not be numbers of a half: in bf16 0.999 is 1. They meet it in f32, and the result is rounded once.
+macro_rules! scalar {
+    ($(fn $name:ident($first:ident: $float:ty, $argument:ident: $type:ty) -> $output:ty;)*) => {
+        $(fn $name($first: $float, $argument: $type) -> $output {
+            widely::<B>($first, |wide| B::$name(wide, $argument))
+        })*
+    };
+}
 
 /// Operations of class [`OpClass::Full`]: their first input is brought to the format of the parameters.
 macro_rules! full {
@@ -61,9 +79,22 @@ pub(super) fn cast<B: PrecisionBackend, const N: usize>(
     compute().cast_as(class, inputs).map(primitive)
 }
 
+/// An input of an operation of class [`OpClass::Full`]. What a module has widened itself stays wide.
 pub(super) fn full<B: PrecisionBackend>(input: FloatTensor<B>) -> FloatTensor<B> {
-    let [input] = cast::<B, 1>(OpClass::Full, [input]);
-    input
+    let (precision, own) = (compute().precision(), input.dtype());
+    let dtypes = [OpClass::Full.dtype(precision, &[own]), own];
+    primitive(round(
+        tensor_of::<B, 1>(input),
+        OpClass::Widest.dtype(precision, &dtypes),
+    ))
+}
+
+/// What was made, in the format of a true setting.
+fn made<B: PrecisionBackend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
+    match only() {
+        Some(dtype) => primitive(round(tensor_of::<B, 1>(tensor), dtype)),
+        None => tensor,
+    }
 }
 
 /// What `operation` makes of an input in f32 at least, in the format of that input.
@@ -85,6 +116,14 @@ fn like<B: PrecisionBackend>(value: FloatTensor<B>, tensor: &FloatTensor<B>) -> 
 impl<B: PrecisionBackend> FloatTensorOps<Self> for Autocast<B> {
     fn float_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
         primitive(compute().matmul(tensor_of::<B, 1>(lhs), tensor_of(rhs)))
+    }
+
+    /// Nothing leaves f64 in a setting of it, whatever a module thinks wide enough.
+    fn float_cast(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
+        match only() {
+            Some(DType::F64) => made::<B>(tensor),
+            _ => B::float_cast(tensor, dtype),
+        }
     }
 
     fn float_powf(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -172,30 +211,37 @@ impl<B: PrecisionBackend> FloatTensorOps<Self> for Autocast<B> {
         fn float_mul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self>;
         fn float_div(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self>;
         fn float_remainder(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self>;
+        fn float_grid_sample_2d(tensor: FloatTensor<Self>, grid: FloatTensor<Self>, options: GridSampleOptions) -> FloatTensor<Self>;
         fn float_cross(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
         fn float_atan2(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self>;
     }
 
-    unchanged! {
+    made! {
         fn float_from_data(data: TensorData, device: &Device<Self>) -> FloatTensor<Self>;
         fn float_random(shape: Shape, distribution: Distribution, device: &Device<Self>, dtype: FloatDType) -> FloatTensor<Self>;
         fn float_zeros(shape: Shape, device: &Device<Self>, dtype: FloatDType) -> FloatTensor<Self>;
         fn float_ones(shape: Shape, device: &Device<Self>, dtype: FloatDType) -> FloatTensor<Self>;
         fn float_full(shape: Shape, fill_value: Scalar, device: &Device<Self>, dtype: FloatDType) -> FloatTensor<Self>;
-        fn float_into_data(tensor: FloatTensor<Self>) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send;
-        fn float_device(tensor: &FloatTensor<Self>) -> Device<Self>;
-        fn float_to_device(tensor: FloatTensor<Self>, device: &Device<Self>) -> FloatTensor<Self>;
-        fn float_into_int(tensor: FloatTensor<Self>, out_dtype: IntDType) -> IntTensor<Self>;
         fn float_empty(shape: Shape, device: &Device<Self>, dtype: FloatDType) -> FloatTensor<Self>;
-        fn float_repeat_dim(tensor: FloatTensor<Self>, dim: usize, times: usize) -> FloatTensor<Self>;
+    }
+
+    scalar! {
         fn float_add_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
-        fn float_clamp_min(tensor: FloatTensor<Self>, min: Scalar) -> FloatTensor<Self>;
-        fn float_clamp_max(tensor: FloatTensor<Self>, max: Scalar) -> FloatTensor<Self>;
-        fn float_clamp(tensor: FloatTensor<Self>, min: Scalar, max: Scalar) -> FloatTensor<Self>;
         fn float_sub_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
         fn float_mul_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
         fn float_div_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
         fn float_remainder_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
+    }
+
+    unchanged! {
+        fn float_into_data(tensor: FloatTensor<Self>) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send;
+        fn float_device(tensor: &FloatTensor<Self>) -> Device<Self>;
+        fn float_to_device(tensor: FloatTensor<Self>, device: &Device<Self>) -> FloatTensor<Self>;
+        fn float_into_int(tensor: FloatTensor<Self>, out_dtype: IntDType) -> IntTensor<Self>;
+        fn float_repeat_dim(tensor: FloatTensor<Self>, dim: usize, times: usize) -> FloatTensor<Self>;
+        fn float_clamp_min(tensor: FloatTensor<Self>, min: Scalar) -> FloatTensor<Self>;
+        fn float_clamp_max(tensor: FloatTensor<Self>, max: Scalar) -> FloatTensor<Self>;
+        fn float_clamp(tensor: FloatTensor<Self>, min: Scalar, max: Scalar) -> FloatTensor<Self>;
         fn float_neg(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
         fn float_transpose(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
         fn float_swap_dims(tensor: FloatTensor<Self>, dim1: usize, dim2: usize) -> FloatTensor<Self>;
@@ -218,7 +264,6 @@ impl<B: PrecisionBackend> FloatTensorOps<Self> for Autocast<B> {
         fn float_is_require_grad(tensor: &FloatTensor<Self>) -> bool;
         fn float_cummin(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
         fn float_cummax(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn float_cast(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self>;
         fn float_sqrt(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
         fn float_abs(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
         fn float_cos(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
@@ -252,7 +297,6 @@ impl<B: PrecisionBackend> FloatTensorOps<Self> for Autocast<B> {
         fn float_sort(tensor: FloatTensor<Self>, dim: usize, descending: bool) -> FloatTensor<Self>;
         fn float_sort_with_indices(tensor: FloatTensor<Self>, dim: usize, descending: bool, indices_dtype: IntDType) -> (FloatTensor<Self>, IntTensor<Self>);
         fn float_argsort(tensor: FloatTensor<Self>, dim: usize, descending: bool, out_dtype: IntDType) -> IntTensor<Self>;
-        fn float_grid_sample_2d(tensor: FloatTensor<Self>, grid: FloatTensor<Self>, options: GridSampleOptions) -> FloatTensor<Self>;
         fn float_unfold(tensor: FloatTensor<Self>, dim: usize, size: usize, step: usize) -> FloatTensor<Self>;
         fn float_is_nan(tensor: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
         fn float_is_inf(tensor: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;

@@ -1,11 +1,11 @@
 //! Layers and activations: what [`Compute`](crate::Compute) has a method for, and what it does not.
 
 use burn::tensor::{
-    Scalar, Shape, Tensor, TensorMetadata,
+    Bool, DType, Scalar, Shape, Tensor, TensorMetadata,
     ops::{
         ActivationOps, AttentionModuleOptions, BoolTensor, ConvOptions, ConvTransposeOptions,
         DeformConv2dBackward, DeformConvOptions, FloatTensor, IntTensor, InterpolateOptions,
-        MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions, attention::attention_fallback,
+        MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions,
     },
     s,
 };
@@ -15,7 +15,11 @@ use super::{
     float::{cast, full, widely},
     primitive, tensor_of, unchanged,
 };
-use crate::{PrecisionBackend, autocast::OpClass};
+use crate::{
+    Precision, PrecisionBackend, Sight, attention,
+    autocast::OpClass,
+    compute::{round, wide},
+};
 
 impl<B: PrecisionBackend> ActivationOps<Self> for Autocast<B> {
     fn gelu(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -44,11 +48,27 @@ impl<B: PrecisionBackend> ActivationOps<Self> for Autocast<B> {
         B::prelu(tensor, alpha)
     }
 
+    /// In f64 where its input is: some backends have one in f32 alone.
+    fn sigmoid(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+        if tensor.dtype() != DType::F64 {
+            return widely::<B>(tensor, B::sigmoid);
+        }
+        B::float_recip(B::float_add_scalar(
+            B::float_exp(B::float_neg(tensor)),
+            1.0.into(),
+        ))
+    }
+
+    fn hard_sigmoid(tensor: FloatTensor<Self>, alpha: Scalar, beta: Scalar) -> FloatTensor<Self> {
+        widely::<B>(tensor, |wide| B::hard_sigmoid(wide, alpha, beta))
+    }
+
+    fn leaky_relu(tensor: FloatTensor<Self>, negative_slope: Scalar) -> FloatTensor<Self> {
+        widely::<B>(tensor, |wide| B::leaky_relu(wide, negative_slope))
+    }
+
     unchanged! {
-        fn leaky_relu(tensor: FloatTensor<Self>, negative_slope: Scalar) -> FloatTensor<Self>;
         fn relu(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn sigmoid(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn hard_sigmoid(tensor: FloatTensor<Self>, alpha: Scalar, beta: Scalar) -> FloatTensor<Self>;
     }
 }
 
@@ -106,10 +126,9 @@ fn convolution<B: PrecisionBackend>(
     let Some(bias) = bias else {
         return primitive(output);
     };
-    let bias = compute()
-        .operand(tensor_of::<B, 1>(bias))
-        .reshape([1, outputs, 1, 1]);
-    primitive(compute().add(output, bias))
+    let bias = wide(compute().operand(tensor_of::<B, 1>(bias))).reshape([1, outputs, 1, 1]);
+    let dtype = output.dtype();
+    primitive(round(wide(output) + bias, dtype))
 }
 
 impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
@@ -191,7 +210,7 @@ impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
         primitive(compute().layer_norm(tensor_of::<B, 1>(tensor), gamma, beta, epsilon))
     }
 
-    /// Its products and its softmax are those above.
+    /// In steps, as [`Compute::attention`](crate::Compute::attention) has them. A query that sees nothing says nothing.
     fn attention(
         query: FloatTensor<Self>,
         key: FloatTensor<Self>,
@@ -200,7 +219,36 @@ impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
         attn_bias: Option<FloatTensor<Self>>,
         options: AttentionModuleOptions,
     ) -> FloatTensor<Self> {
-        attention_fallback::<Self>(query, key, value, mask, attn_bias, options)
+        let [query, key, value] = [query, key, value].map(tensor_of::<B, 4>);
+        let [.., width] = query.dims();
+        let scale = options.scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
+        let scores = compute().matmul(query, key.swap_dims(2, 3));
+        let (dtype, shape, device) = (scores.dtype(), scores.dims(), scores.device());
+        let mut scores = wide(scores).mul_scalar(scale);
+        if let Some(cap) = options.softcap {
+            scores = scores.div_scalar(cap).tanh().mul_scalar(cap);
+        }
+        if let Some(bias) = attn_bias {
+            let bias = round(tensor_of::<B, 4>(bias), scores.dtype());
+            scores = scores + bias;
+        }
+        let scores = round(scores, dtype);
+        let masked = mask.map(|mask| Tensor::<B, 4, Bool>::from_primitive(mask).expand(shape));
+        let later = options
+            .is_causal
+            .then(|| Sight::<B>::causal(shape[2], shape[3], &device).hidden(shape, &device));
+        let hidden = match (masked, later) {
+            (Some(masked), Some(later)) => Some(masked.bool_or(later)),
+            (masked, later) => masked.or(later),
+        };
+        let weights = match hidden {
+            Some(hidden) => {
+                let seen = scores.mask_fill(hidden.clone(), attention::lowest(dtype));
+                compute().softmax(seen).mask_fill(hidden, 0.0)
+            }
+            None => compute().softmax(scores),
+        };
+        primitive(compute().matmul(weights, value))
     }
 
     fn avg_pool2d(
@@ -241,8 +289,11 @@ impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
         dilation: [usize; 2],
         ceil_mode: bool,
     ) -> MaxPool2dWithIndices<Self> {
-        let pooled = B::max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode);
-        MaxPool2dWithIndices::new(pooled.output, pooled.indices)
+        let dtype = x.dtype();
+        let wide = primitive(wide(tensor_of::<B, 1>(x)));
+        let pooled = B::max_pool2d_with_indices(wide, kernel_size, stride, padding, dilation, ceil_mode);
+        let output = primitive(round(tensor_of::<B, 1>(pooled.output), dtype));
+        MaxPool2dWithIndices::new(output, pooled.indices)
     }
 
     fn interpolate(
@@ -258,6 +309,9 @@ impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
         dim: usize,
         n: Option<usize>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        if compute().precision() == Precision::True64 {
+            refused("a Fourier transform in f64");
+        }
         B::rfft(full::<B>(signal), dim, n)
     }
 
@@ -267,11 +321,20 @@ impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
         dim: usize,
         n: Option<usize>,
     ) -> FloatTensor<Self> {
+        if compute().precision() == Precision::True64 {
+            refused("a Fourier transform in f64");
+        }
         B::irfft(full::<B>(spectrum_re), full::<B>(spectrum_im), dim, n)
     }
 
-    unchanged! {
-        fn unfold4d(x: FloatTensor<Self>, kernel_size: [usize; 2], options: UnfoldOptions) -> FloatTensor<Self>;
+    /// Of padding burn makes a product.
+    fn unfold4d(x: FloatTensor<Self>, kernel_size: [usize; 2], options: UnfoldOptions) -> FloatTensor<Self> {
+        if options.dilation != [1, 1] {
+            refused("a dilated unfolding");
+        }
+        let images = padded(tensor_of::<B, 4>(x), options.padding);
+        let bare = UnfoldOptions::new(options.stride, [0, 0], [1, 1]);
+        B::unfold4d(primitive(images), kernel_size, bare)
     }
 
     refused! {

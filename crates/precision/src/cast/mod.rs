@@ -44,7 +44,11 @@ use unchanged;
 /// ```
 ///
 /// Products are controlled, or they are refused: transposed, deformed, dilated and three-dimensional convolutions panic, as do
-/// strides that differ between rows and columns, since their precision would be whatever the backend's kernel makes of it.
+/// strides that differ between rows and columns, since their precision would be whatever the backend's kernel makes of it. So does an
+/// operation with a class on a thread that is not within a setting.
+///
+/// What a module makes of operations itself (burn's SiLU, its RMS norm, its recurrent layers) is rounded operation by operation, as
+/// its steps would be in PyTorch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Autocast<B>(PhantomData<B>);
 
@@ -85,13 +89,17 @@ impl<B: PrecisionBackend> Autocast<B> {
     }
 }
 
-/// How operations compute here. Outside of [`Autocast::within`] parameters are made and data is put on a device: as they are, and in f32.
+/// How operations compute here.
 fn compute() -> Compute {
     let within = WITHIN.get();
-    within.map_or_else(
-        || Compute::from(crate::Precision::True32),
-        |within| within.compute,
-    )
+    let within = within.expect("operations of this backend are those of a setting: see `Autocast::within`");
+    within.compute
+}
+
+/// The one format that a true setting has for all that is made in it; what is made under a mixed one, or outside, is as it was asked for.
+fn only() -> Option<DType> {
+    let precision = WITHIN.get()?.compute.precision();
+    (!precision.is_mixed()).then(|| crate::dtype(precision.parameters()))
 }
 
 fn tensor_of<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {
@@ -338,6 +346,121 @@ mod tests {
         let gradients = Outer::leave(read).cast(FloatDType::F32).sum().backward();
         let gradient = Outer::leave(table.weight.val()).grad(&gradients).unwrap();
         assert_eq!(bits(gradient).1, [1000.0, 0.0]);
+    }
+
+    #[test]
+    fn a_factor_meets_halves_in_f32() {
+        let device = Default::default();
+        let products = |precision: Precision| {
+            Autocast::<Flex>::within(precision.into(), false, || {
+                let x = Tensor::<Autocast<Flex>, 1>::full([1], 256.0, &device);
+                let x = x.cast(FloatDType::BF16);
+                // In bf16 1 / 0.95 is 1.0547, and 0.999 is 1.
+                [x.clone().mul_scalar(1.0 / 0.95), x.mul_scalar(0.99)].map(|x| x.into_scalar())
+            })
+        };
+        let rounded = |value: f32| half::bf16::from_f32(value).to_f32();
+        assert_eq!(
+            products(Precision::MixedBf16),
+            [rounded(256.0 / 0.95), rounded(256.0 * 0.99)]
+        );
+        assert_eq!(
+            products(Precision::TrueBf16),
+            [rounded(256.0 / 0.95), rounded(256.0 * 0.99)]
+        );
+    }
+
+    #[test]
+    fn a_true_setting_makes_tensors_in_its_one_format_and_leaves_what_a_module_widened() {
+        let device = Default::default();
+        let dtypes = |precision: Precision| {
+            Autocast::<Flex>::within(precision.into(), false, || {
+                let made = Tensor::<Autocast<Flex>, 1>::from_floats([300.0], &device);
+                let counted = Tensor::<Autocast<Flex>, 1, Int>::from_ints([3], &device).float();
+                let widened = made.clone().cast(FloatDType::F32);
+                let square = widened.square();
+                (
+                    made.dtype(),
+                    counted.dtype(),
+                    square.dtype(),
+                    square.into_scalar() > 66_000.0,
+                )
+            })
+        };
+        let (f16, f32, f64) = (DType::F16, DType::F32, DType::F64);
+        assert_eq!(dtypes(Precision::True16), (f16, f16, f32, true));
+        assert_eq!(dtypes(Precision::Mixed16), (f32, f32, f32, true));
+        assert_eq!(dtypes(Precision::True64), (f64, f64, f64, true));
+    }
+
+    #[test]
+    fn attention_is_ours_and_a_query_that_sees_nothing_says_nothing() {
+        use burn::tensor::{Bool, module::attention, ops::AttentionModuleOptions};
+
+        use crate::Sight;
+        let device = Default::default();
+        Flex::seed(&device, 5);
+        for precision in Precision::ALL {
+            let compute = Compute::from(*precision);
+            let parts = [(); 3]
+                .map(|()| Tensor::<Flex, 4>::random([2, 3, 4, 8], Distribution::Normal(0.0, 1.0), &device));
+            let [query, key, value] = parts.clone().map(Autocast::enter);
+            let options = AttentionModuleOptions {
+                is_causal: true,
+                ..AttentionModuleOptions::default()
+            };
+            let theirs = Autocast::<Flex>::within(compute, false, || {
+                attention(query.clone(), key.clone(), value.clone(), None, None, options)
+            });
+            let ours = compute.attention(parts, &Sight::causal(4, 4, &device), 0.0);
+            assert_eq!(bits(Autocast::leave(theirs)), bits(ours), "{precision}");
+            let blind = Autocast::<Flex>::within(compute, false, || {
+                let all = Tensor::<_, 4, Bool>::full([2, 3, 4, 4], true, &device);
+                attention(
+                    query,
+                    key,
+                    value,
+                    Some(all),
+                    None,
+                    AttentionModuleOptions::default(),
+                )
+            });
+            assert!(
+                bits(Autocast::leave(blind)).1.iter().all(|value| *value == 0.0),
+                "{precision}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_softmax_may_run_over_any_dimension() {
+        let device = Default::default();
+        let values = Tensor::<Autocast<Flex>, 2>::from_floats([[0.0, 1.0], [2.0, -3.0]], &device);
+        let [columns, rows] = Autocast::<Flex>::within(Precision::True64.into(), false, || {
+            let values = values.cast(FloatDType::F64);
+            [
+                activation::softmax(values.clone(), 0),
+                activation::softmax(values.transpose(), 1).transpose(),
+            ]
+        })
+        .map(|softmax| bits(Autocast::leave(softmax)).1);
+        assert_eq!(columns, rows);
+        assert!(
+            (columns[0] - 1.0 / (1.0 + 2f64.exp())).abs() < 1e-15,
+            "{columns:?}"
+        );
+    }
+
+    #[test]
+    fn another_thread_has_no_setting() {
+        let device = Default::default();
+        let ones = Tensor::<Autocast<Flex>, 2>::ones([2, 2], &device);
+        let elsewhere = Autocast::<Flex>::within(Precision::MixedBf16.into(), false, || {
+            std::thread::spawn(move || ones.clone().matmul(ones))
+                .join()
+                .is_err()
+        });
+        assert!(elsewhere);
     }
 
     #[test]

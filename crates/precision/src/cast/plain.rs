@@ -13,7 +13,7 @@ use burn::tensor::{
     quantization::{QuantScheme, QuantizationParametersPrimitive},
 };
 
-use super::{Autocast, unchanged};
+use super::{Autocast, only, unchanged};
 use crate::PrecisionBackend;
 
 /// Tensors are read one by one.
@@ -21,6 +21,10 @@ impl<B: PrecisionBackend> TransactionOps<Self> for Autocast<B> {}
 
 #[rustfmt::skip]
 impl<B: PrecisionBackend> IntTensorOps<Self> for Autocast<B> {
+    fn int_into_float(tensor: IntTensor<Self>, out_dtype: FloatDType) -> FloatTensor<Self> {
+        B::int_into_float(tensor, only().map_or(out_dtype, FloatDType::from))
+    }
+
     unchanged! {
         fn int_empty(shape: Shape, device: &Device<Self>, dtype: IntDType) -> IntTensor<Self>;
         fn int_into_data(tensor: IntTensor<Self>) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send;
@@ -30,7 +34,6 @@ impl<B: PrecisionBackend> IntTensorOps<Self> for Autocast<B> {
         fn int_reshape(tensor: IntTensor<Self>, shape: Shape) -> IntTensor<Self>;
         fn int_slice(tensor: IntTensor<Self>, slices: &[Slice]) -> IntTensor<Self>;
         fn int_slice_assign(tensor: IntTensor<Self>, slices: &[Slice], value: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_into_float(tensor: IntTensor<Self>, out_dtype: FloatDType) -> FloatTensor<Self>;
         fn int_mask_where(tensor: IntTensor<Self>, mask: BoolTensor<Self>, value: IntTensor<Self>) -> IntTensor<Self>;
         fn int_mask_fill(tensor: IntTensor<Self>, mask: BoolTensor<Self>, value: Scalar) -> IntTensor<Self>;
         fn int_gather(dim: usize, tensor: IntTensor<Self>, indices: IntTensor<Self>) -> IntTensor<Self>;
@@ -131,6 +134,10 @@ impl<B: PrecisionBackend> IntTensorOps<Self> for Autocast<B> {
 
 #[rustfmt::skip]
 impl<B: PrecisionBackend> BoolTensorOps<Self> for Autocast<B> {
+    fn bool_into_float(tensor: BoolTensor<Self>, out_dtype: FloatDType) -> FloatTensor<Self> {
+        B::bool_into_float(tensor, only().map_or(out_dtype, FloatDType::from))
+    }
+
     unchanged! {
         fn bool_empty(shape: Shape, device: &Device<Self>, dtype: BoolDType) -> BoolTensor<Self>;
         fn bool_zeros(shape: Shape, device: &Device<Self>, dtype: BoolDType) -> BoolTensor<Self>;
@@ -138,7 +145,6 @@ impl<B: PrecisionBackend> BoolTensorOps<Self> for Autocast<B> {
         fn bool_into_data(tensor: BoolTensor<Self>) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send;
         fn bool_from_data(data: TensorData, device: &Device<Self>) -> BoolTensor<Self>;
         fn bool_into_int(tensor: BoolTensor<Self>, out_dtype: IntDType) -> IntTensor<Self>;
-        fn bool_into_float(tensor: BoolTensor<Self>, out_dtype: FloatDType) -> FloatTensor<Self>;
         fn bool_device(tensor: &BoolTensor<Self>) -> Device<Self>;
         fn bool_to_device(tensor: BoolTensor<Self>, device: &Device<Self>) -> BoolTensor<Self>;
         fn bool_reshape(tensor: BoolTensor<Self>, shape: Shape) -> BoolTensor<Self>;

@@ -81,23 +81,25 @@ fn to_test<T>(given: Given<T>, limit: Option<u32>) -> Vec<T> {
     examples
 }
 
-/// Examples of which a part may be meant for the test, as they are wanted: for training, validation and test.
+/// Examples of which a part may be meant for the test, as they are wanted: for training, validation and test; with
+/// what the name of the data says beside it.
 pub(crate) fn divided<T>(
     train: Vec<T>,
     test: Option<Vec<T>>,
     wanted: &Wanted,
-) -> Result<[Vec<T>; 3], DataError> {
+) -> Result<([Vec<T>; 3], &'static str), DataError> {
     let given = Given {
         train,
         validation: None,
         test,
     };
+    let remark = wanted.remark(&given);
     let Divided {
         train,
         validation,
         test,
     } = wanted.of(given)?;
-    Ok([train, validation, test])
+    Ok(([train, validation, test], remark))
 }
 
 /// Divides `parts` as `split` says. Every part is shuffled by the split's seed before it is cut, as files tend to be

@@ -30,7 +30,9 @@ pub(super) fn parts<B: PrecisionBackend, M: Network>(
     let working = trainer.working();
     // Where the formats are one, nothing is copied: what the allocator would show are the handles.
     let precision = trainer.compute.precision();
-    let copied = precision.compute() != precision.parameters();
+    let specs = trainer.model.parameters();
+    let multiplies = specs.iter().any(|spec| trainer.model.multiplies(&spec.name));
+    let copied = multiplies && precision.compute() != precision.parameters();
     let weight_copies = if copied { meter.since_begin()? } else { 0 };
 
     let batch = first_batch(trainer, data);

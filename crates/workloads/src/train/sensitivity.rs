@@ -134,8 +134,15 @@ impl<B: PrecisionBackend, M: Network> Bench<'_, '_, B, M> {
         if keeps(&trials[0]) {
             return Ok((trials, format!("{format} keeps it")));
         }
+        let layers = self.trainer.model.layers();
+        if layers.is_empty() {
+            return Ok((
+                trials,
+                format!("{format} loses it; its layers have no names, and none was tried alone"),
+            ));
+        }
         let mut broken = vec![];
-        for layer in self.trainer.model.layers() {
+        for layer in layers {
             let trial = self.trial(layout, Some(&layer), &[])?;
             if !keeps(&trial) {
                 broken.push(layer);
