@@ -452,6 +452,43 @@ mod tests {
     }
 
     #[test]
+    fn an_unfolding_with_padding_rounds_nothing() {
+        use burn::nn::Unfold4dConfig;
+        let device = Default::default();
+        // More bits than TF32 and bf16 have.
+        let x = 1.0 + 2f32.powi(-20);
+        let compute = Compute::new(
+            Precision::True32,
+            mantissa_core::MatmulPrecision::Medium,
+            mantissa_core::Accumulator::F32,
+        );
+        let blocks = Autocast::<Flex>::within(compute, false, || {
+            let images = Tensor::<Autocast<Flex>, 4>::full([1, 1, 1, 1], x, &device);
+            Unfold4dConfig::new([3, 3])
+                .with_padding([1, 1])
+                .init()
+                .forward(images)
+        });
+        let blocks = bits(Autocast::leave(blocks)).1;
+        let alone = (0..9).map(|place| if place == 4 { f64::from(x) } else { 0.0 });
+        assert_eq!(blocks, alone.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_sigmoid_in_f64_is_one() {
+        let device = Default::default();
+        let sigmoid = Autocast::<Flex>::within(Precision::True64.into(), false, || {
+            activation::sigmoid(Tensor::<Autocast<Flex>, 1>::full([1], 0.5, &device))
+        });
+        let (dtype, values) = bits(Autocast::leave(sigmoid));
+        assert_eq!(dtype, DType::F64);
+        assert!(
+            (values[0] - 1.0 / (1.0 + (-0.5f64).exp())).abs() < 1e-15,
+            "{values:?}"
+        );
+    }
+
+    #[test]
     fn another_thread_has_no_setting() {
         let device = Default::default();
         let ones = Tensor::<Autocast<Flex>, 2>::ones([2, 2], &device);

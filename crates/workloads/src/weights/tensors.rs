@@ -1,4 +1,4 @@
-//! Tensors in files that are mapped into memory: where each begins and ends, and its values.
+//! Tensors in files: where each begins and ends, from a header that is mapped into memory, and its values, which are read.
 
 use std::{
     fs::File,
