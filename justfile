@@ -27,6 +27,11 @@ check:
 soak:
     cargo test --workspace --features mantissa/vulkan --test cli soak -- --ignored --nocapture
 
+# What loading a gigabyte of weights takes beside reading it; fails beyond the limits of the release binary.
+bench-loading *FLAGS:
+    cargo build --release --quiet -p mantissa
+    python3 peers/loading.py --time 1.5 --memory 1.2 {{FLAGS}}
+
 # Speed of planning, of rendering and of the controlled product, and what a cell costs beside its work (criterion).
 bench-tool:
     cargo bench -p mantissa-suite -p mantissa-report -p mantissa-precision -p mantissa --bench '*'
