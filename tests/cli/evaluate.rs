@@ -19,6 +19,20 @@ dataset = "images"
 test = 6
 "#;
 
+/// Guesses hidden words of a corpus.
+const WORDS: &str = r#"
+title = "Hidden words"
+question = "Which words are missing?"
+axes = { precision = ["32-true"], batch = [2], sequence = [32] }
+[[workload]]
+name = "tiny"
+task = "evaluate"
+model = "bert"
+model_size = { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, intermediate_size = 32, max_position_embeddings = 32 }
+dataset = "text"
+test = 6
+"#;
+
 fn place() -> Place {
     let place = Place::new();
     fs::write(place.path("suite.toml"), SUITE).unwrap();
@@ -226,4 +240,45 @@ fn a_data_set_can_be_looked_at_before_it_is_used() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn a_corpus_that_is_longer_takes_no_more_memory() {
+    let place = Place::new();
+    fs::write(place.path("suite.toml"), WORDS).unwrap();
+    let words: Vec<String> = ('a'..='z').map(|letter| format!("word{letter}")).collect();
+    let vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(str::to_owned);
+    let vocabulary = [&vocabulary[..], &words].concat().join("\n");
+    fs::write(place.path("vocab.txt"), vocabulary).unwrap();
+    let sentence = words.join(" ");
+    // The smaller one fills what is encoded at a time several times over.
+    let peak = |megabytes: usize| {
+        let name = format!("corpus{megabytes}");
+        let text = format!("{sentence}\n").repeat((megabytes << 20) / sentence.len());
+        fs::write(place.path(&format!("{name}.txt")), text).unwrap();
+        let data = format!("{name}.txt");
+        let arguments = [
+            "run",
+            "suite.toml",
+            "--backend=flex",
+            "--repeats=1",
+            "--init=random",
+            "--vocabulary=vocab.txt",
+        ];
+        let these = ["--data", &data, "--out", &name];
+        let output = place
+            .command(&[&arguments[..], &these].concat())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let records = place.records(&name);
+        let record = &records[0];
+        let named = record["data"]["name"].as_str().unwrap();
+        assert!(named.starts_with(&data) && record["status"] == "ok", "{record:#}");
+        value(record, "host_peak_bytes").unwrap() / f64::from(1 << 20)
+    };
+    let (small, large) = (peak(24), peak(84));
+    eprintln!("{small:.0} MiB, then {large:.0} MiB");
+    // The larger text alone has 60 MiB more, and its ids two thirds of that.
+    assert!(large < small + 36.0, "{small} MiB, then {large} MiB");
 }

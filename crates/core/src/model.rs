@@ -83,9 +83,9 @@ impl Model {
     pub fn takes(&self, dataset: DatasetKind) -> bool {
         match self {
             Self::Resnet(_) | Self::ResnetImagenet(_) | Self::Vit(_) => dataset.has_images(),
-            // It sees the words that running text asks for, unless they are masked, which no data here does.
-            Self::Distilbert(_) | Self::Bert(_) => dataset.has_reviews(),
-            Self::Bloom(_) => dataset.has_reviews() || dataset.is_running_text(),
+            Self::Distilbert(_) => dataset.has_reviews(),
+            // One asks for hidden words of running text, the other for the next.
+            Self::Bert(_) | Self::Bloom(_) => dataset.has_reviews() || dataset.is_running_text(),
             Self::Llama(_) | Self::Gpt2(_) => dataset.is_running_text(),
             Self::Own => dataset == DatasetKind::Own,
         }

@@ -63,7 +63,7 @@ named! {
         Images = "images",
         /// The seeded generator of running text: synthetic, and named as such wherever it shows.
         SyntheticText = "synthetic-text",
-        /// Running text from the user's disk, of which the next words are predicted.
+        /// Running text from the user's disk, of which words are predicted: the next, or hidden ones.
         Text = "text",
         /// That of the program which runs the suite.
         Own = "own",

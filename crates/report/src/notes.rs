@@ -177,7 +177,14 @@ fn of_words(group: &Group<'_>) -> Option<String> {
     } else {
         "Words depend on each other: shares of them have no interval."
     };
-    Some(text.to_owned())
+    let hidden = |row: &Row<'_>| row.cell.workload.model().is_some_and(|model| !model.is_causal());
+    let which = match group.rows.iter().any(hidden) {
+        true => {
+            "Told are words that were hidden from the model, 15 % of all, with those around them; a perplexity of next words is another number. "
+        }
+        false => "",
+    };
+    Some(format!("{which}{text}"))
 }
 
 /// What the notes of its rows mean.

@@ -129,7 +129,7 @@ tables! {
     train = "workload, task = \"train\"" {
         MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
-        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews`, `text` and `images` are the user's if the run was given any, else synthetic ones; those with `synthetic-` in their names are always synthetic. A `distilbert` and a `bert` read reviews, a `gpt2` and a `llama` running text, of which they predict the next words, a `bloom` either, and the others see images";
+        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews`, `text` and `images` are the user's if the run was given any, else synthetic ones; those with `synthetic-` in their names are always synthetic. A `distilbert` reads reviews; a `gpt2` and a `llama` running text, of which they predict the next words; a `bloom` either; a `bert` reviews, or running text in which some words are hidden from it; the others see images";
         SPLIT: "split", Takes::Table, Absent::Error, "how the data is divided (see `split`)";
         EPOCHS: "epochs", Takes::Whole(1), Absent::Error, "passes over the training part";
         LEARNING_RATE: "learning_rate", Takes::Positive, Absent::Error, "learning rate: the highest of its schedule, before the axis `learning_rate_scaling`";

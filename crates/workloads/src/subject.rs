@@ -6,7 +6,7 @@ use mantissa_precision::Operation;
 use crate::{
     Inputs, WorkloadError,
     data::{
-        Dataset, Images, Shades, Tokenized, Wanted, load_images, load_passages, load_reviews,
+        Dataset, Images, Shades, Tokenized, Wanted, Words, load_images, load_passages, load_reviews,
         synthetic_images,
     },
     models::{Bert, Bloom, DistilBert, Gpt2, ImageNetResNet, Kept, Llama, Network, ResNet, TextHead, Vit},
@@ -150,18 +150,15 @@ fn texts(
             "`sequence={sequence}` is longer than the model's {longest} positions"
         )));
     }
-    let load = match kind.is_running_text() {
-        true => load_passages,
-        false => load_reviews,
+    let (data, vocabulary) = (inputs.data_of(kind), inputs.vocabulary.as_deref());
+    let asked = match model.is_causal() {
+        true => Words::Next,
+        false => Words::Hidden,
     };
-    let text = load(
-        kind,
-        wanted,
-        sequence,
-        inputs.data_of(kind),
-        inputs.vocabulary.as_deref(),
-        &inputs.cache,
-    );
+    let text = match kind.is_running_text() {
+        true => load_passages((kind, asked), wanted, sequence, data, vocabulary, &inputs.cache),
+        false => load_reviews(kind, wanted, sequence, data, vocabulary, &inputs.cache),
+    };
     let text = text.map_err(|error| WorkloadError::Data(error.to_string()))?;
     match model.vocabulary() {
         Some(rows) if words(&text) > rows => Err(WorkloadError::Data(format!(

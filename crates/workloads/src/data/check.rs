@@ -9,8 +9,8 @@ use mantissa_core::DatasetKind;
 use serde::Serialize;
 
 use super::{
-    DataError, Example, corpus, examples::Part, image_files, kind_of, reviews::short, source::Source,
-    split::Given,
+    DataError, Example, examples::Part, image_files, kind_of, reviews::short, source::Source, split::Given,
+    text_files,
 };
 
 /// What a data set holds.
@@ -67,7 +67,7 @@ pub fn check(path: &Path) -> Result<Checked, DataError> {
             (name, None, classes, "pixels", mapped(given, seen))
         }
         DatasetKind::Text => {
-            let (corpus, documents) = corpus::looked_at(path)?;
+            let (corpus, documents) = text_files::looked_at(path)?;
             let mut given = Given {
                 train: vec![],
                 validation: None,

@@ -59,14 +59,20 @@ pub enum DataError {
     },
     /// Running text becomes tokens by a tokenizer of the user's.
     #[error(
-        "running text needs a tokenizer\n  hint: name a `tokenizer.json`, a SentencePiece `.model` or a `tok*.bin` of llama2.c with \
-         `--vocabulary` or `MANTISSA_VOCABULARY`"
+        "running text needs a tokenizer\n  hint: name a `tokenizer.json`, a SentencePiece `.model`, a `tok*.bin` of llama2.c or a \
+         `vocab.txt` of BERT with `--vocabulary` or `MANTISSA_VOCABULARY`"
     )]
     NoTokenizer,
+    /// Words are hidden behind a token that the tokenizer lacks.
+    #[error(
+        "the tokenizer lacks a token before a text, one behind it, or one that hides another\n  hint: name the `vocab.txt` or the \
+         `tokenizer.json` of a BERT with `--vocabulary`"
+    )]
+    NoMask,
     /// A file that is no tokenizer, or a damaged one.
     #[error(
-        "no tokenizer in `{}`: {reason}\n  hint: give a `tokenizer.json` of Hugging Face, a SentencePiece `.model` or a `tok*.bin` of \
-         llama2.c",
+        "no tokenizer in `{}`: {reason}\n  hint: give a `tokenizer.json` of Hugging Face, a SentencePiece `.model`, a `tok*.bin` of \
+         llama2.c or a `vocab.txt` of BERT",
         path.display()
     )]
     BadTokenizer {
@@ -91,6 +97,9 @@ pub enum DataError {
         /// What is missing or in doubt.
         reason: String,
     },
+    /// More passages than have numbers.
+    #[error("the text makes {0} passages, and {most} are the most\n  hint: longer passages are fewer (`sequence`)", most = u32::MAX)]
+    Passages(u64),
     /// A split asks for more than there is.
     #[error(
         "the split asks for {asked} {what} examples, the data has {available}\n  hint: lower the split's sizes or give more data"

@@ -16,13 +16,16 @@ mod image_files;
 mod images;
 mod imdb_folder;
 mod json_lines;
+mod masking;
 mod part;
+mod passages;
 mod reviews;
 mod source;
 mod split;
 mod subwords;
 mod synthetic;
 mod synthetic_images;
+mod text_files;
 mod token_file;
 mod tokenized;
 mod tokenizer;
@@ -34,7 +37,9 @@ pub use error::{DataError, LineProblem};
 pub use examples::Example;
 pub use image_files::load_images;
 pub use images::{ImageBatch, Images, Shades};
+pub(crate) use masking::hidden_of;
 pub use part::{Dataset, Labelled, Part};
+pub use passages::Words;
 pub use reviews::load_reviews;
 pub use split::Wanted;
 pub(crate) use split::divided;
@@ -52,7 +57,7 @@ use mantissa_core::DatasetKind;
 pub fn kind_of(path: &Path) -> DatasetKind {
     if image_files::are_at(path) {
         DatasetKind::Images
-    } else if corpus::is_at(path) {
+    } else if text_files::is_at(path) {
         DatasetKind::Text
     } else {
         DatasetKind::Reviews

@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use super::{Labelled, Part, ids::Ids};
+use super::{
+    Labelled, Part,
+    ids::Ids,
+    masking::{AROUND, Masking},
+};
 
 /// Examples as token ids, without padding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +30,8 @@ pub(super) enum Asked {
     Class,
     /// After each token, the next.
     NextWords,
+    /// Some of its tokens, which are hidden.
+    HiddenWords(Masking),
 }
 
 /// Some examples, padded to one length.
@@ -36,7 +42,7 @@ pub struct TokenBatch {
     /// Tokens of each example, padding not counted: the attention mask is `position < length`.
     pub lengths: Vec<i32>,
     /// What is asked about: rows of hidden states `[examples · sequence, width]`. Of a class that is the last token of each example, of
-    /// words the place before each.
+    /// next words the place before each, of hidden ones their places.
     pub rows: Vec<i32>,
     /// The answers, one a row: classes from 0, or token ids.
     pub labels: Vec<i32>,
@@ -82,6 +88,14 @@ impl Tokenized {
     pub fn asking_for_words(self) -> Self {
         Self {
             asked: Asked::NextWords,
+            ..self
+        }
+    }
+
+    /// The same, each example between two tokens of its own, and asking for some that are hidden.
+    pub(super) fn asking_for_hidden_words(self, masking: Masking) -> Self {
+        Self {
+            asked: Asked::HiddenWords(masking),
             ..self
         }
     }
@@ -145,24 +159,37 @@ impl Part for Tokenized {
         };
         for (row, &index) in indices.iter().enumerate() {
             let ids = self.ids(index);
+            let around = match self.asked {
+                Asked::HiddenWords(_) => AROUND,
+                Asked::Class | Asked::NextWords => 0,
+            };
+            let length = ids.len() + around;
             assert!(
-                ids.len() <= sequence,
-                "example {index} has {} tokens, the batch {sequence}",
-                ids.len()
+                length <= sequence,
+                "example {index} has {length} tokens, the batch {sequence}"
             );
-            for (to, &id) in batch.ids[row * sequence..].iter_mut().zip(ids) {
+            let shown = &mut batch.ids[row * sequence..][..length];
+            for (to, &id) in shown[around / 2..].iter_mut().zip(ids) {
                 *to = id as i32;
             }
-            batch.lengths.push(ids.len() as i32);
+            batch.lengths.push(length as i32);
             let first = (row * sequence) as i32;
             match self.asked {
                 Asked::Class => {
-                    batch.rows.push(first + ids.len() as i32 - 1);
+                    batch.rows.push(first + length as i32 - 1);
                     batch.labels.push(self.labels[index] as i32);
                 }
                 Asked::NextWords => {
-                    batch.rows.extend(first..first + ids.len() as i32 - 1);
+                    batch.rows.extend(first..first + length as i32 - 1);
                     batch.labels.extend(ids[1..].iter().map(|&id| id as i32));
+                }
+                Asked::HiddenWords(masking) => {
+                    (shown[0], shown[length - 1]) = (masking.before as i32, masking.behind as i32);
+                    let hidden = masking.hide(&mut shown[1..length - 1], self.places[index].start);
+                    batch
+                        .rows
+                        .extend(hidden.iter().map(|place| first + 1 + *place as i32));
+                    batch.labels.extend(hidden.iter().map(|place| ids[*place] as i32));
                 }
             }
         }
@@ -176,7 +203,7 @@ impl Part for Tokenized {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::TextTokenizer, *};
 
     fn three() -> Tokenized {
         let mut tokens = Tokenized::new(9);
@@ -201,6 +228,33 @@ mod tests {
         assert_eq!(batch.answers(), [2, 3]);
         assert_eq!(batch.rows, [0, 1, 4, 5, 6]);
         assert_eq!(batch.labels, [7, 2, 5, 6, 2]);
+    }
+
+    #[test]
+    fn hidden_words_are_asked_for_where_they_stand_and_a_passage_stands_between_two_tokens() {
+        let masking = Masking::of(&TextTokenizer::synthetic().unwrap()).unwrap();
+        let (before, behind) = (masking.before as i32, masking.behind as i32);
+        let mut tokens = Tokenized::new(9);
+        let long: Vec<u32> = (100..140).collect();
+        tokens.push(&[77], 0);
+        tokens.push(&long, 0);
+        let batch = tokens
+            .padded_to(44)
+            .asking_for_hidden_words(masking)
+            .batch(&[1, 0]);
+        assert_eq!(
+            (batch.lengths.clone(), batch.answers()),
+            (vec![42, 3], vec![6, 1])
+        );
+        assert_eq!((batch.ids[0], batch.ids[41], batch.ids[42]), (before, behind, 9));
+        assert_eq!((batch.ids[44], batch.ids[46], batch.ids[47]), (before, behind, 9));
+        assert_eq!((batch.rows[6], batch.labels[6]), (44 + 1, 77));
+        for (row, label) in batch.rows[..6].iter().zip(&batch.labels) {
+            assert_eq!(*label, 100 + row - 1, "what is asked for is what stood there");
+        }
+        let changed = (1..41).filter(|at| batch.ids[*at as usize] != 100 + at - 1);
+        assert!(changed.clone().count() > 0);
+        assert!(changed.into_iter().all(|at| batch.rows.contains(&at)));
     }
 
     #[test]

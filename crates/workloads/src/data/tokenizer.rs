@@ -12,9 +12,36 @@ use super::{DataError, Example, Tokenized, vocabulary::Vocabulary};
 /// Fewest tokens of a sequence: `[CLS]`, one of the text, `[SEP]`.
 pub(super) const LEAST_SEQUENCE: u32 = 3;
 
+/// What the library cuts texts with.
+pub(super) type WordPieces =
+    TokenizerImpl<WordPiece, BertNormalizer, BertPreTokenizer, BertProcessing, Decoder>;
+
+/// WordPiece with this vocabulary, for texts of any length.
+pub(super) fn word_pieces(vocabulary: &Vocabulary) -> Result<WordPieces, DataError> {
+    let ids = WordPiece::read_bytes(vocabulary.text().as_bytes()).map_err(failed)?;
+    let model = WordPiece::builder().vocab(ids).build().map_err(failed)?;
+    let special = |token: &str| {
+        let id = model.token_to_id(token);
+        (token.to_owned(), id.expect("a vocabulary has the special tokens"))
+    };
+    let processing = BertProcessing::new(special("[SEP]"), special("[CLS]"));
+
+    let mut inner = TokenizerImpl::new(model);
+    // The library's default is bert-base-uncased: clean_text, handle_chinese_chars, lowercase, and strip_accents
+    // because of lowercase.
+    inner.with_normalizer(Some(BertNormalizer::default()));
+    inner.with_pre_tokenizer(Some(BertPreTokenizer));
+    inner.with_post_processor(Some(processing));
+    inner.with_decoder(Some(Decoder::default()));
+    // As in Hugging Face, a special token that stands in a text is that token.
+    let special = vocabulary.special().map(|token| AddedToken::from(token, true));
+    inner.add_special_tokens(&special.collect::<Vec<_>>());
+    Ok(inner)
+}
+
 /// Turns texts into token ids.
 pub(super) struct Tokenizer {
-    inner: TokenizerImpl<WordPiece, BertNormalizer, BertPreTokenizer, BertProcessing, Decoder>,
+    inner: WordPieces,
     sequence: usize,
     padding: u32,
 }
@@ -28,30 +55,8 @@ impl Tokenizer {
                 least: LEAST_SEQUENCE,
             });
         }
-        let ids = WordPiece::read_bytes(vocabulary.text().as_bytes()).map_err(failed)?;
-        let model = WordPiece::builder().vocab(ids).build().map_err(failed)?;
-        let id = |token: &str| {
-            model
-                .token_to_id(token)
-                .expect("a vocabulary has the special tokens")
-        };
-        let special = |token: &str| (token.to_owned(), id(token));
-        let processing = BertProcessing::new(special("[SEP]"), special("[CLS]"));
-        let padding = id("[PAD]");
-
-        let mut inner = TokenizerImpl::new(model);
-        // The library's default is bert-base-uncased: clean_text, handle_chinese_chars, lowercase, and strip_accents
-        // because of lowercase.
-        inner.with_normalizer(Some(BertNormalizer::default()));
-        inner.with_pre_tokenizer(Some(BertPreTokenizer));
-        inner.with_post_processor(Some(processing));
-        // As in Hugging Face, a special token that stands in a text is that token.
-        inner.add_special_tokens(
-            &vocabulary
-                .special()
-                .map(|token| AddedToken::from(token, true))
-                .collect::<Vec<_>>(),
-        );
+        let mut inner = word_pieces(vocabulary)?;
+        let padding = inner.token_to_id("[PAD]").unwrap_or_default();
         let truncation = TruncationParams {
             max_length: sequence as usize,
             ..Default::default()

@@ -133,6 +133,12 @@ impl Vocabulary {
     }
 }
 
+/// Whether a text has a line for each of the tokens that every vocabulary has.
+pub(super) fn has_special(text: &str) -> bool {
+    let has = |required: &&str| text.lines().any(|line| line.trim_end() == *required);
+    REQUIRED.iter().all(has)
+}
+
 /// The words of a text as the tokenizer sees them before it looks into the vocabulary.
 fn words(text: &str) -> Result<Vec<String>, DataError> {
     let failed = |error: tokenizers::Error| DataError::Tokenizer(error.to_string());

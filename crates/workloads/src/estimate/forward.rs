@@ -5,6 +5,8 @@ use mantissa_core::{
     Model, ResNetSize, TrainTask, VitSize,
 };
 
+use crate::data::hidden_of;
+
 use super::{
     bytes, kept,
     ledger::{Ledger, Made},
@@ -26,6 +28,7 @@ pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32,
         words: words.into(),
         classes: classes.into(),
         predicts_words: cell.workload.predicts_words(),
+        words_asked: words_asked(&task.model, setting.sequence()),
     };
     let hidden = match &task.model {
         Model::Distilbert(size) => forward.distilbert(size),
@@ -41,6 +44,14 @@ pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32,
     match setting.checkpointing() {
         true => hidden.iter().map(Made::bytes).sum::<u64>() + forward.ledger.moments(),
         false => forward.ledger.bytes(),
+    }
+}
+
+/// Words that a full passage asks for.
+fn words_asked(model: &Model, sequence: u32) -> u64 {
+    match model.is_causal() {
+        true => u64::from(sequence).saturating_sub(1),
+        false => hidden_of(sequence) as u64,
     }
 }
 
@@ -80,6 +91,8 @@ struct Forward {
     classes: u64,
     /// Whether the head says words of running text, and not classes.
     predicts_words: bool,
+    /// How many of them in an example.
+    words_asked: u64,
 }
 
 /// A transformer block of which neighbouring heads share nothing.
@@ -175,7 +188,7 @@ impl Forward {
 
     /// Rows that are asked for words, `width` wide: every token that another one follows.
     fn asked(&mut self, hidden: Made, width: u32) -> (Made, u64) {
-        let rows = self.n * self.sequence.saturating_sub(1);
+        let rows = self.n * self.words_asked;
         self.ledger.indices(rows);
         (self.ledger.part(hidden, rows * u64::from(width)), rows)
     }

@@ -71,36 +71,29 @@ mod tests {
     use mantissa_core::*;
     use mantissa_precision::device::Flex;
 
-    use crate::{Inputs, Measured, train::testing::Counting};
+    use crate::{Inputs, Measured, Outcome, train::testing::Counting};
 
-    #[test]
-    fn a_training_on_words_counts_words_and_texts_apart() {
+    /// Trains on so many passages of sixteen tokens.
+    fn trained(
+        model: Model,
+        dataset: DatasetKind,
+        (train, epochs, learning_rate): (u32, u32, f64),
+        inputs: Inputs,
+    ) -> Outcome {
         let _alone = crate::train::testing::alone();
-        let size = Gpt2Size {
-            vocab_size: 600,
-            n_positions: 16,
-            n_embd: 16,
-            n_layer: 1,
-            n_head: 2,
-            n_inner: 32,
-            embd_pdrop: 0.0,
-            attn_pdrop: 0.0,
-            resid_pdrop: 0.0,
-            ..Gpt2Size::SMALL
-        };
         let (_, task) = crate::train::testing::cell(&[], false);
         let task = TrainTask {
-            model: Model::Gpt2(size),
-            dataset: DatasetKind::SyntheticText,
+            model,
+            dataset,
             split: Split {
                 join: false,
-                train: Some(8),
+                train: Some(train),
                 validation: 4,
                 test: Some(5),
                 seed: 1,
             },
-            epochs: 2,
-            learning_rate: 1e-9,
+            epochs,
+            learning_rate,
             ..task
         };
         let workload = Workload {
@@ -115,18 +108,39 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let inputs = Inputs {
             cache: cache.path().to_owned(),
-            ..Inputs::default()
+            ..inputs
         };
-        let device = burn_flex::FlexDevice;
         let outcome = crate::train::train::<Flex, _>(
             &cell,
             &task,
             &inputs,
-            &device,
+            &burn_flex::FlexDevice,
             &mut Counting,
             crate::subject::BuiltIn,
-        )
-        .unwrap();
+        );
+        outcome.unwrap()
+    }
+
+    #[test]
+    fn a_training_on_words_counts_words_and_texts_apart() {
+        let size = Gpt2Size {
+            vocab_size: 600,
+            n_positions: 16,
+            n_embd: 16,
+            n_layer: 1,
+            n_head: 2,
+            n_inner: 32,
+            embd_pdrop: 0.0,
+            attn_pdrop: 0.0,
+            resid_pdrop: 0.0,
+            ..Gpt2Size::SMALL
+        };
+        let outcome = trained(
+            Model::Gpt2(size),
+            DatasetKind::SyntheticText,
+            (8, 2, 1e-9),
+            Inputs::default(),
+        );
         let Measured::Train {
             examples,
             tokens,
@@ -159,5 +173,49 @@ mod tests {
         }
         let shares = outcome.samples.get("validation_accuracy").unwrap();
         assert!(shares.values().all(|share| (0.0..0.2).contains(&share)));
+    }
+
+    #[test]
+    fn a_bert_learns_to_guess_words_that_are_hidden_from_it() {
+        let size = BertSize {
+            hidden_size: 32,
+            num_hidden_layers: 1,
+            num_attention_heads: 2,
+            intermediate_size: 64,
+            max_position_embeddings: 16,
+            hidden_dropout_prob: 0.0,
+            attention_probs_dropout_prob: 0.0,
+        };
+        // Letters in the order of the alphabet, again and again: each is told by its neighbours.
+        let letters: Vec<String> = ('a'..='z').map(String::from).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: String| {
+            std::fs::write(folder.path().join(name), text).unwrap();
+            folder.path().join(name)
+        };
+        let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].join("\n");
+        let vocabulary = put("vocab.txt", format!("{special}\n{}", letters.join("\n")));
+        let text = put("alphabet.txt", format!("{} ", letters.join(" ")).repeat(200));
+        let inputs = Inputs {
+            data: [(DatasetKind::Text, text)].into(),
+            vocabulary: Some(vocabulary),
+            ..Inputs::default()
+        };
+        let outcome = trained(Model::Bert(size), DatasetKind::Text, (330, 40, 3e-3), inputs);
+        let Measured::Train {
+            words,
+            train,
+            test,
+            tested_passages,
+            ..
+        } = &outcome.measured
+        else {
+            panic!("{:?}", outcome.measured)
+        };
+        // Two of the fourteen tokens between the first and the last of a passage.
+        assert_eq!((*words, train.n, test.n), (true, 330 * 2, 5 * 2));
+        assert!(tested_passages.iter().all(|passage| passage.n == 2));
+        // Before it learnt, one in thirty was right.
+        assert!(test.hits >= 8, "{test:?}");
     }
 }

@@ -110,6 +110,12 @@ fn a_tokenizer_that_its_library_trips_over_is_refused() {
 fn vocabularies() {
     let words = ["[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nfilm\nbad\n##s\nc\n##a\n"];
     endures("vocab.txt", &texts(words), FILES, readers::vocabulary);
+    endures(
+        "vocab.txt of running text",
+        &texts(words),
+        FILES,
+        readers::tokenizer,
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{
 use mantissa_core::{DatasetKind, Model, Split};
 use mantissa_workloads::{
     data::{
-        Dataset, Part, Shades, TextTokenizer, Tokenized, Wanted, check, load_images, load_passages,
+        Dataset, Part, Shades, TextTokenizer, Tokenized, Wanted, Words, check, load_images, load_passages,
         load_reviews,
     },
     model_of, weights_in,
@@ -77,7 +77,12 @@ fn halves() -> Wanted {
 pub fn tokenizer(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("tokenizer", bytes)?;
     let tokenizer = TextTokenizer::open(&folder.at("tokenizer")).map_err(said)?;
-    let _ = (tokenizer.vocabulary(), tokenizer.beginning(), tokenizer.end());
+    let _ = (
+        tokenizer.vocabulary(),
+        tokenizer.beginning(),
+        tokenizer.end(),
+        tokenizer.mask(),
+    );
     // A text may be refused, and not more.
     for text in TEXTS {
         if let Ok(ids) = tokenizer.encode(text) {
@@ -195,7 +200,7 @@ fn kept(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
     let cache = folder.at("cache");
     let load = || match kind {
         DatasetKind::Text => load_passages(
-            kind,
+            (kind, Words::Next),
             &halves(),
             SEQUENCE,
             Some(&text),

@@ -8,6 +8,8 @@ use super::Subwords;
 
 /// Names of the token that ends a text, of which a `tokenizer.json` does not say which it is.
 const ENDS: [&str; 5] = ["</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[SEP]"];
+/// Names of the token that stands where one is hidden.
+const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
 /// A tokenizer of Hugging Face.
 pub(super) struct HuggingFace {
@@ -15,6 +17,7 @@ pub(super) struct HuggingFace {
     /// What its post-processor puts before a text.
     before: Vec<u32>,
     end: Option<u32>,
+    mask: Option<u32>,
     vocabulary: u32,
 }
 
@@ -44,6 +47,7 @@ impl HuggingFace {
         Ok(Self {
             before: ids[..first].to_vec(),
             end: end.copied().or_else(named),
+            mask: MASKS.iter().find_map(|name| inner.token_to_id(name)),
             vocabulary,
             inner,
         })
@@ -67,6 +71,10 @@ impl Subwords for HuggingFace {
 
     fn end(&self) -> Option<u32> {
         self.end
+    }
+
+    fn mask(&self) -> Option<u32> {
+        self.mask
     }
 
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {

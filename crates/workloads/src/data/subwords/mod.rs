@@ -7,6 +7,7 @@ mod normalizer;
 mod protobuf;
 mod sentencepiece;
 mod trie;
+mod wordpiece;
 
 use std::{fs, iter, path::Path};
 
@@ -15,8 +16,9 @@ use llama2c::Llama2c;
 #[cfg(test)]
 pub(super) use llama2c::tests::file as llama2c_file;
 use sentencepiece::SentencePiece;
+use wordpiece::Bert;
 
-use super::DataError;
+use super::{DataError, vocabulary::Vocabulary};
 
 /// Bytes of text that are encoded at a time: encodings are many times as large as their texts.
 pub(super) const PIECE: usize = 2 << 20;
@@ -34,6 +36,11 @@ trait Subwords: Send + Sync {
     /// The token behind a text that is complete.
     fn end(&self) -> Option<u32>;
 
+    /// The token that stands where one is hidden.
+    fn mask(&self) -> Option<u32> {
+        None
+    }
+
     /// The ids of a part of a text; `begins`: with it the text begins, and so has the token before it.
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String>;
 
@@ -48,8 +55,8 @@ pub struct TextTokenizer {
 }
 
 impl TextTokenizer {
-    /// Reads a `tokenizer.json` of Hugging Face, a SentencePiece model, or a `tok*.bin` of llama2.c: which of them is told by what
-    /// is in it.
+    /// Reads a `tokenizer.json` of Hugging Face, a SentencePiece model, a `tok*.bin` of llama2.c, or a `vocab.txt` of BERT: which of
+    /// them is told by what is in it.
     ///
     /// # Errors
     /// A file that is none of these or is damaged, with what is wrong.
@@ -69,6 +76,15 @@ impl TextTokenizer {
         })
     }
 
+    /// That of the synthetic texts, whose words it has.
+    pub(super) fn synthetic() -> Result<Self, DataError> {
+        let vocabulary = Vocabulary::synthetic();
+        Ok(Self {
+            subwords: Box::new(Bert::of(&vocabulary).map_err(DataError::Tokenizer)?),
+            hash: blake3::hash(vocabulary.text().as_bytes()),
+        })
+    }
+
     /// One more than the highest id: rows that a model's table needs at least.
     pub fn vocabulary(&self) -> u32 {
         self.subwords.vocabulary()
@@ -84,6 +100,11 @@ impl TextTokenizer {
     /// name that such tokens have.
     pub fn end(&self) -> Option<u32> {
         self.subwords.end()
+    }
+
+    /// The token that stands where one is hidden from a model such as BERT; few tokenizers have one.
+    pub fn mask(&self) -> Option<u32> {
+        self.subwords.mask()
     }
 
     /// Hash of the file.
@@ -121,6 +142,9 @@ fn read(bytes: &[u8]) -> Result<Box<dyn Subwords>, String> {
     let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     if text.trim_ascii_start().first() == Some(&b'{') {
         return Ok(Box::new(HuggingFace::read(text)?));
+    }
+    if Bert::is_one(text) {
+        return Ok(Box::new(Bert::read(text)?));
     }
     // llama2.c's files begin with the length of the longest piece, in four bytes; those of SentencePiece with the length of the
     // first, which is not empty.

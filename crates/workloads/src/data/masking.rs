@@ -1,0 +1,125 @@
+//! Words that are hidden from a model which sees a text whole (BERT, arXiv 1810.04805, section 3.1 and appendix A.1).
+
+use rand::{Rng as _, seq::index};
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+use super::{DataError, subwords::TextTokenizer};
+
+/// Share of a passage's tokens that are asked for.
+const ASKED: f64 = 0.15;
+/// Share of those that show the mask.
+const MASKED: f64 = 0.8;
+/// Share of those that show a token of the vocabulary, whichever; the rest are shown as they are.
+const EXCHANGED: f64 = 0.1;
+
+/// Tokens around a passage: one before it and one behind it.
+pub(super) const AROUND: usize = 2;
+
+/// How many tokens a full sequence of so many hides.
+pub(crate) fn hidden_of(sequence: u32) -> usize {
+    asked_of((sequence as usize).saturating_sub(AROUND))
+}
+
+/// How many of so many tokens are asked for: the nearest number to 15 %, and one at least.
+fn asked_of(tokens: usize) -> usize {
+    ((ASKED * tokens as f64).round() as usize).clamp(1, tokens.max(1))
+}
+
+/// The tokens with which a passage is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Masking {
+    /// `[CLS]`.
+    pub before: u32,
+    /// `[SEP]`.
+    pub behind: u32,
+    /// `[MASK]`.
+    mask: u32,
+    vocabulary: u32,
+}
+
+impl Masking {
+    /// Those of a tokenizer that has all three.
+    pub fn of(tokenizer: &TextTokenizer) -> Result<Self, DataError> {
+        let tokens = (tokenizer.beginning(), tokenizer.end(), tokenizer.mask());
+        let (Some(before), Some(behind), Some(mask)) = tokens else {
+            return Err(DataError::NoMask);
+        };
+        Ok(Self {
+            before,
+            behind,
+            mask,
+            vocabulary: tokenizer.vocabulary(),
+        })
+    }
+
+    /// Hides some of a passage's tokens, and gives away their places. A passage that begins at the same token of its corpus always
+    /// hides the same ones, under every setting and in every epoch.
+    pub fn hide(&self, tokens: &mut [i32], begins: usize) -> Vec<usize> {
+        let mut numbers = ChaCha8Rng::seed_from_u64(begins as u64);
+        let mut places = index::sample(&mut numbers, tokens.len(), asked_of(tokens.len())).into_vec();
+        places.sort_unstable();
+        for &place in &places {
+            let drawn: f64 = numbers.random();
+            if drawn < MASKED {
+                tokens[place] = self.mask as i32;
+            } else if drawn < MASKED + EXCHANGED {
+                tokens[place] = numbers.random_range(0..self.vocabulary) as i32;
+            }
+        }
+        places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MASKING: Masking = Masking {
+        before: 2,
+        behind: 3,
+        mask: 4,
+        vocabulary: 1_000,
+    };
+
+    #[test]
+    fn the_nearest_number_to_fifteen_percent_is_asked_for_and_one_at_least() {
+        let expected = [(1, 1), (3, 1), (9, 1), (10, 2), (20, 3), (126, 19), (510, 77)];
+        for (tokens, asked) in expected {
+            assert_eq!(asked_of(tokens), asked, "of {tokens}");
+        }
+    }
+
+    #[test]
+    fn a_passage_hides_the_same_tokens_each_time_and_another_hides_others() {
+        let hidden = |begins| {
+            let mut tokens = [7; 200];
+            let places = MASKING.hide(&mut tokens, begins);
+            (places, tokens)
+        };
+        assert_eq!(hidden(5), hidden(5));
+        assert_ne!(hidden(5).0, hidden(6).0);
+        assert!(hidden(5).0.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn of_what_is_asked_for_most_is_masked_some_exchanged_and_some_left() {
+        let (mut asked, mut masked, mut exchanged) = (0, 0, 0);
+        for begins in 0..2_000 {
+            let mut tokens = [1_500; 100];
+            let places = MASKING.hide(&mut tokens, begins);
+            assert_eq!(places.len(), 15);
+            asked += places.len();
+            masked += places.iter().filter(|place| tokens[**place] == 4).count();
+            exchanged += places
+                .iter()
+                .filter(|place| ![4, 1_500].contains(&tokens[**place]))
+                .count();
+            let changed = tokens.iter().filter(|token| **token != 1_500).count();
+            assert!(changed <= places.len(), "nothing else is changed");
+        }
+        // Within four standard deviations of a binomial with 30,000 draws.
+        let share = |count: usize| count as f64 / f64::from(asked as u32);
+        assert!((share(masked) - 0.8).abs() < 0.01, "{}", share(masked));
+        assert!((share(exchanged) - 0.1).abs() < 0.007, "{}", share(exchanged));
+    }
+}

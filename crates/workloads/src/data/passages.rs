@@ -1,0 +1,224 @@
+//! Passages of the documents of a corpus: known by their numbers, as there may be millions of which few are wanted.
+
+use std::ops::Range;
+
+use super::{DataError, examples::Part, masking::AROUND, split::Given, token_file::Document};
+
+/// What a model is asked about running text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Words {
+    /// After each token, the next.
+    Next,
+    /// Some tokens that are hidden in the text.
+    Hidden,
+}
+
+impl Words {
+    /// Fewest tokens of a sequence in which anything is asked for.
+    pub(super) fn least(self) -> u32 {
+        match self {
+            Self::Next => 2,
+            Self::Hidden => AROUND as u32 + 1,
+        }
+    }
+}
+
+/// How a document becomes passages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    /// Tokens of a document that are in none: that before it, where passages have one of their own.
+    skipped: usize,
+    /// Tokens from the beginning of a passage to that of the next.
+    step: usize,
+    /// Tokens that a passage shares with the next.
+    shared: usize,
+}
+
+impl Cut {
+    /// For sequences of so many tokens, which are enough; `beginning`: the tokenizer puts a token before every document.
+    pub fn new(words: Words, sequence: u32, beginning: bool) -> Self {
+        let sequence = sequence as usize;
+        match words {
+            Words::Next => Self {
+                skipped: 0,
+                step: sequence - 1,
+                shared: 1,
+            },
+            Words::Hidden => Self {
+                skipped: usize::from(beginning),
+                step: sequence - AROUND,
+                shared: 0,
+            },
+        }
+    }
+
+    /// The first passage of a document whose tokens are these, of which there are enough for one.
+    pub fn first(self, tokens: &Range<usize>) -> Range<usize> {
+        let start = tokens.start + self.skipped;
+        start..tokens.end.min(start + self.step + self.shared)
+    }
+
+    /// Passages of a document of so many tokens.
+    fn count(self, tokens: usize) -> usize {
+        tokens
+            .saturating_sub(self.skipped + self.shared)
+            .div_ceil(self.step)
+    }
+}
+
+/// The passages of documents, which have numbers in their order.
+pub(super) struct Passages {
+    cut: Cut,
+    documents: Vec<Begun>,
+}
+
+/// A document after others.
+struct Begun {
+    part: Part,
+    /// Passages of those before it.
+    passages: u32,
+    tokens: Range<usize>,
+}
+
+impl Passages {
+    /// Those of these documents, whose tokens lie one after the other.
+    pub fn new(documents: &[Document], cut: Cut) -> Result<Self, DataError> {
+        let total: u64 = documents
+            .iter()
+            .map(|document| cut.count(document.tokens) as u64)
+            .sum();
+        u32::try_from(total).map_err(|_| DataError::Passages(total))?;
+        let (mut passages, mut tokens) = (0, 0);
+        let begun = documents.iter().map(|document| {
+            let begun = Begun {
+                part: document.part,
+                passages,
+                tokens: tokens..tokens + document.tokens,
+            };
+            passages += cut.count(document.tokens) as u32;
+            tokens += document.tokens;
+            begun
+        });
+        Ok(Self {
+            documents: begun.collect(),
+            cut,
+        })
+    }
+
+    /// The numbers of the passages of each part.
+    pub fn numbers(&self) -> Given<u32> {
+        let of = |part| {
+            let own = self
+                .documents
+                .iter()
+                .filter(move |document| document.part == part);
+            own.flat_map(|document| {
+                let count = self.cut.count(document.tokens.len()) as u32;
+                document.passages..document.passages + count
+            })
+        };
+        let has = |part| self.documents.iter().any(|document| document.part == part);
+        let given = |part| has(part).then(|| of(part).collect());
+        Given {
+            train: of(Part::Train).collect(),
+            validation: given(Part::Validation),
+            test: given(Part::Test),
+        }
+    }
+
+    /// Where the tokens of a passage are.
+    ///
+    /// # Panics
+    /// If none has this number.
+    pub fn place(&self, number: u32) -> Range<usize> {
+        let behind = self
+            .documents
+            .partition_point(|document| document.passages <= number);
+        let document = &self.documents[behind - 1];
+        let start = document.tokens.start + (number - document.passages) as usize * self.cut.step;
+        let place = self.cut.first(&(start..document.tokens.end));
+        assert!(place.len() > self.cut.shared, "no passage {number}");
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(part: Part, tokens: usize) -> Document {
+        Document { part, tokens }
+    }
+
+    fn cut(documents: &[Document], words: Words, sequence: u32) -> Given<Range<usize>> {
+        let passages = Passages::new(documents, Cut::new(words, sequence, true)).unwrap();
+        let given = passages.numbers();
+        let places = |numbers: Vec<u32>| numbers.into_iter().map(|number| passages.place(number)).collect();
+        Given {
+            train: places(given.train),
+            validation: given.validation.map(places),
+            test: given.test.map(places),
+        }
+    }
+
+    #[test]
+    fn passages_share_a_token_and_each_token_but_the_first_is_predicted_once() {
+        let documents = [
+            document(Part::Train, 10),
+            document(Part::Test, 4),
+            document(Part::Train, 1),
+            document(Part::Train, 0),
+            document(Part::Train, 5),
+        ];
+        let given = cut(&documents, Words::Next, 4);
+        assert_eq!(given.train, [0..4, 3..7, 6..10, 15..19, 18..20]);
+        assert_eq!(given.validation, None);
+        let test: Vec<usize> = given.test.into_iter().flatten().flatten().collect();
+        assert_eq!(test, [10, 11, 12, 13]);
+        for sequence in 2..12 {
+            for tokens in 0..30 {
+                let given = cut(&[document(Part::Train, tokens)], Words::Next, sequence);
+                let predicted: Vec<usize> = given
+                    .train
+                    .iter()
+                    .flat_map(|place| place.start + 1..place.end)
+                    .collect();
+                assert_eq!(predicted, (1..tokens).collect::<Vec<_>>());
+                assert!(given.train.iter().all(|place| place.len() <= sequence as usize));
+            }
+        }
+    }
+
+    #[test]
+    fn passages_with_hidden_words_share_none_and_leave_the_token_before_a_document() {
+        let documents = [
+            document(Part::Test, 6),
+            document(Part::Test, 1),
+            document(Part::Test, 2),
+        ];
+        let test = cut(&documents, Words::Hidden, 5).test.unwrap();
+        assert_eq!(test, [1..4, 4..6, 8..9]);
+        for sequence in 3..12 {
+            for tokens in 0..30 {
+                let given = cut(&[document(Part::Train, tokens)], Words::Hidden, sequence);
+                let covered: Vec<usize> = given.train.iter().cloned().flatten().collect();
+                assert_eq!(covered, (1..tokens).collect::<Vec<_>>());
+                let fits = |place: &Range<usize>| place.len() + AROUND <= sequence as usize;
+                assert!(given.train.iter().all(fits));
+            }
+        }
+    }
+
+    #[test]
+    fn more_passages_than_have_numbers_are_refused() {
+        let huge = document(Part::Train, 1 << 33);
+        let error = Passages::new(&[huge], Cut::new(Words::Next, 2, true))
+            .err()
+            .unwrap();
+        let text = error.to_string();
+        assert!(
+            text.starts_with("the text makes 8589934591 passages, and 4294967295 are the most\n  hint: "),
+            "{text}"
+        );
+    }
+}

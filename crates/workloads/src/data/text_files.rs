@@ -1,0 +1,574 @@
+//! Files of running text: from bytes to documents, of any size, in pieces.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+};
+
+use flate2::read::MultiGzDecoder;
+
+use super::{
+    DataError, LineProblem, delimited,
+    examples::Part,
+    imdb_folder,
+    json_lines::{self, Line},
+    source::part_of,
+    subwords::{self, PIECE},
+};
+
+/// What stands between the documents of a text file.
+pub(super) const MARK: &str = "<|endoftext|>";
+/// Bytes that are read from a file at a time.
+const READ: usize = 1 << 20;
+/// Longest line of a file of JSON lines, in bytes.
+const LONGEST_LINE: usize = 64 << 20;
+
+/// Whether there is running text at a path: a text file, JSON lines without labels, or a folder with parts of either.
+pub(super) fn is_at(path: &Path) -> bool {
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let has_text = |path: &Path| Form::of(&name(path)).is_some_and(|form| !form.has_labels(path));
+    if path.is_file() {
+        return has_text(path);
+    }
+    let entries = imdb_folder::entries(path).unwrap_or_default();
+    let parts = || entries.iter().filter(|(name, _)| part_of(name).is_some());
+    !imdb_folder::is_one(path)
+        && parts().all(|(name, _)| delimited::Format::of(name).is_none())
+        && parts().any(|(_, path)| path.is_file() && has_text(path))
+}
+
+/// A document of a corpus: its part, the characters in it and the hash of its text.
+type Looked = (Part, u64, [u8; 32]);
+
+/// What a corpus holds, document by document.
+pub(super) fn looked_at(path: &Path) -> Result<(Corpus, Vec<Looked>), DataError> {
+    let corpus = Corpus::find(path)?;
+    let mut documents: Vec<Looked> = vec![];
+    let mut hasher = blake3::Hasher::new();
+    corpus.pieces(PIECE, &mut |piece| {
+        if piece.begins {
+            hasher.reset();
+            documents.push((piece.part, 0, [0; 32]));
+        }
+        hasher.update(piece.text.as_bytes());
+        if let Some((_, characters, hash)) = documents.last_mut() {
+            *characters += piece.text.chars().count() as u64;
+            *hash = *hasher.finalize().as_bytes();
+        }
+        Ok(())
+    })?;
+    Ok((corpus, documents))
+}
+
+/// Files of running text.
+pub(super) struct Corpus {
+    /// The file names; never a whole path.
+    pub name: String,
+    files: Vec<TextFile>,
+}
+
+struct TextFile {
+    part: Part,
+    path: PathBuf,
+    form: Form,
+}
+
+/// How a file of running text is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Form {
+    /// A JSON object a line; else text.
+    lines: bool,
+    gzip: bool,
+}
+
+impl Form {
+    /// The form that a file's name tells.
+    fn of(name: &str) -> Option<Self> {
+        let lower = name.to_lowercase();
+        let (stem, gzip) = lower
+            .strip_suffix(".gz")
+            .map_or((lower.as_str(), false), |stem| (stem, true));
+        let lines = json_lines::are_in(name);
+        // WikiText's files are `wiki.test.tokens` and `wiki.test.raw`.
+        let is_text = [".txt", ".text", ".tokens", ".raw"]
+            .iter()
+            .any(|end| stem.ends_with(end));
+        (lines || is_text).then_some(Self { lines, gzip })
+    }
+
+    /// Whether the first line of a file of JSON lines has a label.
+    fn has_labels(self, path: &Path) -> bool {
+        let first = || -> Option<Line> {
+            let mut line = String::new();
+            let mut reader = self.open(path).ok()?.take(LONGEST_LINE as u64);
+            reader.read_line(&mut line).ok()?;
+            Line::read(&line).ok()
+        };
+        self.lines && first().is_some_and(|line| line.label().is_some())
+    }
+
+    fn open(self, path: &Path) -> std::io::Result<Box<dyn BufRead>> {
+        let file = File::open(path)?;
+        Ok(match self.gzip {
+            true => Box::new(BufReader::new(MultiGzDecoder::new(file))),
+            false => Box::new(BufReader::new(file)),
+        })
+    }
+}
+
+/// A piece of a document.
+pub(super) struct Piece<'a> {
+    pub part: Part,
+    /// It is the first of its document.
+    pub begins: bool,
+    pub text: &'a str,
+}
+
+/// What takes pieces, one after the other.
+pub(super) type Taker<'a> = dyn FnMut(Piece<'_>) -> Result<(), DataError> + 'a;
+
+impl Corpus {
+    pub fn find(path: &Path) -> Result<Self, DataError> {
+        let no_text = |reason: String| DataError::NoText {
+            path: path.to_owned(),
+            reason,
+        };
+        let full = fs::canonicalize(path).map_err(DataError::read(path))?;
+        let name = |path: &Path| {
+            path.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        };
+        let mut files = vec![];
+        if full.is_dir() {
+            for (name, path) in imdb_folder::entries(path)? {
+                if let (Some(form), Some(part)) = (Form::of(&name), part_of(&name)) {
+                    files.push(TextFile { part, path, form });
+                }
+            }
+            files.sort_by_key(|file| file.part);
+            if let Some(pair) = files.windows(2).find(|pair| pair[0].part == pair[1].part) {
+                let names = format!("`{}` or `{}`?", name(&pair[0].path), name(&pair[1].path));
+                return Err(no_text(format!("two files for one part, {names}")));
+            }
+            if files.is_empty() {
+                return Err(no_text("no file whose name speaks of a part".to_owned()));
+            }
+        } else {
+            let form = Form::of(&name(path))
+                .ok_or_else(|| no_text("its name ends in neither `.txt` nor `.jsonl`".to_owned()))?;
+            files.push(TextFile {
+                part: Part::Train,
+                path: full.clone(),
+                form,
+            });
+        }
+        let names: Vec<_> = files.iter().map(|file| name(&file.path)).collect();
+        Ok(Self {
+            name: names.join(", "),
+            files,
+        })
+    }
+
+    /// BLAKE3 over part, form and contents of every file; their names do not matter.
+    pub fn hash(&self) -> Result<blake3::Hash, DataError> {
+        let mut all = blake3::Hasher::new();
+        for file in &self.files {
+            let read = || -> std::io::Result<blake3::Hash> {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update_reader(File::open(&file.path)?)?;
+                Ok(hasher.finalize())
+            };
+            let hash = read().map_err(DataError::read(&file.path))?;
+            all.update(format!("{:?}\0{:?}\0{hash}\n", file.part, file.form).as_bytes());
+        }
+        Ok(all.finalize())
+    }
+
+    /// Gives away every document in pieces of at most `limit` bytes.
+    pub fn pieces(&self, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
+        for file in &self.files {
+            let mut documents = 0;
+            let mut take = |piece: Piece<'_>| {
+                documents += usize::from(piece.begins);
+                take(piece)
+            };
+            match file.form.lines {
+                true => file.lines(limit, &mut take)?,
+                false => file.text(limit, &mut take)?,
+            }
+            if documents == 0 {
+                return Err(DataError::NoText {
+                    path: file.path.clone(),
+                    reason: "there is nothing but space in it".to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TextFile {
+    fn open(&self) -> Result<Box<dyn BufRead>, DataError> {
+        self.form.open(&self.path).map_err(DataError::read(&self.path))
+    }
+
+    /// What went wrong with reading after so many lines.
+    fn failed(&self, lines: u64) -> impl FnOnce(std::io::Error) -> DataError {
+        move |error| match self.form.gzip {
+            true => LineProblem::Compression(error.to_string()).at(&self.path, lines + 1),
+            false => DataError::read(&self.path)(error),
+        }
+    }
+
+    /// Every line is a document; empty ones, and empty texts, are none.
+    fn lines(&self, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
+        let mut reader = self.open()?;
+        let mut bytes = vec![];
+        for number in 1.. {
+            bytes.clear();
+            let most = LONGEST_LINE as u64 + 1;
+            let read = reader.by_ref().take(most).read_until(b'\n', &mut bytes);
+            if read.map_err(self.failed(number - 1))? == 0 {
+                break;
+            }
+            let at = |problem: LineProblem| problem.at(&self.path, number);
+            if bytes.len() > LONGEST_LINE {
+                return Err(at(LineProblem::LongLine {
+                    mib: LONGEST_LINE >> 20,
+                }));
+            }
+            let line = str::from_utf8(&bytes).map_err(|_| at(LineProblem::NotUtf8))?;
+            let line = line.trim_start_matches('\u{feff}').trim();
+            if line.is_empty() {
+                continue;
+            }
+            let line = Line::read(line).map_err(at)?;
+            let text = line.text().map_err(at)?;
+            if !text.trim().is_empty() {
+                for (index, text) in subwords::parts(text, limit).enumerate() {
+                    take(Piece {
+                        part: self.part,
+                        begins: index == 0,
+                        text,
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Documents stand between marks.
+    fn text(&self, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
+        let mut reader = self.open()?;
+        let mut cutter = Cutter {
+            part: self.part,
+            limit,
+            begun: false,
+            waiting: String::new(),
+        };
+        let (mut bytes, mut lines, mut first) = (vec![], 0, true);
+        loop {
+            let read = reader.by_ref().take(READ as u64).read_to_end(&mut bytes);
+            let read = read.map_err(self.failed(lines))?;
+            let valid = match str::from_utf8(&bytes) {
+                Ok(text) => text.len(),
+                // A character whose end comes next.
+                Err(error) if error.error_len().is_none() && read > 0 => error.valid_up_to(),
+                Err(error) => {
+                    lines += line_ends(&bytes[..error.valid_up_to()]);
+                    return Err(LineProblem::NotUtf8.at(&self.path, lines + 1));
+                }
+            };
+            lines += line_ends(&bytes[..valid]);
+            let text = str::from_utf8(&bytes[..valid]).unwrap_or_default();
+            let text = match first {
+                true => text.strip_prefix('\u{feff}').unwrap_or(text),
+                false => text,
+            };
+            first &= valid == 0;
+            cutter.add(text, take)?;
+            bytes.drain(..valid);
+            if read == 0 {
+                return cutter.finish(take);
+            }
+        }
+    }
+}
+
+fn line_ends(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
+}
+
+/// Cuts running text into documents, and long ones into pieces.
+struct Cutter {
+    part: Part,
+    /// Most bytes of a piece.
+    limit: usize,
+    /// Whether a piece of the present document has been given away.
+    begun: bool,
+    /// Text whose end may not be known.
+    waiting: String,
+}
+
+impl Cutter {
+    /// Takes text in and gives away what is sure to be a piece.
+    fn add(&mut self, text: &str, take: &mut Taker<'_>) -> Result<(), DataError> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.push_str(text);
+        let mut rest = waiting.as_str();
+        while let Some((document, after)) = rest.split_once(MARK) {
+            self.end(document, take)?;
+            rest = after;
+        }
+        // A mark may have begun at the end.
+        rest = self.pieces(rest, MARK.len(), take)?;
+        self.waiting = rest.to_owned();
+        Ok(())
+    }
+
+    /// Gives away the last document.
+    fn finish(mut self, take: &mut Taker<'_>) -> Result<(), DataError> {
+        let rest = std::mem::take(&mut self.waiting);
+        self.end(&rest, take)
+    }
+
+    /// Gives away what is left of a document.
+    fn end(&mut self, rest: &str, take: &mut Taker<'_>) -> Result<(), DataError> {
+        let rest = self.pieces(rest, 0, take)?.trim_end();
+        if !rest.is_empty() {
+            self.give(rest, take)?;
+        }
+        self.begun = false;
+        Ok(())
+    }
+
+    /// Gives away pieces until no more than the limit and `more` bytes are left.
+    fn pieces<'a>(
+        &mut self,
+        mut rest: &'a str,
+        more: usize,
+        take: &mut Taker<'_>,
+    ) -> Result<&'a str, DataError> {
+        if !self.begun {
+            rest = rest.trim_start();
+        }
+        while rest.len() > self.limit + more {
+            let (piece, after) = rest.split_at(subwords::end_of_part(rest, self.limit));
+            self.give(piece, take)?;
+            rest = after;
+        }
+        Ok(rest)
+    }
+
+    /// Gives away a piece.
+    fn give(&mut self, text: &str, take: &mut Taker<'_>) -> Result<(), DataError> {
+        let begins = !self.begun;
+        self.begun = true;
+        take(Piece {
+            part: self.part,
+            begins,
+            text,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
+    use mantissa_core::DatasetKind;
+
+    use super::*;
+    use crate::data::kind_of;
+
+    /// A folder with these files.
+    fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        folder
+    }
+
+    fn gzip(text: &str) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(vec![], Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// The documents of a file, each as its pieces.
+    fn documents(name: &str, bytes: &[u8], limit: usize) -> Result<Vec<Vec<String>>, String> {
+        let folder = folder(&[(name, bytes)]);
+        let corpus = Corpus::find(&folder.path().join(name)).unwrap();
+        let mut documents: Vec<Vec<String>> = vec![];
+        let all = corpus.pieces(limit, &mut |piece| {
+            if piece.begins {
+                documents.push(vec![]);
+            }
+            documents.last_mut().unwrap().push(piece.text.to_owned());
+            Ok(())
+        });
+        all.map_err(|error| {
+            let error = error.to_string();
+            error[error.find(name).unwrap()..].to_owned()
+        })?;
+        Ok(documents)
+    }
+
+    #[test]
+    fn a_text_is_cut_at_marks_and_its_documents_are_trimmed() {
+        let of = |text: &str| documents("a.txt", text.as_bytes(), PIECE).unwrap();
+        let all = of("\u{feff} One.\n\n<|endoftext|>\nTwo\n lines. <|endoftext|><|endoftext|> \nThree");
+        assert_eq!(all, [["One."], ["Two\n lines."], ["Three"]]);
+        assert_eq!(of("\n all of it <|endof \n"), [["all of it <|endof"]]);
+    }
+
+    #[test]
+    fn wherever_a_text_is_cut_for_reading_its_documents_are_the_same() {
+        let text =
+            "  the first of a few é documents<|endoftext|> and\nthe second 中国 <|endoftext|>last ".repeat(3);
+        for limit in [16, 24, 64, PIECE] {
+            let mut expected: Vec<Vec<String>> = vec![];
+            for document in text
+                .split(MARK)
+                .map(str::trim)
+                .filter(|document| !document.is_empty())
+            {
+                expected.push(subwords::parts(document, limit).map(str::to_owned).collect());
+            }
+            for size in 1..40 {
+                let mut found: Vec<Vec<String>> = vec![];
+                let mut take = |piece: Piece<'_>| {
+                    if piece.begins {
+                        found.push(vec![]);
+                    }
+                    found.last_mut().unwrap().push(piece.text.to_owned());
+                    Ok(())
+                };
+                let mut cutter = Cutter {
+                    part: Part::Train,
+                    limit,
+                    begun: false,
+                    waiting: String::new(),
+                };
+                let letters: Vec<char> = text.chars().collect();
+                for some in letters.chunks(size) {
+                    cutter.add(&some.iter().collect::<String>(), &mut take).unwrap();
+                }
+                cutter.finish(&mut take).unwrap();
+                assert_eq!(found, expected, "limit {limit}, {size} characters at a time");
+            }
+        }
+    }
+
+    #[test]
+    fn a_character_that_two_reads_share_is_whole() {
+        let text = format!("{}é {}", "a".repeat(READ - 1), "b".repeat(READ));
+        let all = documents("a.txt", text.as_bytes(), 4 * READ).unwrap();
+        assert_eq!(all, [[text]]);
+    }
+
+    #[test]
+    fn every_line_of_json_is_a_document() {
+        let lines =
+            "{\"text\": \" a\\nb \", \"id\": 1}\n\n{\"text\": \"\"}\r\n{\"text\": \"c<|endoftext|>d\"}";
+        let expected = [[" a\nb "], ["c<|endoftext|>d"]];
+        assert_eq!(documents("a.jsonl", lines.as_bytes(), PIECE).unwrap(), expected);
+        assert_eq!(documents("a.jsonl.gz", &gzip(lines), PIECE).unwrap(), expected);
+        let long = "{\"text\": \"one two three four\"}";
+        let pieces = [["one two", " three", " four"]];
+        assert_eq!(documents("a.jsonl", long.as_bytes(), 8).unwrap(), pieces);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told_with_its_line() {
+        let error = |name: &str, bytes: &[u8]| documents(name, bytes, PIECE).unwrap_err();
+        assert!(error("a.txt", b"one\ntwo \xff\n").starts_with("a.txt:2: not UTF-8"));
+        assert!(error("a.txt", b"one\ntwo \xc3").starts_with("a.txt:2: not UTF-8"));
+        assert!(
+            error("a.jsonl", b"{\"text\": \"a\"}\n{\"text\": \"\xff\"}").starts_with("a.jsonl:2: not UTF-8")
+        );
+        assert!(error("a.jsonl", b"{\"text\": \"a\"}\n{\"text\"").starts_with("a.jsonl:2: no JSON object: "));
+        assert!(error("a.jsonl", b"{\"body\": \"a\"}").starts_with("a.jsonl:1: no column for the text"));
+        let nothing: [(&str, &[u8]); 4] = [
+            ("a.txt", b" \n"),
+            ("a.txt", b""),
+            ("a.txt", b"<|endoftext|>\n"),
+            ("a.jsonl", b"\n{\"text\": \" \"}\n"),
+        ];
+        for (name, bytes) in nothing {
+            let error = error(name, bytes);
+            assert!(
+                error.contains("there is nothing but space in it\n  hint: "),
+                "{error}"
+            );
+        }
+        let long = vec![b' '; LONGEST_LINE + 1];
+        assert!(error("a.jsonl", &long).starts_with("a.jsonl:1: a line of more than 64 MiB"));
+        let text: String = (0..3000u64)
+            .map(|i| format!("line {}\n", i * i * 7919 % 10_007))
+            .collect();
+        let whole = gzip(&text);
+        let cut = error("a.txt.gz", &whole[..whole.len() - 9]);
+        assert!(
+            cut.contains(": the compressed file is cut off or damaged here: "),
+            "{cut}"
+        );
+    }
+
+    #[test]
+    fn a_folder_gives_the_parts_that_its_file_names_speak_of() {
+        let files: [(&str, &[u8]); 4] = [
+            ("wiki.test.tokens", b"the test"),
+            ("wiki.train.tokens.gz", &gzip("the training")),
+            ("README.txt", b"no part"),
+            ("notes_train.md", b"no text"),
+        ];
+        let folder_of_parts = folder(&files);
+        let corpus = Corpus::find(folder_of_parts.path()).unwrap();
+        assert_eq!(corpus.name, "wiki.train.tokens.gz, wiki.test.tokens");
+        let error = |files: &[(&str, &[u8])]| Corpus::find(folder(files).path()).err().unwrap().to_string();
+        let two = error(&[("train.txt", b"a"), ("train.jsonl", b"{}")]);
+        assert!(
+            two.contains("two files for one part, `train.jsonl` or `train.txt`?"),
+            "{two}"
+        );
+        assert!(error(&[]).contains("no file whose name speaks of a part"));
+        let odd = Corpus::find(&folder_of_parts.path().join("notes_train.md"))
+            .err()
+            .unwrap();
+        assert!(
+            odd.to_string()
+                .contains("its name ends in neither `.txt` nor `.jsonl`")
+        );
+    }
+
+    #[test]
+    fn running_text_is_told_from_reviews_by_its_files() {
+        let kind = |files: &[(&str, &[u8])]| kind_of(folder(files).path());
+        assert_eq!(kind(&[("train.txt", b"a")]), DatasetKind::Text);
+        assert_eq!(kind(&[("wiki.valid.raw", b"a")]), DatasetKind::Text);
+        assert_eq!(kind(&[("train.jsonl", b"{\"text\": \"a\"}")]), DatasetKind::Text);
+        let labelled = b"{\"text\": \"a\", \"label\": 1}\n";
+        assert_eq!(kind(&[("train.jsonl", labelled)]), DatasetKind::Reviews);
+        assert_eq!(
+            kind(&[("train.tsv", b"0\ta\n"), ("train.txt", b"a")]),
+            DatasetKind::Reviews
+        );
+        assert_eq!(kind(&[("README.txt", b"a")]), DatasetKind::Reviews);
+        let alone = folder(&[("mine.txt", b"a"), ("mine.jsonl", labelled), ("mine.csv", b"0,a")]);
+        let kind = |name: &str| kind_of(&alone.path().join(name));
+        assert_eq!(kind("mine.txt"), DatasetKind::Text);
+        assert_eq!(kind("mine.jsonl"), DatasetKind::Reviews);
+        assert_eq!(kind("mine.csv"), DatasetKind::Reviews);
+    }
+}
