@@ -5,6 +5,7 @@
 
 mod binomial;
 mod bootstrap;
+mod claims;
 mod clusters;
 mod equivalence;
 mod estimate;
@@ -30,6 +31,7 @@ mod verdict;
 
 pub use binomial::wilson;
 pub use bootstrap::{RESAMPLES, bca_interval, bootstrap_interval};
+pub use claims::{Evidence, Finding, Tested, test_claim};
 pub use clusters::{Cluster, MIN_CLUSTERS, cluster_interval};
 pub use equivalence::{Equivalence, equivalence, equivalent_curves};
 pub use estimate::{CONFIDENCE, Estimate, Interval};

@@ -45,7 +45,8 @@ pub fn mcnemar(only_first: u64, only_second: u64) -> f64 {
     (2.0 * fair_coin::at_most(only_first.min(only_second), only_first + only_second)).min(1.0)
 }
 
-fn difference(only_first: u64, only_second: u64, n: u64) -> Estimate {
+/// The first accuracy less the second, from the examples that only the one and only the other got right, of `n`.
+pub(crate) fn difference(only_first: u64, only_second: u64, n: u64) -> Estimate {
     let share = |count: u64| (count as f64 + 1.0) / (n as f64 + 2.0);
     let (a, b) = (share(only_first), share(only_second));
     let half = Z * ((a + b - (a - b) * (a - b)) / (n as f64 + 2.0)).sqrt();

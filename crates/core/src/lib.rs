@@ -5,6 +5,7 @@
 
 mod axis;
 mod cell;
+mod claim;
 mod explain;
 mod fingerprint;
 mod format;
@@ -26,6 +27,7 @@ pub use axis::{
     OptimizerKind, Switch, ValueError,
 };
 pub use cell::{Cell, CellId, CellMaker};
+pub use claim::{Bounds, Claim, ClaimSource, Claimed, Comparison};
 pub use explain::{Example, Explanation, explain};
 pub use fingerprint::{DataSource, Environment, Fingerprint, Gpu};
 pub use format::{FloatClass, Format, Rounded};

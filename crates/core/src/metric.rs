@@ -173,6 +173,56 @@ metrics! {
     LostUpdateShare = "lost_update_share", Ratio, Lower;
 }
 
+impl MetricName {
+    /// Peaks of memory, the one that the articles print first.
+    pub const PEAK_MEMORY: [Self; 3] = [
+        Self::AllocatorReservedPeakBytes,
+        Self::DevicePeakBytes,
+        Self::HostPeakBytes,
+    ];
+
+    /// Whether it says what was learned: an accuracy, a loss, a perplexity. Such quantities differ by so much; all others are so
+    /// many times as large.
+    pub const fn is_learned(self) -> bool {
+        matches!(
+            self,
+            Self::TestAccuracy
+                | Self::ValidationAccuracy
+                | Self::TrainAccuracy
+                | Self::Agreement
+                | Self::TestLoss
+                | Self::Perplexity
+                | Self::FinalLoss
+        )
+    }
+
+    /// Whether every process of a cell counts the same, so that one is enough: bytes that a program asked for, as far as it
+    /// asks in the same order, and errors on inputs that follow from the seed. Peaks of the host or the device are readings.
+    pub const fn is_counted(self) -> bool {
+        matches!(
+            self,
+            Self::AllocatorReservedPeakBytes
+                | Self::AllocatorInUsePeakBytes
+                | Self::WeightsBytes
+                | Self::WeightCopiesBytes
+                | Self::ActivationsBytes
+                | Self::GradientsBytes
+                | Self::OptimizerBytes
+                | Self::EstimatedWeightsBytes
+                | Self::EstimatedWeightCopiesBytes
+                | Self::EstimatedActivationsBytes
+                | Self::EstimatedGradientsBytes
+                | Self::EstimatedOptimizerBytes
+                | Self::LoadedBytes
+                | Self::RelativeError
+                | Self::QuantisationError
+                | Self::AccumulationError
+                | Self::RoundingError
+                | Self::MaxUlp
+        )
+    }
+}
+
 /// A statistic with its interval. Absent is `null`, never 0 or NaN.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {

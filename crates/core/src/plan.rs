@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Axis, AxisValue, Cell, MetricName, Status, name::named};
+use crate::{Axis, AxisValue, Cell, Claim, MetricName, Status, name::named};
 
 named! {
     /// How much of a suite is run.
@@ -73,6 +73,9 @@ pub struct SuiteInfo {
     pub timeout_seconds: f64,
     /// What must hold.
     pub expectations: Vec<Expectation>,
+    /// What articles say that its cells can test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
 }
 
 /// What must hold for the cells that match; the last matching statement about a thing wins.

@@ -97,7 +97,7 @@ fn accuracies(rows: &mut [Row<'_>]) {
 }
 
 /// Which test examples a row predicted right, with the fingerprint of their data.
-fn right<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Correct)> {
+pub(crate) fn right<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Correct)> {
     let (record, digest) = row
         .measured
         .iter()

@@ -124,6 +124,11 @@ impl Correct {
         }
     }
 
+    /// How many examples there are.
+    pub fn examples(&self) -> u64 {
+        self.examples as u64
+    }
+
     /// How many examples only this one got right, and how many only the other; nothing if the examples are not the same.
     pub fn apart(&self, other: &Self) -> Option<(u64, u64)> {
         let only = |these: &Self, others: &Self| {

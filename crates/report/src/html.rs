@@ -5,8 +5,9 @@ use minijinja::{Environment, value::Serde};
 use serde::Serialize;
 
 use crate::{
-    Banner, Figure, Group, Report, ReportError, Row,
+    Banner, ClaimVerdict, Figure, Group, Report, ReportError, Row,
     banner::this_machine,
+    claims,
     figures::{font_faces, shown_of},
     held::{MemoryTable, memory_table},
     table::{Align, Column, Field, columns, published_baseline},
@@ -65,12 +66,28 @@ struct Source<'a> {
 }
 
 #[derive(Serialize)]
+struct ClaimLine<'a> {
+    says: &'a str,
+    source: &'a str,
+    url: &'a str,
+    hardware: &'a str,
+    /// Its word, with dashes.
+    class: String,
+    verdict: &'a str,
+    tested_as: &'a str,
+    evidence: &'a [String],
+    remarks: &'a [String],
+}
+
+#[derive(Serialize)]
 struct SuitePage<'a> {
     anchor: String,
     title: &'a str,
     question: &'a str,
     analysis: Vec<&'a str>,
     banners: &'a [Banner],
+    claims: Vec<ClaimLine<'a>>,
+    claims_heading: String,
     groups: Vec<GroupPage<'a>>,
     figures: Vec<Picture<'a>>,
     folded: Vec<Picture<'a>>,
@@ -121,7 +138,11 @@ pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String
             .suites
             .iter()
             .enumerate()
-            .map(|(index, suite)| suite_page(suite, index, figures, report.rows_shown()))
+            .map(|(index, suite)| SuitePage {
+                anchor: format!("suite-{index}"),
+                claims_heading: claims::heading(run),
+                ..suite_page(suite, figures, report.rows_shown())
+            })
             .collect(),
         formats: figures
             .iter()
@@ -147,12 +168,7 @@ fn picture<'a>((figure, svg): &'a (&'a Figure, String)) -> Picture<'a> {
     }
 }
 
-fn suite_page<'a>(
-    suite: &'a Suite<'_>,
-    index: usize,
-    figures: &'a [(&'a Figure, String)],
-    most: usize,
-) -> SuitePage<'a> {
+fn suite_page<'a>(suite: &'a Suite<'_>, figures: &'a [(&'a Figure, String)], most: usize) -> SuitePage<'a> {
     let own = |folded: bool| {
         let these = figures.iter().filter(move |(figure, _)| {
             figure.suite.as_deref() == Some(&suite.info.name) && figure.folded == folded
@@ -172,11 +188,13 @@ fn suite_page<'a>(
         notes: &reference.notes,
     });
     SuitePage {
-        anchor: format!("suite-{index}"),
+        anchor: String::new(),
         title: &suite.info.title,
         question: suite.info.question.trim(),
         analysis: paragraphs.collect(),
         banners: &suite.banners,
+        claims: suite.claims.iter().map(claim_line).collect(),
+        claims_heading: String::new(),
         groups: suite
             .groups
             .iter()
@@ -185,6 +203,21 @@ fn suite_page<'a>(
         figures: own(false),
         folded: own(true),
         references: sources.collect(),
+    }
+}
+
+fn claim_line<'a>(verdict: &'a ClaimVerdict<'_>) -> ClaimLine<'a> {
+    let source = &verdict.claim.source;
+    ClaimLine {
+        says: &verdict.claim.says,
+        source: &source.title,
+        url: &source.url,
+        hardware: source.hardware.as_deref().unwrap_or_default(),
+        class: verdict.standing.name().replace(' ', "-"),
+        verdict: &verdict.verdict,
+        tested_as: &verdict.tested_as,
+        evidence: &verdict.evidence,
+        remarks: &verdict.remarks,
     }
 }
 

@@ -7,6 +7,7 @@ mod answer;
 mod banner;
 mod baseline;
 mod chosen;
+mod claims;
 mod csv;
 mod digest;
 mod error;
@@ -31,6 +32,7 @@ mod view;
 
 pub use crate::csv::csv;
 pub use banner::Banner;
+pub use claims::{ClaimVerdict, Standing};
 pub use digest::{Correct, Digest, Times};
 pub use error::ReportError;
 pub use figures::{Canvas, Figure, figures};

@@ -3,8 +3,9 @@
 use std::{fmt::Write as _, iter};
 
 use crate::{
-    Banner, Group, Report, Row,
+    Banner, Group, Report, Row, Run,
     banner::this_machine,
+    claims,
     figures::shown_of,
     held::{MemoryTable, memory_table},
     table::{Align, Field, columns, published_baseline},
@@ -29,7 +30,7 @@ pub fn markdown(report: &Report<'_>) -> String {
     );
     banners(&mut out, &report.banners);
     for suite in &report.suites {
-        section(&mut out, suite, report.rows_shown());
+        section(&mut out, report.run, suite, report.rows_shown());
     }
     out.truncate(out.trim_end().len());
     out.push('\n');
@@ -50,7 +51,7 @@ fn banners(out: &mut String, banners: &[Banner]) {
     }
 }
 
-fn section(out: &mut String, suite: &Suite<'_>, most: usize) {
+fn section(out: &mut String, run: &Run, suite: &Suite<'_>, most: usize) {
     line(out, &format!("## {}", escape(&suite.info.title)));
     line(out, &format!("*{}*", escape(suite.info.question.trim())));
     banners(out, &suite.banners);
@@ -72,6 +73,7 @@ fn section(out: &mut String, suite: &Suite<'_>, most: usize) {
             memory(out, &table);
         }
     }
+    said(out, run, suite);
     for reference in &suite.references {
         line(
             out,
@@ -130,6 +132,50 @@ fn table(out: &mut String, suite: &Suite<'_>, group: &Group<'_>, rows: &[&Row<'_
         }
     }
     out.push('\n');
+}
+
+/// What articles say, and the verdicts.
+fn said(out: &mut String, run: &Run, suite: &Suite<'_>) {
+    if suite.claims.is_empty() {
+        return;
+    }
+    line(out, "What the articles say, tested here:");
+    row(
+        out,
+        ["the sentence", "here", "tested as"]
+            .map(str::to_owned)
+            .into_iter(),
+    );
+    row(out, ["---"; 3].map(str::to_owned).into_iter());
+    for verdict in &suite.claims {
+        let source = &verdict.claim.source;
+        let on = source
+            .hardware
+            .as_ref()
+            .map(|hardware| format!(", on {hardware}"));
+        let says = format!(
+            "{} ({}{} <{}>)",
+            escape(&verdict.claim.says),
+            escape(&source.title),
+            escape(&on.unwrap_or_default()),
+            address(&source.url),
+        );
+        let lines = iter::once(&verdict.tested_as)
+            .chain(&verdict.evidence)
+            .chain(&verdict.remarks);
+        let tested: Vec<String> = lines.map(|line| escape(line)).collect();
+        row(
+            out,
+            [says, escape(&verdict.verdict), tested.join("<br>")].into_iter(),
+        );
+    }
+    out.push('\n');
+    line(out, &escape(&claims::heading(run)));
+}
+
+/// An address that can end neither its brackets nor its field.
+fn address(url: &str) -> String {
+    url.replace(['<', '>', '|', ' ', '\n', '\r', '\\'], "")
 }
 
 /// What the memory holds, where there is an estimate to compare it with.

@@ -32,15 +32,41 @@ const DISPENSABLE: [Column; 4] = [
     Column::Axis(Axis::Seed),
 ];
 
-/// The results as tables, one a workload, no wider than 110 columns with a border of one character and a space on
-/// either side of each column.
+/// The results as tables, one a workload and one of the claims of each suite that has any, no wider than 110 columns with a
+/// border of one character and a space on either side of each column.
 pub fn terminal_tables(report: &Report<'_>) -> Vec<Table> {
-    let groups = report
-        .suites
-        .iter()
-        .flat_map(|suite| suite.groups.iter().map(move |group| (suite, group)));
     let most = report.rows_shown();
-    groups.map(|(suite, group)| table(suite, group, most)).collect()
+    let mut tables = Vec::new();
+    for suite in &report.suites {
+        tables.extend(suite.groups.iter().map(|group| table(suite, group, most)));
+        tables.extend(claims(suite));
+    }
+    tables
+}
+
+/// What the articles say, and the verdicts; the reasons are in the page.
+fn claims(suite: &Suite<'_>) -> Option<Table> {
+    let verdicts = suite.claims.iter().map(|claim| claim.verdict.chars().count());
+    let room = WIDTH.saturating_sub(verdicts.max()? + 7);
+    let rows = suite
+        .claims
+        .iter()
+        .map(|claim| vec![cut(&claim.claim.says, room), claim.verdict.clone()]);
+    Some(Table {
+        title: format!("{}: what the articles say, tested here", suite.info.title),
+        header: ["the sentence", "here"]
+            .map(|title| (title.to_owned(), Align::Left))
+            .to_vec(),
+        rows: rows.collect(),
+    })
+}
+
+/// A text that is no longer than the room for it.
+fn cut(text: &str, room: usize) -> String {
+    match text.chars().count() > room {
+        true => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
 }
 
 fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize) -> Table {
@@ -64,9 +90,7 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize) -> Table {
         .saturating_sub(width_without_last(&header, &rows))
         .max(LEAST_STATUS);
     for status in rows.iter_mut().filter_map(|row| row.last_mut()) {
-        if status.chars().count() > room {
-            *status = status.chars().take(room - 1).chain(['…']).collect();
-        }
+        *status = cut(status, room);
     }
     let capped = shown_of(shown.len(), group.rows.len())
         .map(|text| format!(", {text}"))

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use mantissa_core::{Axis, CellId, MatmulPrecision, MetricName, Record, Status, SuiteInfo, TaskKind};
 
 use crate::{
-    Banner, Reference, ReportError, Row, Run, answer, banner,
+    Banner, ClaimVerdict, Reference, ReportError, Row, Run, answer, banner,
     baseline::compare,
-    notes, peak, reference, shape,
+    claims, notes, peak, reference, shape,
     units::{self, Scale},
 };
 
@@ -33,6 +33,8 @@ pub struct Suite<'a> {
     pub groups: Vec<Group<'a>>,
     /// What a reader must know before its numbers.
     pub banners: Vec<Banner>,
+    /// What articles say, tested on its cells.
+    pub claims: Vec<ClaimVerdict<'a>>,
 }
 
 /// The cells of one workload of a suite: what may be compared with each other.
@@ -149,7 +151,10 @@ impl<'a> Suite<'a> {
             .map(|(name, rows)| Group::new(name, rows))
             .collect();
         let banners = banner::of_suite(run, &references, &groups);
+        let tested = info.claims.iter().map(|claim| claims::test(run, claim, &groups));
+        let claims = tested.collect();
         Ok(Self {
+            claims,
             info,
             references,
             groups,
@@ -279,11 +284,7 @@ impl<'a> Group<'a> {
 }
 
 /// Peaks of memory, the one that the articles print first.
-pub(crate) const MEMORY: [MetricName; 3] = [
-    MetricName::AllocatorReservedPeakBytes,
-    MetricName::DevicePeakBytes,
-    MetricName::HostPeakBytes,
-];
+pub(crate) const MEMORY: [MetricName; 3] = MetricName::PEAK_MEMORY;
 
 /// Whether rows differ in an axis.
 fn varies(rows: &[Row<'_>], axis: Axis) -> bool {

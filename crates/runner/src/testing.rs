@@ -24,6 +24,7 @@ pub(crate) fn plan(cells: u64) -> Plan {
         axes: vec![Axis::Size],
         timeout_seconds: 9.0,
         expectations: vec![],
+        claims: vec![],
     };
     let cell = |index| PlannedCell {
         cell: cell(64 * (index + 1)),

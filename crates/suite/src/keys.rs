@@ -25,6 +25,10 @@ pub(crate) enum Takes {
     Positive,
     /// A number of 0 or more.
     NotNegative,
+    /// A number.
+    Number,
+    /// A metric, or a name for several.
+    Metric,
     /// A number of 0 or more and below 1.
     Share,
     Name(fn() -> Vec<&'static str>),
@@ -44,6 +48,8 @@ impl fmt::Display for Takes {
             Self::Whole(least) => write!(f, "a whole number of {least} or more"),
             Self::Positive => f.write_str("a number above 0"),
             Self::NotNegative => f.write_str("a number of 0 or more"),
+            Self::Number => f.write_str("a number"),
+            Self::Metric => f.write_str("a metric, or `peak_memory`"),
             Self::Share => f.write_str("a number from 0 to below 1"),
             Self::Name(names) => write!(f, "one of {}", list(&names())),
             Self::Names(names) => write!(f, "a list of {}", list(&names())),
@@ -112,6 +118,7 @@ tables! {
         AXES: "axes", Takes::Table, Absent::Means("one cell a workload"), "what is swept (see *Axes*)";
         WORKLOAD: "workload", Takes::Tables, Absent::Error, "what is run (see *Workloads*)";
         EXPECT: "expect", Takes::Tables, Absent::Means("every cell ends `ok`"), "what must hold (see *Expectations*)";
+        CLAIM: "claim", Takes::Tables, Absent::Means("none is tested"), "what articles say (see *Claims*)";
         PROFILE: "profile", Takes::Table, Absent::Means("profiles differ in nothing"), "what a profile changes (see *Profiles*)";
     }
     /// `[profile.<name>]`.
@@ -305,6 +312,46 @@ tables! {
         AT_LEAST: "at_least", Takes::Table, Absent::Means("no lower bounds"), "metrics, in their recorded units, that may not be smaller";
         AT_MOST: "at_most", Takes::Table, Absent::Means("no upper bounds"), "metrics, in their recorded units, that may not be larger";
     }
+    /// `[[claim]]`, whatever it says.
+    claim = "claim" {
+        SAYS: "says", Takes::Text, Absent::Error, "the sentence, quoted or in other words";
+        SOURCE: "source", Takes::Table, Absent::Error, "who says it (see `source`)";
+        WORKLOAD: "workload", Takes::Text, Absent::Means("every workload"), "name of the only workload that it is about";
+        OF: "of", Takes::Table, Absent::Error, "axis values of the setting that it is about";
+    }
+    /// `[[claim]]` that compares a setting with another one.
+    compared = "claim, of two settings" {
+        AGAINST: "against", Takes::Table, Absent::Error, "axis values of the setting that it is compared with; an axis that is named on one side alone has that value on both";
+        METRIC: "metric", Takes::Metric, Absent::Error, "the quantity; `peak_memory` is the first of `allocator_reserved_peak_bytes`, `device_peak_bytes` and `host_peak_bytes` that both settings have";
+    }
+    /// `[[claim]]` of a ratio.
+    by_ratio = "claim, of a ratio" {
+        RATIO: "ratio", Takes::Table, Absent::Error, "bounds of the quantity `of` the one setting over that of the other it is held `against`";
+    }
+    /// `[[claim]]` of a difference.
+    by_difference = "claim, of a difference" {
+        DIFFERENCE: "difference", Takes::Table, Absent::Error, "bounds of the quantity `of` the one setting less that of the other it is held `against`: for accuracies, losses and perplexity, in their recorded units";
+    }
+    /// `[[claim]]` of how cells end.
+    by_status = "claim, of a status" {
+        STATUS: "status", Takes::Names(names!(Status)), Absent::Error, "statuses, in one of which cells of that setting end";
+    }
+    /// `source` of a claim.
+    source = "source" {
+        TITLE: "title", Takes::Text, Absent::Error, "author, work, year";
+        URL: "url", Takes::Text, Absent::Error, "where it was published";
+        HARDWARE: "hardware", Takes::Text, Absent::Means("the source names nothing"), "what its numbers were measured on";
+    }
+    /// `ratio` of a claim.
+    ratio = "ratio" {
+        ABOVE: "above", Takes::Positive, Absent::Means("no lower bound"), "the ratio is larger than this";
+        BELOW: "below", Takes::Positive, Absent::Means("no upper bound"), "the ratio is smaller than this";
+    }
+    /// `difference` of a claim.
+    difference = "difference" {
+        ABOVE: "above", Takes::Number, Absent::Means("no lower bound"), "the difference is larger than this";
+        BELOW: "below", Takes::Number, Absent::Means("no upper bound"), "the difference is smaller than this";
+    }
 }
 
 /// Names of the models.
@@ -392,6 +439,12 @@ mod tests {
             "model_size, model = \"bloom\"" => &["workload", "12", "model_size"],
             "split" => &["workload", "0", "split"],
             "expect" => &["expect", "1"],
+            "claim" | "claim, of two settings" | "claim, of a ratio" => &["claim", "0"],
+            "claim, of a difference" => &["claim", "1"],
+            "claim, of a status" => &["claim", "2"],
+            "source" => &["claim", "0", "source"],
+            "ratio" => &["claim", "0", "ratio"],
+            "difference" => &["claim", "1", "difference"],
             _ => &["workload", "0"],
         }
     }

@@ -9,6 +9,7 @@
 //! `docs/suite-format.md` describes the format; its tables are generated from this crate's own list of keys.
 
 mod axes;
+mod claims;
 mod diagnostic;
 mod expect;
 mod keys;

@@ -169,6 +169,7 @@ impl<'a> Section<'a> {
             let allowed = match key.takes {
                 Takes::Positive => x > 0.0,
                 Takes::Share => (0.0..1.0).contains(&x),
+                Takes::Number => true,
                 _ => x >= 0.0,
             };
             allowed.then_some(x)
@@ -217,6 +218,12 @@ impl<'a> Section<'a> {
         one_of(key.name, &text, names())
             .map_err(|unknown| self.sink.error(&span, unknown))
             .ok()
+    }
+
+    /// The name of a metric, or of several, and its place.
+    pub(crate) fn metric(&self, key: &Key) -> Option<(Range<usize>, String)> {
+        let text = self.read(key, |value| value.as_str().map(str::to_owned))?;
+        Some((self.find(key)?.span(), text))
     }
 
     /// A table inside this one: empty if it is absent and may be.

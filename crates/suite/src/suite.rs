@@ -7,6 +7,7 @@ use toml::de::DeTable;
 
 use crate::{
     axes::{self, Sweep},
+    claims,
     diagnostic::{Sink, SuiteErrors},
     expect,
     keys::{profile, suite},
@@ -110,6 +111,7 @@ fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
 
     let sweeps = sweeps(root, overrides.as_ref(), &tasks);
     let expectations = root.tables(&suite::EXPECT, "`[[expect]]`");
+    let claims = claims::read(root, workloads.as_deref().unwrap_or_default(), &tasks);
     let title = root.text(&suite::TITLE);
     let question = root.text(&suite::QUESTION);
     let analysis = root.text(&suite::ANALYSIS);
@@ -121,6 +123,7 @@ fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
             .iter()
             .filter_map(|table| expect::read(table, of, &tasks))
             .collect(),
+        claims,
         title: title?,
         question: question?,
         analysis: analysis?,

@@ -48,7 +48,7 @@ fn several_errors_of_one_file_are_reported_together_in_its_order() {
         suites/x.toml:1:1: missing key `question` in the suite
           hint: it takes a text: the question that the suite answers
         suites/x.toml:2:1: unknown key `qestion`
-          hint: did you mean `question`? valid: `title`, `question`, `analysis`, `references`, `timeout_minutes`, `axes`, `workload`, `expect`, `profile`
+          hint: did you mean `question`? valid: `title`, `question`, `analysis`, `references`, `timeout_minutes`, `axes`, `workload`, `expect`, `claim`, `profile`
         suites/x.toml:6:8: unknown task `trian`
           hint: did you mean `train`? valid: `train`, `evaluate`, `generate`, `kernel`
         suites/x.toml:14:1: unknown axis `precison`
@@ -155,6 +155,55 @@ fn an_expectation_is_checked_like_the_rest() {
         suites/x.toml:17:13: unknown profile `smok`
           hint: did you mean `smoke`? valid: `smoke`, `standard`, `full`
         suites/x.toml:18:10: `status` takes a list of `ok`, `diverged`, `oom`, `failed`, `timeout`, `skipped`, not `[]`
+        "#);
+}
+
+#[test]
+fn a_claim_is_checked_like_the_rest() {
+    let says = "says = 'it is half'\nsource = { title = 'a', url = 'https://example.org' }\n";
+    let claim = |body: &str| errors(&format!("{SOUND}[[claim]]\n{says}{body}"));
+    insta::assert_snapshot!(errors(&format!("{SOUND}[[claim]]\nsays = 3\nsource = {{ title = 'a', url = 'a' }}\nratoi = 4")), @r#"
+        suites/x.toml:16:1: a claim that claims nothing
+          hint: give it `ratio`, `difference` or `status`
+        suites/x.toml:16:1: missing key `of` in `[[claim]]`
+          hint: it takes a table: axis values of the setting that it is about
+        suites/x.toml:17:8: `says` takes a text, not `3`
+        suites/x.toml:18:31: `url` takes a link, not `a`
+          hint: it begins with `https://`
+        suites/x.toml:19:1: unknown key `ratoi`
+          hint: did you mean `ratio`? valid: `says`, `source`, `workload`, `of`, `against`, `metric`, `ratio`, `difference`, `status`
+        "#);
+    insta::assert_snapshot!(claim("of = { precision = '16-mixed' }\nstatus = ['ok']\nratio = { above = 1 }\nworkload = 'reveiws'"), @r#"
+        suites/x.toml:16:1: a claim that claims several things
+          hint: make a claim of each
+        suites/x.toml:22:12: unknown workload `reveiws`
+          hint: did you mean `reviews`? valid: `reviews`
+        "#);
+    insta::assert_snapshot!(claim("of = { size = 3, seed = 4 }\nagainst = {}\nmetric = 'peak_memory'\ndifference = { above = 0 }"), @r#"
+        suites/x.toml:19:8: axis `size` means nothing to task `train`
+          hint: it is one of task `kernel`
+        suites/x.toml:19:18: a claim is tested over every `seed` alike
+        suites/x.toml:20:11: `against` names no axis
+          hint: e.g. { precision = "bf16-mixed" }
+        suites/x.toml:21:10: `peak_memory` is compared by `ratio`, not by `difference`
+        "#);
+    insta::assert_snapshot!(claim("of = { batch = 1 }\nagainst = { batch = 1 }\nmetric = 'test_accuracy'\nratio = { above = 2, below = 1 }"), @r#"
+        suites/x.toml:20:11: a claim that compares a setting with itself
+          hint: `of` and `against` differ in one axis or more
+        suites/x.toml:21:10: `test_accuracy` is compared by `difference`, not by `ratio`
+        suites/x.toml:22:9: a `ratio` that nothing lies within
+          hint: give it `above`, `below`, or both with `above` the smaller
+        "#);
+    insta::assert_snapshot!(claim("of = { batch = 1 }\nagainst = { batch = 2 }\nmetric = 'train_second'\nratio = { above = 0 }"), @r#"
+        suites/x.toml:21:10: unknown metric `train_second`
+          hint: did you mean `train_seconds`? valid: `train_seconds`, `step_seconds`, `samples_per_second`, `tokens_per_second`, `load_seconds`, `weights_seconds`, `loaded_bytes`, `warmup_seconds`, `first_token_seconds`, `token_seconds`, `decode_tokens_per_second`, `test_accuracy`, `validation_accuracy`, `train_accuracy`, `agreement`, `test_loss`, `perplexity`, `final_loss`, `device_peak_bytes`, `process_peak_bytes`, `allocator_reserved_peak_bytes`, `allocator_in_use_peak_bytes`, `weights_bytes`, `weight_copies_bytes`, `activations_bytes`, `gradients_bytes`, `optimizer_bytes`, `estimated_weights_bytes`, `estimated_weight_copies_bytes`, `estimated_activations_bytes`, `estimated_gradients_bytes`, `estimated_optimizer_bytes`, `host_peak_bytes`, `energy_counter_joules`, `energy_integral_joules`, `energy_above_idle_joules`, `idle_watts`, `flops_per_second`, `values_per_second`, `bytes_per_second`, `copy_bytes_per_second`, `relative_error`, `quantisation_error`, `accumulation_error`, `rounding_error`, `magnitude_bias`, `max_ulp`, `skipped_steps`, `overflow_share`, `underflow_share`, `subnormal_share`, `lost_update_share`
+        suites/x.toml:22:19: `above` takes a number above 0, not `0`
+        "#);
+    insta::assert_snapshot!(claim("of = { batch = 1 }\nstatus = ['diverges']\nmetric = 'final_loss'"), @r#"
+        suites/x.toml:20:11: unknown status `diverges`
+          hint: did you mean `diverged`? valid: `ok`, `diverged`, `oom`, `failed`, `timeout`, `skipped`
+        suites/x.toml:21:1: unknown key `metric`
+          hint: valid: `says`, `source`, `workload`, `of`, `status`
         "#);
 }
 

@@ -83,8 +83,9 @@ fn narrow(plan: &mut Plan) -> Result<()> {
     plan.cells = vec![planned];
     let suite = plan.suites.iter_mut().find(|found| found.name == suite);
     let suite = suite.context("a plan has the suites of its cells")?;
-    // What the suite expects, and how long a cell may take, was said of its own cells: here, a test follows for each layer and bit.
+    // What the suite expects and claims, and how long a cell may take, was said of its own cells: here, a test follows for each layer and bit.
     suite.expectations.clear();
+    suite.claims.clear();
     suite.timeout_seconds = NO_LIMIT;
     Ok(())
 }

@@ -121,6 +121,7 @@ pub fn suite(name: &str, title: &str, references: &[&str], axes: &[Axis]) -> Sui
         axes: axes.to_vec(),
         timeout_seconds: 600.0,
         expectations: vec![],
+        claims: vec![],
     }
 }
 

@@ -1,0 +1,279 @@
+//! Whether what is claimed of pairs of settings is so.
+
+use mantissa_core::Bounds;
+
+use crate::{
+    CONFIDENCE, Estimate, Interval, hodges_lehmann_ratio, holm, mann_whitney, mcnemar, normal, paired,
+};
+
+/// What was measured of a pair of settings. "First" is the setting that a claim is about, "second" the one it is held against.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Evidence {
+    /// A number in which there is no chance: the same in every process.
+    Counted(f64),
+    /// A positive quantity, one value a process: the ratio of the first to the second.
+    Processes(Vec<f64>, Vec<f64>),
+    /// Which of the same examples were predicted right: the difference of the two shares.
+    Examples {
+        /// Examples that only the first got right.
+        only_first: u64,
+        /// Examples that only the second got right.
+        only_second: u64,
+        /// All examples, one or more.
+        examples: u64,
+    },
+    /// A quantity of both settings under the same seeds, one value a seed: the difference of the first to the second.
+    Seeds(Vec<f64>, Vec<f64>),
+    /// A difference of which nothing is known but its size.
+    Size(f64),
+}
+
+/// What is to be said of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Finding {
+    /// All that can be held lies within what is claimed.
+    Confirmed,
+    /// All that can be held lies beyond what is claimed.
+    Refuted,
+    /// Neither.
+    Inconclusive,
+}
+
+impl Finding {
+    /// The word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Refuted => "refuted",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// A finding and what it rests on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tested {
+    /// The finding.
+    pub finding: Finding,
+    /// The ratio or the difference; absent where there is none, e.g. for values that are not positive.
+    pub estimate: Option<Estimate>,
+    /// Whether it is only for the number of pairs (Holm's correction) that nothing can be said.
+    pub withheld: bool,
+}
+
+/// Tests a claim on pairs of settings, which are one family: if it were true or false of none of them, one of twenty such
+/// families would have any pair confirmed or refuted.
+///
+/// A pair takes a 95 % interval that lies wholly within the bounds, or wholly beyond one, *and* a test that refuses the
+/// bound at 5 % after Holm's correction for the pairs. Without an interval nothing is said, but of what was counted.
+pub fn test_claim(pairs: &[Evidence], within: Bounds) -> Vec<Tested> {
+    let estimates: Vec<Option<Estimate>> = pairs.iter().map(Evidence::estimate).collect();
+    let (leanings, p_values): (Vec<Finding>, Vec<f64>) = pairs
+        .iter()
+        .zip(&estimates)
+        .map(|(pair, estimate)| leaning(pair, estimate.as_ref(), within))
+        .unzip();
+    let level = 1.0 - CONFIDENCE;
+    let adjusted = holm(&p_values);
+    let tested = |at: usize, estimate| {
+        let (leaning, p) = (leanings[at], p_values[at]);
+        let sure = matches!(pairs[at], Evidence::Counted(_)) || adjusted[at] <= level;
+        Tested {
+            finding: if sure { leaning } else { Finding::Inconclusive },
+            estimate,
+            withheld: leaning != Finding::Inconclusive && !sure && p <= level,
+        }
+    };
+    let estimates = estimates.into_iter().enumerate();
+    estimates.map(|(at, estimate)| tested(at, estimate)).collect()
+}
+
+/// Where the interval lies, and the p-value of what it lies beside; not a number for what is no member of the family.
+fn leaning(pair: &Evidence, estimate: Option<&Estimate>, within: Bounds) -> (Finding, f64) {
+    let span = match (pair, estimate) {
+        (Evidence::Counted(value), Some(_)) => Some(Interval {
+            low: *value,
+            high: *value,
+        }),
+        (_, estimate) => estimate.and_then(|estimate| estimate.interval),
+    };
+    let Some(Interval { low, high }) = span else {
+        return (Finding::Inconclusive, f64::NAN);
+    };
+    if within.hold(low, high) {
+        let least_sure = within.ends().map(|bound| pair.p(bound)).reduce(f64::max);
+        (Finding::Confirmed, least_sure.unwrap_or(1.0))
+    } else if let Some(bound) = within.broken(low, high) {
+        (Finding::Refuted, pair.p(bound))
+    } else {
+        (Finding::Inconclusive, 1.0)
+    }
+}
+
+impl Evidence {
+    /// The ratio or the difference, with its interval where there is enough for one.
+    fn estimate(&self) -> Option<Estimate> {
+        match self {
+            Self::Counted(value) => value.is_finite().then_some(Estimate {
+                value: *value,
+                interval: None,
+                n: 1,
+                method: "counted",
+            }),
+            Self::Processes(first, second) => hodges_lehmann_ratio(first, second),
+            Self::Examples {
+                only_first,
+                only_second,
+                examples,
+            } => (*examples > 0).then(|| mcnemar::difference(*only_first, *only_second, *examples)),
+            Self::Seeds(first, second) => Some(paired(first, second)?.difference),
+            Self::Size(value) => value.is_finite().then_some(Estimate {
+                value: *value,
+                interval: None,
+                n: 1,
+                method: "difference",
+            }),
+        }
+    }
+
+    /// How seldom chance would show as much beside a bound, two-sided; not a number where there is no chance.
+    fn p(&self, bound: f64) -> f64 {
+        let test = match self {
+            Self::Counted(_) | Self::Size(_) => None,
+            Self::Processes(first, second) => {
+                let moved: Vec<f64> = first.iter().map(|value| value / bound).collect();
+                mann_whitney(&moved, second).map(|test| test.p)
+            }
+            Self::Examples {
+                only_first,
+                only_second,
+                ..
+            } if bound == 0.0 => Some(mcnemar(*only_first, *only_second)),
+            Self::Examples { .. } => self.estimate().and_then(|estimate| {
+                // The bound where the normal law of the interval puts it.
+                let Interval { low, high } = estimate.interval?;
+                let distance = (bound - f64::midpoint(low, high)).abs();
+                let error = (high - low) / (2.0 * crate::estimate::Z);
+                Some((2.0 * normal::above(distance / error)).min(1.0))
+            }),
+            Self::Seeds(first, second) => {
+                let moved: Vec<f64> = first.iter().map(|value| value - bound).collect();
+                paired(&moved, second).map(|test| test.p)
+            }
+        };
+        test.unwrap_or(f64::NAN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAST: [f64; 5] = [1.00, 1.01, 1.02, 0.99, 1.03];
+
+    fn above(bound: f64) -> Bounds {
+        Bounds {
+            above: Some(bound),
+            below: None,
+        }
+    }
+
+    fn times(factor: f64, n: usize) -> Evidence {
+        let first = FAST[..n].iter().map(|value| value * factor).collect();
+        Evidence::Processes(first, FAST[..n].to_vec())
+    }
+
+    fn of(pair: Evidence, within: Bounds) -> Finding {
+        test_claim(&[pair], within)[0].finding
+    }
+
+    #[test]
+    fn a_ratio_whose_interval_lies_beyond_its_bound_confirms_on_one_side_and_refutes_on_the_other() {
+        assert_eq!(of(times(1.5, 5), above(1.0)), Finding::Confirmed);
+        assert_eq!(of(times(0.7, 5), above(1.0)), Finding::Refuted);
+        assert_eq!(of(times(1.0, 5), above(1.0)), Finding::Inconclusive);
+    }
+
+    #[test]
+    fn three_processes_against_three_say_nothing_however_far_apart() {
+        let tested = &test_claim(&[times(9.0, 3)], above(1.0))[0];
+        assert_eq!(tested.finding, Finding::Inconclusive);
+        assert!(!tested.withheld && (tested.estimate.as_ref().unwrap().value - 9.0).abs() < 0.2);
+        assert_eq!(of(times(9.0, 1), above(1.0)), Finding::Inconclusive);
+    }
+
+    #[test]
+    fn a_ratio_between_two_bounds_must_keep_clear_of_both() {
+        let half = Bounds {
+            above: Some(0.4),
+            below: Some(0.6),
+        };
+        assert_eq!(of(times(0.5, 5), half), Finding::Confirmed);
+        assert_eq!(of(times(0.39, 5), half), Finding::Inconclusive);
+        assert_eq!(of(times(0.2, 5), half), Finding::Refuted);
+        assert_eq!(of(times(0.8, 5), half), Finding::Refuted);
+    }
+
+    #[test]
+    fn what_was_counted_needs_one_process_and_equal_is_not_above() {
+        assert_eq!(of(Evidence::Counted(0.5), above(0.4)), Finding::Confirmed);
+        assert_eq!(of(Evidence::Counted(1.0), above(1.0)), Finding::Refuted);
+        assert_eq!(of(Evidence::Counted(f64::NAN), above(1.0)), Finding::Inconclusive);
+        assert_eq!(of(Evidence::Size(0.5), above(0.0)), Finding::Inconclusive);
+    }
+
+    #[test]
+    fn more_pairs_take_more_processes() {
+        // Five against five give 2/252 at best; times seven that is 0.056.
+        let family = |size| test_claim(&vec![times(1.5, 5); size], above(1.0));
+        assert_eq!(family(6)[0].finding, Finding::Confirmed);
+        assert_eq!(family(7)[0].finding, Finding::Inconclusive);
+        assert!(family(7)[0].withheld && !family(6)[0].withheld);
+        // What was counted, and what has no interval, is no member of the family.
+        let mut beside = vec![Evidence::Counted(2.0); 9];
+        beside.extend([times(1.5, 5), times(1.5, 1)]);
+        assert_eq!(test_claim(&beside, above(1.0))[9].finding, Finding::Confirmed);
+    }
+
+    #[test]
+    fn examples_are_tossed_for_and_lie_in_an_interval() {
+        let examples = |only_first, only_second| Evidence::Examples {
+            only_first,
+            only_second,
+            examples: 1_000,
+        };
+        assert_eq!(of(examples(40, 10), above(0.0)), Finding::Confirmed);
+        assert_eq!(of(examples(10, 40), above(0.0)), Finding::Refuted);
+        assert_eq!(of(examples(25, 20), above(0.0)), Finding::Inconclusive);
+        let equal = Bounds {
+            above: Some(-0.02),
+            below: Some(0.02),
+        };
+        assert_eq!(
+            of(examples(12, 10), equal),
+            Finding::Confirmed,
+            "within two points"
+        );
+        assert_eq!(of(examples(90, 10), equal), Finding::Refuted);
+        assert_eq!(
+            of(examples(0, 0), above(0.0)),
+            Finding::Inconclusive,
+            "no example tells them apart"
+        );
+    }
+
+    #[test]
+    fn six_seeds_can_tell_and_five_cannot() {
+        let seeds = |n: usize| {
+            let base: Vec<f64> = (0..n).map(|seed| 0.70 + 0.01 * seed as f64).collect();
+            let better = base
+                .iter()
+                .enumerate()
+                .map(|(seed, value)| value + 0.02 + 1e-3 * seed as f64);
+            Evidence::Seeds(better.collect(), base.clone())
+        };
+        assert_eq!(of(seeds(6), above(0.0)), Finding::Confirmed);
+        assert_eq!(of(seeds(5), above(0.0)), Finding::Inconclusive);
+        assert_eq!(of(seeds(6), above(0.05)), Finding::Refuted);
+    }
+}

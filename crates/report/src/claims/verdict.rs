@@ -1,0 +1,258 @@
+//! The verdict on a claim: that of every pair of settings, and of all together.
+
+use mantissa_analysis::{Finding, test_claim};
+use mantissa_core::{Backend, Claim, Claimed, Comparison, ExecutedVerdict, MetricName, Status};
+
+use crate::{
+    Group, Row, Run,
+    claims::{
+        pairs::{Measured, Pair, pairs},
+        status, words,
+    },
+    units,
+};
+
+/// A claim with what its suite's cells say of it.
+#[derive(Debug)]
+pub struct ClaimVerdict<'a> {
+    /// The claim.
+    pub claim: &'a Claim,
+    /// What was tested, in words.
+    pub tested_as: String,
+    /// The verdict on the whole.
+    pub standing: Standing,
+    /// The same in words: `confirmed`, or `confirmed in 3 of 4 pairs, refuted in 1`.
+    pub verdict: String,
+    /// A line each pair, those that decide against the claim first; or why there is none.
+    pub evidence: Vec<String>,
+    /// What a reader must know of the verdict.
+    pub remarks: Vec<String>,
+}
+
+/// How a claim stands on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Every pair has the same finding.
+    Found(Finding),
+    /// Pairs differ.
+    Mixed,
+    /// No pair could be tested.
+    NotTested,
+}
+
+impl Standing {
+    /// The word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Found(finding) => finding.name(),
+            Self::Mixed => "mixed",
+            Self::NotTested => "not tested",
+        }
+    }
+}
+
+/// What a claim was tested on: a pair of settings, or one setting.
+pub(crate) struct Subject<'g, 'a> {
+    pub label: String,
+    pub rows: Vec<&'g Row<'a>>,
+    pub metric: Option<MetricName>,
+    pub outcome: Outcome,
+}
+
+/// What came of it.
+pub(crate) enum Outcome {
+    Tested { finding: Finding, evidence: String },
+    NotTested(String),
+}
+
+impl Outcome {
+    fn finding(&self) -> Option<Finding> {
+        match self {
+            Self::Tested { finding, .. } => Some(*finding),
+            Self::NotTested(_) => None,
+        }
+    }
+}
+
+/// Tests a claim on the groups of its suite.
+pub(crate) fn test<'a>(run: &Run, claim: &'a Claim, groups: &[Group<'_>]) -> ClaimVerdict<'a> {
+    let concerned = groups
+        .iter()
+        .filter(|group| claim.workload.as_ref().is_none_or(|name| name == group.workload));
+    let (mut subjects, what) = match &claim.claimed {
+        Claimed::Status(claimed) => {
+            let of_group = |group| status::subjects(group, &claim.of, claimed);
+            (concerned.flat_map(of_group).collect(), "settings")
+        }
+        Claimed::Ratio(comparison) | Claimed::Difference(comparison) => {
+            let pairs = concerned.flat_map(|group| pairs(group, &claim.of, &comparison.against));
+            (compared(pairs.collect(), comparison), "pairs")
+        }
+    };
+    // What was not meant to run is told only where nothing else is.
+    if subjects.iter().any(|subject| subject.outcome.finding().is_some()) {
+        let skipped =
+            |subject: &Subject<'_, '_>| subject.rows.iter().any(|row| row.status == Some(Status::Skipped));
+        subjects.retain(|subject| subject.outcome.finding().is_some() || !skipped(subject));
+    }
+    if groups.len() > 1 {
+        for subject in &mut subjects {
+            if let Some(row) = subject.rows.first() {
+                subject.label = format!("{}: {}", row.cell.workload.name, subject.label);
+            }
+        }
+    }
+    let (standing, verdict) = overall(&subjects, what);
+    ClaimVerdict {
+        claim,
+        tested_as: words::tested_as(claim),
+        standing,
+        verdict,
+        evidence: lines(&subjects, what),
+        remarks: remarks(run, claim, &subjects),
+    }
+}
+
+fn compared<'g, 'a>(pairs: Vec<Pair<'g, 'a>>, comparison: &Comparison) -> Vec<Subject<'g, 'a>> {
+    let measured: Vec<Result<Measured, String>> =
+        pairs.iter().map(|pair| pair.measured(comparison)).collect();
+    let evidence: Vec<_> = measured
+        .iter()
+        .flatten()
+        .map(|measured| measured.evidence.clone())
+        .collect();
+    let mut tested = test_claim(&evidence, comparison.within).into_iter();
+    let subject = |(pair, measured): (Pair<'g, 'a>, Result<Measured, String>)| {
+        let metric = measured.as_ref().ok().map(|measured| measured.metric);
+        let outcome = match measured {
+            Err(why) => Outcome::NotTested(why),
+            Ok(measured) => outcome(&measured, tested.next(), evidence.len()),
+        };
+        Subject {
+            label: pair.label(),
+            rows: pair.rows().collect(),
+            metric,
+            outcome,
+        }
+    };
+    pairs.into_iter().zip(measured).map(subject).collect()
+}
+
+fn outcome(measured: &Measured, tested: Option<mantissa_analysis::Tested>, family: usize) -> Outcome {
+    let Some(tested) = tested else {
+        return Outcome::NotTested("nothing was measured".to_owned());
+    };
+    let mut evidence = words::evidence(&measured.evidence, measured.metric, &tested, family);
+    let (sound, all) = measured.seeds;
+    if sound < all {
+        evidence += &format!("; under {sound} of {all} seeds, the others did not run to their end");
+    }
+    Outcome::Tested {
+        finding: tested.finding,
+        evidence,
+    }
+}
+
+fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (Standing, String) {
+    let findings: Vec<Finding> = subjects
+        .iter()
+        .filter_map(|subject| subject.outcome.finding())
+        .collect();
+    let Some(&first) = findings.first() else {
+        return (Standing::NotTested, Standing::NotTested.name().to_owned());
+    };
+    let all = findings.len();
+    if findings.iter().all(|finding| *finding == first) {
+        let several = match all {
+            1 => String::new(),
+            2 => format!(" in both {what}"),
+            all => format!(" in all {all} {what}"),
+        };
+        return (Standing::Found(first), format!("{}{several}", first.name()));
+    }
+    let mut parts: Vec<String> = Vec::new();
+    for finding in [Finding::Confirmed, Finding::Refuted, Finding::Inconclusive] {
+        let count = findings.iter().filter(|found| **found == finding).count();
+        let of = if parts.is_empty() {
+            format!(" of {all} {what}")
+        } else {
+            String::new()
+        };
+        if count > 0 {
+            parts.push(format!("{} in {count}{of}", finding.name()));
+        }
+    }
+    (Standing::Mixed, parts.join(", "))
+}
+
+/// A line each pair: those against the claim first, then those for it, those that do not decide, and those not tested.
+fn lines(subjects: &[Subject<'_, '_>], what: &str) -> Vec<String> {
+    /// More lines than these nobody reads beside a sentence.
+    const MOST: usize = 8;
+    if subjects.is_empty() {
+        return vec![format!("no cells of this run are such {what}")];
+    }
+    let place = |subject: &Subject<'_, '_>| match subject.outcome.finding() {
+        Some(Finding::Refuted) => 0,
+        Some(Finding::Confirmed) => 1,
+        Some(Finding::Inconclusive) => 2,
+        None => 3,
+    };
+    let mut ordered: Vec<&Subject<'_, '_>> = subjects.iter().collect();
+    ordered.sort_by_key(|subject| place(subject));
+    let differ = overall(subjects, what).0 == Standing::Mixed;
+    let line = |subject: &&Subject<'_, '_>| match &subject.outcome {
+        Outcome::Tested { finding, evidence } if differ => {
+            format!("{}: {evidence}: {}", subject.label, finding.name())
+        }
+        Outcome::Tested { evidence, .. } => format!("{}: {evidence}", subject.label),
+        Outcome::NotTested(why) => format!("{}: not tested, {why}", subject.label),
+    };
+    let mut lines: Vec<String> = ordered.iter().take(MOST).map(line).collect();
+    if let Some(more) = ordered.len().checked_sub(MOST).filter(|more| *more > 0) {
+        lines.push(format!("and {} more", units::count(more as u64)));
+    }
+    lines
+}
+
+/// What makes a verdict another one than the source's own.
+fn remarks(run: &Run, claim: &Claim, subjects: &[Subject<'_, '_>]) -> Vec<String> {
+    let tested: Vec<&Subject<'_, '_>> = subjects
+        .iter()
+        .filter(|subject| subject.outcome.finding().is_some())
+        .collect();
+    let rows = || tested.iter().flat_map(|subject| &subject.rows);
+    let mut remarks = Vec::new();
+    if run.environment.backend == Backend::Flex && !tested.is_empty() {
+        remarks.push(match &claim.source.hardware {
+            Some(hardware) => format!("The source measured on {hardware}, this run on a CPU."),
+            None => "The source does not say what it measured on; this run is on a CPU.".to_owned(),
+        });
+    }
+    let mut data = rows()
+        .flat_map(|row| &row.records)
+        .filter_map(|record| record.data.as_ref());
+    if data.any(|data| data.synthetic) {
+        remarks.push("The data here is synthetic.".to_owned());
+    }
+    let told_by_numbers = tested.iter().all(|subject| {
+        subject
+            .metric
+            .is_none_or(|metric| metric.is_learned() || metric.is_counted())
+    });
+    if !told_by_numbers && rows().any(|row| row.records.iter().any(|record| record.executed.emulated)) {
+        let text = "A format is emulated here: its products are rounded by program, which takes time and memory of its own.";
+        remarks.push(text.to_owned());
+    }
+    if rows().any(|row| row.verdict() == Some(ExecutedVerdict::Unverified)) {
+        remarks.push("Which precision the hardware used was not observed.".to_owned());
+    }
+    if tested
+        .iter()
+        .any(|subject| subject.metric == Some(MetricName::HostPeakBytes))
+    {
+        let text = "Memory here is the host's peak of the worker process, the program included.";
+        remarks.push(text.to_owned());
+    }
+    remarks
+}

@@ -1,0 +1,344 @@
+//! What the articles say, tested on invented runs.
+
+#[path = "support/mod.rs"]
+#[expect(dead_code, reason = "the other tests use the rest")]
+mod support;
+
+use std::collections::BTreeMap;
+
+use mantissa_core::{
+    Axis, AxisValue, Bounds, Cell, Claim, ClaimSource, Claimed, Comparison, DatasetKind, EvaluateTask,
+    Executed, ExecutedVerdict, Metric, MetricName, Model, ResNetSize, Samples, Status, Task, Workload,
+};
+use mantissa_report::{Report, Run, Standing, figures, html, markdown, terminal_tables};
+use support::{Add, article, loss, record, run, suite, train_metrics, workload};
+
+fn values(pairs: &[(Axis, &str)]) -> BTreeMap<Axis, AxisValue> {
+    pairs
+        .iter()
+        .map(|(axis, value)| (*axis, axis.parse(value).unwrap()))
+        .collect()
+}
+
+fn claim(says: &str, of: &[(Axis, &str)], claimed: Claimed) -> Claim {
+    Claim {
+        says: says.into(),
+        source: ClaimSource {
+            title: "Somebody, <An Article> (2023)".into(),
+            url: "https://example.org/article".into(),
+            hardware: Some("one NVIDIA A100".into()),
+        },
+        workload: None,
+        of: values(of),
+        claimed,
+    }
+}
+
+fn compared(
+    metrics: &[MetricName],
+    against: &[(Axis, &str)],
+    above: Option<f64>,
+    below: Option<f64>,
+) -> Comparison {
+    Comparison {
+        against: values(against),
+        metrics: metrics.to_vec(),
+        within: Bounds { above, below },
+    }
+}
+
+const F32: (Axis, &str) = (Axis::Precision, "32-true");
+const HIGHEST: (Axis, &str) = (Axis::Matmul, "highest");
+const MIXED: (Axis, &str) = (Axis::Precision, "bf16-mixed");
+
+/// The article's suite with sentences of every kind.
+fn claimed() -> Run {
+    let mut info = suite(
+        "article",
+        "DistilBERT under every precision",
+        &[],
+        &[Axis::Precision],
+    );
+    let memory = &MetricName::PEAK_MEMORY;
+    info.claims = vec![
+        claim(
+            "mixed keeps f32 weights",
+            &[MIXED],
+            Claimed::Ratio(compared(
+                &[MetricName::WeightsBytes],
+                &[F32],
+                Some(0.99),
+                Some(1.01),
+            )),
+        ),
+        claim(
+            "bf16 halves the activations",
+            &[(Axis::Precision, "bf16-true")],
+            Claimed::Ratio(compared(
+                &[MetricName::ActivationsBytes],
+                &[F32, HIGHEST],
+                None,
+                Some(0.45),
+            )),
+        ),
+        claim(
+            "mixed is faster",
+            &[MIXED],
+            Claimed::Ratio(compared(
+                &[MetricName::TrainSeconds],
+                &[F32, HIGHEST],
+                None,
+                Some(1.0),
+            )),
+        ),
+        claim(
+            "mixed takes less memory",
+            &[MIXED],
+            Claimed::Ratio(compared(memory, &[F32, HIGHEST], None, Some(1.0))),
+        ),
+        claim(
+            "fewer bits regularise",
+            &[MIXED],
+            Claimed::Difference(compared(
+                &[MetricName::TestAccuracy],
+                &[F32, HIGHEST],
+                Some(0.0),
+                None,
+            )),
+        ),
+        claim(
+            "f16 fails",
+            &[(Axis::Precision, "16-true")],
+            Claimed::Status(vec![Status::Diverged, Status::Failed]),
+        ),
+        claim(
+            "everything runs in mixed precision",
+            &[(Axis::Precision, "16-true")],
+            Claimed::Status(vec![Status::Ok]),
+        ),
+        claim(
+            "f16 is faster than f64",
+            &[(Axis::Precision, "16-true")],
+            Claimed::Ratio(compared(
+                &[MetricName::TrainSeconds],
+                &[(Axis::Precision, "64-true")],
+                None,
+                Some(1.0),
+            )),
+        ),
+        claim(
+            "bf16 takes other sizes",
+            &[(Axis::Batch, "77")],
+            Claimed::Status(vec![Status::Ok]),
+        ),
+    ];
+    let mut run = run(vec![info]);
+    article(&mut run, &workload("distilbert-tiny"));
+    run
+}
+
+#[test]
+fn the_claims_of_the_summary_are_these() {
+    let run = claimed();
+    let summary = markdown(&Report::new(&run).unwrap());
+    let (_, claims) = summary.split_once("What the articles say").unwrap();
+    insta::assert_snapshot!(claims);
+}
+
+#[test]
+fn the_terminal_has_a_table_of_them_no_wider_than_110_columns() {
+    let run = claimed();
+    let tables = terminal_tables(&Report::new(&run).unwrap());
+    let [_, table] = tables.as_slice() else {
+        panic!("a table of the workload and one of the claims");
+    };
+    assert_eq!(table.rows.len(), 9);
+    for row in &table.rows {
+        assert!(
+            row.iter().map(|field| field.chars().count() + 3).sum::<usize>() < 110,
+            "{row:?}"
+        );
+    }
+    assert_eq!(table.rows[5], ["f16 fails", "confirmed"]);
+}
+
+#[test]
+fn the_page_links_to_whoever_said_it_and_escapes_what_they_said() {
+    let run = claimed();
+    let report = Report::new(&run).unwrap();
+    let drawn = figures(&report);
+    let pictures: Vec<_> = drawn
+        .iter()
+        .map(|figure| (figure, figure.canvas.svg().unwrap()))
+        .collect();
+    let page = html(&report, &pictures).unwrap().replace("&#x2f;", "/");
+    assert!(page.contains("What the articles say, tested here"));
+    assert!(
+        page.contains(
+            r#"<a href="https://example.org/article" rel="noreferrer">Somebody, &lt;An Article&gt;"#
+        )
+    );
+    assert!(page.contains(r#"<span class="verdict not-tested">not tested</span>"#));
+}
+
+/// What is found of one claim.
+fn standing(run: &Run) -> (Standing, String) {
+    let report = Report::new(run).unwrap();
+    let verdict = &report.suites[0].claims[0];
+    (
+        verdict.standing,
+        format!("{}; {}", verdict.verdict, verdict.evidence.join("; ")),
+    )
+}
+
+fn cell(precision: &str, matmul: &str, seed: u64) -> Cell {
+    let axes = [(Axis::Precision, precision), (Axis::Matmul, matmul)];
+    let cell = support::cell("article", &workload("w"), &axes);
+    Cell::new("article", cell.workload, cell.setting, seed)
+}
+
+/// A run of two settings, mixed `factor` times as long, with one accuracy of each seed.
+fn of_seeds(claimed: Claimed, seeds: u64, factor: f64) -> Run {
+    let mut info = suite("article", "t", &[], &[Axis::Precision]);
+    info.claims = vec![claim("so it is", &[MIXED], claimed)];
+    let mut run = run(vec![info]);
+    for seed in 1..=seeds {
+        for (precision, seconds, hits) in [("32-true", 100.0, 800), ("bf16-mixed", 100.0 * factor, 830)] {
+            let mut record = record(&cell(precision, "highest", seed), Status::Ok, None);
+            train_metrics(
+                &mut record,
+                seconds + seed as f64,
+                hits + seed * (seed % 2),
+                1e9 * factor,
+            );
+            run.add(record, None);
+        }
+    }
+    run
+}
+
+#[test]
+fn seeds_stand_for_processes_and_four_of_them_decide_a_time() {
+    let faster = || Claimed::Ratio(compared(&[MetricName::TrainSeconds], &[F32], None, Some(0.9)));
+    let (few, why) = standing(&of_seeds(faster(), 3, 0.5));
+    assert_eq!(few.name(), "inconclusive");
+    assert!(
+        why.contains("3 processes each: no interval below 4 each"),
+        "{why}"
+    );
+    assert_eq!(standing(&of_seeds(faster(), 4, 0.5)).0.name(), "confirmed");
+    assert_eq!(standing(&of_seeds(faster(), 4, 1.5)).0.name(), "refuted");
+}
+
+#[test]
+fn an_accuracy_that_training_reached_takes_six_seeds() {
+    let better = || Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(0.0), None));
+    let (few, why) = standing(&of_seeds(better(), 5, 1.0));
+    assert_eq!(few.name(), "inconclusive");
+    assert!(
+        why.contains("+3.00 points, 5 seeds: no interval below 6 seeds"),
+        "{why}"
+    );
+    assert_eq!(standing(&of_seeds(better(), 6, 1.0)).0.name(), "confirmed");
+}
+
+#[test]
+fn given_weights_are_told_by_their_examples_and_seeds_add_nothing() {
+    let better = |metric| Claimed::Difference(compared(&[metric], &[F32], Some(0.0), None));
+    let evaluated = |metric, right: [&str; 2]| {
+        let mut run = of_seeds(better(metric), 0, 1.0);
+        let task = Task::Evaluate(EvaluateTask {
+            model: Model::Resnet(ResNetSize { depth: 20, width: 16 }),
+            dataset: DatasetKind::SyntheticImages,
+            test: None,
+        });
+        let workload = Workload {
+            name: "w".into(),
+            task,
+        };
+        for seed in 1..=6 {
+            for (precision, right) in ["32-true", "bf16-mixed"].into_iter().zip(right) {
+                let cell = support::cell("article", &workload, &[(Axis::Precision, precision)]);
+                let cell = Cell::new("article", cell.workload, cell.setting, seed);
+                let mut record = record(&cell, Status::Ok, None);
+                train_metrics(&mut record, 100.0, right.matches('1').count() as u64, 1e9);
+                let samples = Samples {
+                    test_correct: Some(right.to_owned()),
+                    ..loss(1, None)
+                };
+                run.add(record, Some(samples));
+            }
+        }
+        standing(&run)
+    };
+    let (few, many) = (
+        "10".repeat(400) + &"0".repeat(200),
+        "10".repeat(400) + &"1".repeat(200),
+    );
+    let (found, why) = evaluated(MetricName::TestAccuracy, [few.as_str(), many.as_str()]);
+    assert_eq!(found.name(), "confirmed");
+    assert!(
+        why.contains("+20.00 (+17.") && why.contains(" points, 1,000 examples"),
+        "{why}"
+    );
+    // The loss of the same weights on the same data is the same under every seed, and no six of it.
+    let (open, why) = evaluated(MetricName::FinalLoss, [few.as_str(), many.as_str()]);
+    assert_eq!(open.name(), "inconclusive");
+    assert!(why.contains("has not been estimated"), "{why}");
+}
+
+#[test]
+fn what_executed_another_precision_or_did_not_end_well_is_not_tested_and_says_why() {
+    let faster = || Claimed::Ratio(compared(&[MetricName::TrainSeconds], &[F32], None, Some(0.9)));
+    let mut run = of_seeds(faster(), 4, 0.5);
+    for record in &mut run.records {
+        record.executed = Executed {
+            verdict: ExecutedVerdict::Differs,
+            ..Executed::unverified()
+        };
+    }
+    let (standing_then, why) = standing(&run);
+    assert_eq!(standing_then, Standing::NotTested);
+    assert!(why.contains("executed another precision than asked for"), "{why}");
+    let mut run = of_seeds(faster(), 5, 0.5);
+    run.records[1].status = Status::Oom;
+    let (still, why) = standing(&run);
+    assert_eq!(still.name(), "confirmed");
+    assert!(why.contains("under 4 of 5 seeds"), "{why}");
+}
+
+#[test]
+fn pairs_that_differ_are_counted() {
+    let mut run = of_seeds(
+        Claimed::Ratio(compared(&[MetricName::WeightsBytes], &[F32], None, Some(0.6))),
+        0,
+        1.0,
+    );
+    for (precision, matmul, bytes) in [
+        ("32-true", "highest", 100.0),
+        ("32-true", "high", 100.0),
+        ("32-true", "medium", 100.0),
+        ("bf16-mixed", "highest", 50.0),
+        ("bf16-mixed", "high", 50.0),
+        ("bf16-mixed", "medium", 70.0),
+    ] {
+        let mut record = record(&cell(precision, matmul, 1), Status::Ok, None);
+        let reading = Metric::reading(MetricName::WeightsBytes, bytes, "invented");
+        record.metrics.insert(MetricName::WeightsBytes, reading);
+        run.add(record, None);
+    }
+    let (mixed, why) = standing(&run);
+    assert_eq!(mixed, Standing::Mixed);
+    insta::assert_snapshot!(why);
+}
+
+#[test]
+fn processes_that_count_differently_are_no_count() {
+    let counted = Claimed::Ratio(compared(&[MetricName::ActivationsBytes], &[F32], None, Some(0.9)));
+    let mut run = of_seeds(counted, 2, 1.0);
+    for (index, record) in run.records.iter_mut().enumerate() {
+        let reading = Metric::reading(MetricName::ActivationsBytes, 100.0 + index as f64, "invented");
+        record.metrics.insert(MetricName::ActivationsBytes, reading);
+    }
+    assert_eq!(standing(&run).0.name(), "inconclusive");
+}

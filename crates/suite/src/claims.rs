@@ -1,0 +1,225 @@
+//! `[[claim]]`: sentences of articles that the cells of a suite can test.
+
+use std::collections::BTreeMap;
+
+use mantissa_core::{
+    Axis, AxisValue, Bounds, Claim, ClaimSource, Claimed, Comparison, MetricName, TaskKind, Workload, nearest,
+};
+
+use crate::{
+    axes,
+    keys::{Key, by_difference, by_ratio, by_status, claim, compared, difference, ratio, source, suite},
+    section::Section,
+};
+
+/// Stands for [`MetricName::PEAK_MEMORY`].
+const PEAK_MEMORY: &str = "peak_memory";
+
+/// The three ways to say something of a setting.
+const WAYS: [&Key; 3] = [&by_ratio::RATIO, &by_difference::DIFFERENCE, &by_status::STATUS];
+
+/// Reads all claims of a suite; a wrong one is reported and left out.
+pub(crate) fn read(root: &Section<'_>, workloads: &[Workload], tasks: &[TaskKind]) -> Vec<Claim> {
+    let tables = root.tables(&suite::CLAIM, "`[[claim]]`");
+    let read: Vec<_> = tables
+        .iter()
+        .map(|section| one(section, workloads, tasks))
+        .collect();
+    read.into_iter().flatten().collect()
+}
+
+fn one(section: &Section<'_>, workloads: &[Workload], tasks: &[TaskKind]) -> Option<Claim> {
+    let says = section.text(&claim::SAYS);
+    let source = section
+        .table(&claim::SOURCE, "`source`")
+        .and_then(|table| read_source(&table));
+    let workload = section.text(&claim::WORKLOAD);
+    if let Some(given) = &workload {
+        check_workload(section, given, workloads);
+    }
+    let of = setting(section, &claim::OF, tasks);
+    let claimed = claimed(section, of.as_ref(), tasks);
+    Some(Claim {
+        says: says?,
+        source: source?,
+        workload,
+        of: of?,
+        claimed: claimed?,
+    })
+}
+
+fn read_source(table: &Section<'_>) -> Option<ClaimSource> {
+    table.only(&[source::KEYS]);
+    let (title, url) = (table.text(&source::TITLE), table.text(&source::URL));
+    let hardware = table.text(&source::HARDWARE);
+    if let Some(given) = url
+        .as_ref()
+        .filter(|url| !url.starts_with("https://") && !url.starts_with("http://"))
+    {
+        table.complain(
+            &source::URL,
+            format_args!("`url` takes a link, not `{given}`\n  hint: it begins with `https://`"),
+        );
+    }
+    Some(ClaimSource {
+        title: title?,
+        url: url?,
+        hardware,
+    })
+}
+
+fn check_workload(section: &Section<'_>, given: &str, workloads: &[Workload]) {
+    let names = || workloads.iter().map(|workload| workload.name.as_str());
+    if workloads.is_empty() || names().any(|name| name == given) {
+        return;
+    }
+    let valid = format!("valid: `{}`", names().collect::<Vec<_>>().join("`, `"));
+    let hint = match nearest(given, names()) {
+        Some(name) => format!("did you mean `{name}`? {valid}"),
+        None => valid,
+    };
+    section.complain(
+        &claim::WORKLOAD,
+        format_args!("unknown workload `{given}`\n  hint: {hint}"),
+    );
+}
+
+/// Axis values that name a setting: one or more.
+fn setting(section: &Section<'_>, key: &Key, tasks: &[TaskKind]) -> Option<BTreeMap<Axis, AxisValue>> {
+    let table = section.table(key, format!("`{}`", key.name))?;
+    axes::check_applicable(&table, tasks);
+    let mut values = BTreeMap::new();
+    for (name, span, node) in table.entries() {
+        match table.parsed::<Axis>(&span, name) {
+            Some(Axis::Seed) => section
+                .sink
+                .error(&span, "a claim is tested over every `seed` alike"),
+            Some(axis) => values.extend(axes::value(&table, axis, node).map(|value| (axis, value))),
+            None => {}
+        }
+    }
+    if table.entries().is_empty() {
+        section.complain(
+            key,
+            format_args!(
+                "`{}` names no axis\n  hint: e.g. {{ precision = \"bf16-mixed\" }}",
+                key.name
+            ),
+        );
+    }
+    Some(values)
+}
+
+fn claimed(
+    section: &Section<'_>,
+    of: Option<&BTreeMap<Axis, AxisValue>>,
+    tasks: &[TaskKind],
+) -> Option<Claimed> {
+    let given: Vec<&Key> = WAYS.into_iter().filter(|way| section.has(way)).collect();
+    let [way] = given.as_slice() else {
+        let (what, hint) = match given.is_empty() {
+            true => ("claims nothing", "give it `ratio`, `difference` or `status`"),
+            false => ("claims several things", "make a claim of each"),
+        };
+        section.only(&[
+            claim::KEYS,
+            compared::KEYS,
+            by_ratio::KEYS,
+            by_difference::KEYS,
+            by_status::KEYS,
+        ]);
+        section.sink.error(
+            section.span(),
+            format_args!("a claim that {what}\n  hint: {hint}"),
+        );
+        return None;
+    };
+    if way.name == by_status::STATUS.name {
+        section.only(&[claim::KEYS, by_status::KEYS]);
+        return section.names(&by_status::STATUS).map(Claimed::Status);
+    }
+    let is_ratio = way.name == by_ratio::RATIO.name;
+    section.only(&[
+        claim::KEYS,
+        compared::KEYS,
+        if is_ratio {
+            by_ratio::KEYS
+        } else {
+            by_difference::KEYS
+        },
+    ]);
+    let against = setting(section, &compared::AGAINST, tasks);
+    if against.is_some() && against.as_ref() == of {
+        section.complain(
+            &compared::AGAINST,
+            "a claim that compares a setting with itself\n  hint: `of` and `against` differ in one axis or more",
+        );
+    }
+    let metrics = metrics(section, is_ratio);
+    let within = if is_ratio {
+        bounds(section, way, ratio::KEYS, &ratio::ABOVE, &ratio::BELOW)
+    } else {
+        bounds(
+            section,
+            way,
+            difference::KEYS,
+            &difference::ABOVE,
+            &difference::BELOW,
+        )
+    };
+    let comparison = Comparison {
+        against: against?,
+        metrics: metrics?,
+        within: within?,
+    };
+    Some(if is_ratio {
+        Claimed::Ratio(comparison)
+    } else {
+        Claimed::Difference(comparison)
+    })
+}
+
+/// The metrics that a name stands for. What was learned differs by so much, and everything else is so many times as large.
+fn metrics(section: &Section<'_>, is_ratio: bool) -> Option<Vec<MetricName>> {
+    let (span, given) = section.metric(&compared::METRIC)?;
+    if given == PEAK_MEMORY && is_ratio {
+        return Some(MetricName::PEAK_MEMORY.to_vec());
+    }
+    let metric = match given.as_str() {
+        PEAK_MEMORY => MetricName::PEAK_MEMORY[0],
+        name => section.parsed::<MetricName>(&span, name)?,
+    };
+    if metric.is_learned() == is_ratio {
+        let (wanted, not) = match is_ratio {
+            true => ("difference", "ratio"),
+            false => ("ratio", "difference"),
+        };
+        section.sink.error(
+            &span,
+            format_args!("`{given}` is compared by `{wanted}`, not by `{not}`"),
+        );
+    }
+    Some(vec![metric])
+}
+
+fn bounds(section: &Section<'_>, way: &Key, known: &[Key], above: &Key, below: &Key) -> Option<Bounds> {
+    let table = section.table(way, format!("`{}`", way.name))?;
+    table.only(&[known]);
+    let bounds = Bounds {
+        above: table.number(above),
+        below: table.number(below),
+    };
+    let wrong = match (bounds.above, bounds.below) {
+        (None, None) if !table.has(above) && !table.has(below) => "without bounds",
+        (Some(low), Some(high)) if low >= high => "that nothing lies within",
+        _ => return Some(bounds),
+    };
+    section.complain(
+        way,
+        format_args!(
+            "a `{}` {wrong}\n  hint: give it `above`, `below`, or both with `above` the smaller",
+            way.name
+        ),
+    );
+    None
+}
