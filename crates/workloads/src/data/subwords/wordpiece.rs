@@ -7,8 +7,11 @@ use super::{
         tokenizer::{WordPieces, word_pieces},
         vocabulary::{self, Vocabulary},
     },
-    Subwords,
+    Subwords, parts,
 };
+
+/// Bytes that are encoded at a time: the library needs some hundred times as many. Words do not reach across spaces.
+const PIECE: usize = 64 << 10;
 
 /// The tokenizer of bert-base-uncased with some vocabulary.
 pub(super) struct Bert {
@@ -55,13 +58,12 @@ impl Subwords for Bert {
     }
 
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
-        let encoding = self.inner.encode_fast(part, false);
-        let encoding = encoding.map_err(|error| error.to_string())?;
-        let before = self.beginning().filter(|_| begins);
-        Ok(before
-            .into_iter()
-            .chain(encoding.get_ids().iter().copied())
-            .collect())
+        let mut ids: Vec<u32> = self.beginning().filter(|_| begins).into_iter().collect();
+        for piece in parts(part, PIECE) {
+            let encoding = self.inner.encode_fast(piece, false);
+            ids.extend(encoding.map_err(|error| error.to_string())?.get_ids());
+        }
+        Ok(ids)
     }
 
     fn decode(&self, ids: &[u32]) -> String {
@@ -89,6 +91,14 @@ mod tests {
         assert_eq!(bert.encode("The films", false).unwrap(), [5, 6, 7]);
         assert_eq!(bert.decode(&[2, 5, 6, 7, 3]), "the films");
         assert_eq!(bert.decode(&[99]), "");
+    }
+
+    #[test]
+    fn a_long_text_has_the_ids_of_its_words() {
+        let bert = Bert::read(FILE.as_bytes()).unwrap();
+        let text = "the films ".repeat(PIECE / 4);
+        let ids = bert.encode(&text, false).unwrap();
+        assert_eq!(ids, [5, 6, 7].repeat(PIECE / 4));
     }
 
     #[test]
