@@ -7,6 +7,7 @@ mod devices;
 mod disk;
 mod errors;
 mod evaluate;
+mod export;
 mod measuring;
 mod nvml;
 mod own;

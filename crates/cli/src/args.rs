@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use mantissa_core::{Backend, Format, Profile};
+use mantissa_core::{Backend, Format, MetricName, Profile};
+use mantissa_report::ExportFormat;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,6 +14,7 @@ Examples:
   mantissa run suites/articles/distilbert-imdb.toml --data aclImdb --vocabulary vocab.txt
   mantissa run --resume reports/20260101T120000Z-distilbert-imdb
   mantissa plan suites/articles/distilbert-imdb.toml --profile full
+  mantissa export reports/20260101T120000Z-distilbert-imdb --format csv --out results.csv
   mantissa explain bf16
 
 Exit codes:
@@ -45,6 +47,8 @@ pub(crate) enum Command {
         #[arg(required = true, value_name = "RUN")]
         runs: Vec<PathBuf>,
     },
+    /// Give recorded runs to data frames, spreadsheets, papers and pull requests: every cell, the failed ones too
+    Export(ExportArguments),
     /// Explain a number format: its bits, its limits, and what becomes of 1/3, 10⁶ and 65504·2
     Explain {
         /// f64, f32, tf32, bf16 or f16
@@ -152,6 +156,22 @@ pub(crate) struct PlanArguments {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    /// Run folders
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// csv (a row a cell and metric), csv-wide (a row a cell), parquet (the rows of csv, typed), latex or markdown (a table a workload)
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: ExportFormat,
+    /// The file, which Parquet needs [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// These metrics alone, e.g. `train_seconds,test_accuracy` [default: all]
+    #[arg(long = "metric", value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) metrics: Vec<MetricName>,
 }
 
 #[derive(Debug, Args)]

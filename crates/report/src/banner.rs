@@ -152,3 +152,24 @@ pub(crate) fn this_machine(run: &Run) -> String {
             .unwrap_or_else(|| "a CPU of unknown model".to_owned()),
     }
 }
+
+/// What a run was made on, when, and with what, in a line.
+pub(crate) fn origin(run: &Run) -> String {
+    let environment = &run.environment;
+    format!(
+        "{} · {} backend · profile {} · {} · mantissa {}, burn {}",
+        this_machine(run),
+        environment.backend,
+        run.plan.profile,
+        environment.started,
+        environment.fingerprint.mantissa,
+        environment.fingerprint.burn,
+    )
+}
+
+/// The first words of the warnings among banners, for a table that stands alone.
+pub(crate) fn warnings<'b>(banners: impl IntoIterator<Item = &'b Banner>) -> String {
+    let warnings = banners.into_iter().filter(|banner| banner.level == "warning");
+    let titles: Vec<&str> = warnings.map(|banner| banner.title.as_str()).collect();
+    titles.join(" ")
+}

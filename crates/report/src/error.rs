@@ -71,6 +71,23 @@ pub enum ReportError {
     /// The CSV writer failed.
     #[error("cannot write CSV: {0}")]
     Csv(#[from] ::csv::Error),
+    /// The Parquet writer failed.
+    #[error("cannot write Parquet: {0}")]
+    Parquet(#[from] ::parquet::errors::ParquetError),
+    /// A run without a single cell.
+    #[error("run `{run}` has no cells: there is nothing to export\n  hint: `mantissa run` makes a run")]
+    NoCells {
+        /// Its name.
+        run: String,
+    },
+    /// Two of several runs have the same name.
+    #[error(
+        "two of the runs are called `{run}`: their rows could not be told apart\n  hint: give each run once, and rename a folder if need be"
+    )]
+    SameName {
+        /// The name.
+        run: String,
+    },
     /// A result could not be written.
     #[error("cannot write `{path}`: {source}")]
     Write {

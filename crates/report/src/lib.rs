@@ -1,17 +1,17 @@
 //! Records to pages, pictures and tables, from nothing but a run folder: no GPU, no burn, no network.
 //!
 //! [`load`] reads a folder into a [`Run`]; [`Report`] is what there is to say about it, computed once; the renderers
-//! turn it into bytes; [`render`] writes them all.
+//! turn it into bytes; [`render`] writes them all. [`export`] gives several runs to other programs.
 
 mod answer;
 mod banner;
 mod baseline;
 mod chosen;
 mod claims;
-mod csv;
 mod digest;
 mod error;
 mod estimates;
+mod export;
 mod figures;
 mod held;
 mod html;
@@ -30,11 +30,11 @@ mod terminal;
 mod units;
 mod view;
 
-pub use crate::csv::csv;
 pub use banner::Banner;
 pub use claims::{ClaimVerdict, Standing};
 pub use digest::{Correct, Digest, Times};
 pub use error::ReportError;
+pub use export::{ExportFormat, csv, export};
 pub use figures::{Canvas, Figure, figures};
 pub use html::html;
 pub use load::{Run, load};

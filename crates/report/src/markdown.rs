@@ -4,30 +4,17 @@ use std::{fmt::Write as _, iter};
 
 use crate::{
     Banner, Group, Report, Row, Run,
-    banner::this_machine,
+    banner::origin,
     claims,
     figures::shown_of,
     held::{MemoryTable, memory_table},
-    table::{Align, Field, columns, published_baseline},
+    table::{Align, Column, Field, columns, published_baseline},
     view::Suite,
 };
 
 /// The results as GitHub-flavoured Markdown.
 pub fn markdown(report: &Report<'_>) -> String {
-    let environment = &report.run.environment;
-    let mut out = format!("# {}\n\n", escape(&report.run.name));
-    line(
-        &mut out,
-        &format!(
-            "{} · {} backend · profile {} · {} · mantissa {}, burn {}",
-            escape(&this_machine(report.run)),
-            environment.backend,
-            report.run.plan.profile,
-            escape(&environment.started),
-            escape(&environment.fingerprint.mantissa),
-            escape(&environment.fingerprint.burn),
-        ),
-    );
+    let mut out = head(report);
     banners(&mut out, &report.banners);
     for suite in &report.suites {
         section(&mut out, report.run, suite, report.rows_shown());
@@ -37,7 +24,14 @@ pub fn markdown(report: &Report<'_>) -> String {
     out
 }
 
-fn line(out: &mut String, text: &str) {
+/// The name of a run, and what it was made on and with.
+pub(crate) fn head(report: &Report<'_>) -> String {
+    let mut out = format!("# {}\n\n", escape(&report.run.name));
+    line(&mut out, &escape(&origin(report.run)));
+    out
+}
+
+pub(crate) fn line(out: &mut String, text: &str) {
     out.push_str(text);
     out.push_str("\n\n");
 }
@@ -67,7 +61,7 @@ fn section(out: &mut String, run: &Run, suite: &Suite<'_>, most: usize) {
                 &format!("The table is {text} settings; `results.csv` has them all."),
             );
         }
-        table(out, suite, group, &shown);
+        table(out, suite, group, &columns(group), &shown);
         line(out, &escape(&group.notes.join(" ")));
         if let Some(table) = memory_table(group, &shown).filter(|table| table.estimated) {
             memory(out, &table);
@@ -92,8 +86,14 @@ fn section(out: &mut String, run: &Run, suite: &Suite<'_>, most: usize) {
     }
 }
 
-fn table(out: &mut String, suite: &Suite<'_>, group: &Group<'_>, rows: &[&Row<'_>]) {
-    let columns = columns(group);
+/// The table of a workload, published rows last.
+pub(crate) fn table(
+    out: &mut String,
+    suite: &Suite<'_>,
+    group: &Group<'_>,
+    columns: &[Column],
+    rows: &[&Row<'_>],
+) {
     let titles = columns.iter().map(|column| match column.title(group) {
         (title, "") => title,
         (title, below) => format!("{title} ({below})"),
@@ -205,7 +205,7 @@ fn row(out: &mut String, fields: impl Iterator<Item = String>) {
 }
 
 /// Keeps text from being read as Markdown or HTML.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

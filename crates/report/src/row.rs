@@ -207,7 +207,7 @@ impl<'a> Row<'a> {
     }
 
     /// Its first record, unless the cell was skipped.
-    fn ran(&self) -> Option<&'a Record> {
+    pub(crate) fn ran(&self) -> Option<&'a Record> {
         let first = self.records.first().copied();
         first.filter(|record| record.status != Status::Skipped)
     }

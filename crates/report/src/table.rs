@@ -403,3 +403,24 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     }
     columns
 }
+
+/// The same with these metrics alone, in this order, whichever of them any row has; the speed-up stays beside the time or rate
+/// that it is about.
+pub(crate) fn columns_of(group: &Group<'_>, chosen: &[MetricName]) -> Vec<Column> {
+    let columns = columns(group);
+    if chosen.is_empty() {
+        return columns;
+    }
+    let (before, after): (Vec<_>, Vec<_>) = columns
+        .into_iter()
+        .filter(|column| !matches!(column, Column::Metric(_) | Column::SpeedUp))
+        .partition(|column| matches!(column, Column::Axis(_) | Column::Status));
+    let metrics = chosen
+        .iter()
+        .filter(|metric| group.has(**metric))
+        .flat_map(|metric| {
+            let speed_up = (*metric == group.speed).then_some(Column::SpeedUp);
+            std::iter::once(Column::Metric(*metric)).chain(speed_up)
+        });
+    before.into_iter().chain(metrics).chain(after).collect()
+}

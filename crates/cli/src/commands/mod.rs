@@ -2,6 +2,7 @@
 
 mod data;
 mod devices;
+mod export;
 mod memory;
 mod plan;
 mod probe;
@@ -33,6 +34,7 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
         }
         Command::Plan(arguments) => plan::plan(&arguments, printer)?,
         Command::Report { runs } => report::report(&runs, printer)?,
+        Command::Export(arguments) => export::export(&arguments, printer)?,
         Command::Explain { format } => printer.data(&explain(format).to_string()),
         Command::Devices { json } => devices::devices(json, printer)?,
         Command::Probe(arguments) => return probe::probe(&arguments, printer),

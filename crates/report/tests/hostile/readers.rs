@@ -14,7 +14,7 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{Axis, Status};
-use mantissa_report::{Report, csv, load, markdown};
+use mantissa_report::{ExportFormat, Report, csv, export, load, markdown};
 use support::{Add, cell, loss, matmul, record, run, suite, train_metrics, workload};
 
 /// The files of a run folder.
@@ -94,5 +94,10 @@ fn put(folder: &Path, files: &[Vec<u8>; 4]) -> Result<(), String> {
     let run = load(folder).map_err(said)?;
     let report = Report::new(&run).map_err(said)?;
     assert!(!markdown(&report).is_empty());
-    csv(&report).map(drop).map_err(said)
+    csv(&report).map_err(said)?;
+    let runs = [run];
+    for format in ExportFormat::ALL {
+        export(&runs, *format, &[]).map_err(said)?;
+    }
+    Ok(())
 }

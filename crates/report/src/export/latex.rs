@@ -1,0 +1,229 @@
+//! A table a workload for LaTeX, with the rules of booktabs: values with their intervals, reasons below, the hardware in the caption.
+
+use std::{fmt::Write as _, iter};
+
+use mantissa_analysis::{CONFIDENCE, Interval};
+use mantissa_core::MetricName;
+
+use super::tex::escape;
+use crate::{
+    Group, Report, Row,
+    banner::{origin, warnings},
+    table::{Align, Column, Field, columns_of, published_baseline},
+    view::Suite,
+};
+
+/// Every workload of the runs, a floating table each.
+pub(super) fn latex(reports: &[Report<'_>], chosen: &[MetricName]) -> String {
+    let mut out = "% Written by `mantissa export`. The preamble needs \\usepackage{booktabs}.\n".to_owned();
+    for report in reports {
+        for suite in &report.suites {
+            for group in &suite.groups {
+                out += &table(report, suite, group, &columns_of(group, chosen));
+            }
+        }
+    }
+    out
+}
+
+fn table(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>, columns: &[Column]) -> String {
+    let sides = columns.iter().map(|column| match column.align() {
+        Align::Left => 'l',
+        Align::Right => 'r',
+    });
+    let mut remarks = Remarks::default();
+    let mut out = format!(
+        "\n\\begin{{table}}\n  \\centering\n  \\footnotesize\n  \\caption{{{}}}\n  \\label{{tab:{}}}\n  \\begin{{tabular}}{{{}}}\n",
+        escape(&caption(report, suite, group)),
+        label(report, suite, group),
+        sides.collect::<String>()
+    );
+    rule(&mut out, "top");
+    let (titles, below): (Vec<_>, Vec<_>) = columns.iter().map(|column| column.title(group)).unzip();
+    row(&mut out, titles.iter().map(|title| escape(title)));
+    if below.iter().any(|below| !below.is_empty()) {
+        row(&mut out, below.iter().map(|below| escape(below)));
+    }
+    rule(&mut out, "mid");
+    for measured in &group.rows {
+        row(
+            &mut out,
+            columns
+                .iter()
+                .map(|column| measured_cell(*column, group, measured, &mut remarks)),
+        );
+    }
+    published(&mut out, suite, group, columns, &mut remarks);
+    rule(&mut out, "bottom");
+    out += "  \\end{tabular}\n";
+    for note in notes(suite, group)
+        .iter()
+        .map(|note| escape(note))
+        .chain(remarks.lines())
+    {
+        let _ = writeln!(out, "  \\par\\smallskip\\parbox{{\\linewidth}}{{{note}}}");
+    }
+    out + "\\end{table}\n"
+}
+
+fn rule(out: &mut String, which: &str) {
+    let _ = writeln!(out, "    \\{which}rule");
+}
+
+fn row(out: &mut String, cells: impl Iterator<Item = String>) {
+    let cells: Vec<String> = cells.collect();
+    let _ = writeln!(out, "    {} \\\\", cells.join(" & "));
+}
+
+/// What the table is of, and what it was measured on.
+fn caption(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>) -> String {
+    let warnings = warnings(report.banners.iter().chain(&suite.banners));
+    let about = format!(
+        "{}: {}. {}.",
+        suite.info.title,
+        group.workload,
+        origin(report.run)
+    );
+    format!("{about} {warnings}").trim_end().to_owned()
+}
+
+/// Letters, digits and hyphens, by which a text refers to the table.
+fn label(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>) -> String {
+    let names = [report.run.name.as_str(), suite.info.name.as_str(), group.workload];
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    names.join("-").chars().map(plain).collect()
+}
+
+fn measured_cell(column: Column, group: &Group<'_>, row: &Row<'_>, remarks: &mut Remarks) -> String {
+    let field = column.field(group, row);
+    match column {
+        Column::Metric(metric) => {
+            let interval = row.metric(metric).and_then(|estimate| {
+                let scale = group.scale(metric, estimate.value);
+                let Interval { low, high } = estimate.interval?;
+                Some(format!(" [{}, {}]", scale.number(low), scale.number(high)))
+            });
+            thin(&escape(&(field.text + &interval.unwrap_or_default())))
+        }
+        Column::Status => {
+            let noted = if row.notes.is_empty() { "" } else { OF_SAMPLES };
+            escape(&field.text) + &remarks.marks(&[&row.remark(), noted])
+        }
+        Column::Axis(_) | Column::SpeedUp | Column::Executed | Column::Repeats => plain(&field),
+    }
+}
+
+/// What a table for papers has no room for, row by row.
+const OF_SAMPLES: &str =
+    "What its samples show beyond the median (drift, outliers, a clock held back) is in the report.";
+
+fn plain(field: &Field) -> String {
+    match (escape(&field.text), field.detail.as_str()) {
+        (text, "") => text,
+        (text, detail) => format!("{text} ({})", escape(detail)),
+    }
+}
+
+/// Thin spaces between groups of digits: commas part the ends of intervals.
+fn thin(number: &str) -> String {
+    let mut out = String::with_capacity(number.len());
+    let mut rest = number.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            ',' if rest.peek().is_some_and(char::is_ascii_digit) => out.push_str("\\,"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The rows of published tables, slanted.
+fn published(
+    out: &mut String,
+    suite: &Suite<'_>,
+    group: &Group<'_>,
+    columns: &[Column],
+    remarks: &mut Remarks,
+) {
+    for reference in &suite.references {
+        rule(out, "mid");
+        let base = published_baseline(reference);
+        for published in &reference.rows {
+            let cells = columns.iter().map(|column| {
+                let field = column.published(group, published, base);
+                let text = match column {
+                    Column::Status => escape(&field.text) + &remarks.marks(&[&field.detail]),
+                    _ => plain(&field),
+                };
+                format!("\\emph{{{text}}}")
+            });
+            row(out, cells);
+        }
+    }
+}
+
+/// What the numbers mean, and where the published ones come from.
+fn notes(suite: &Suite<'_>, group: &Group<'_>) -> Vec<String> {
+    let intervals = format!("In brackets: {:.0} % intervals.", 100.0 * CONFIDENCE);
+    let references = suite.references.iter().map(|reference| {
+        format!(
+            "Published ({}): {}, on {}.",
+            reference.name, reference.source, reference.hardware
+        )
+    });
+    iter::once(intervals + " " + &group.notes.join(" "))
+        .chain(references)
+        .collect()
+}
+
+/// Remarks on statuses, each numbered once.
+#[derive(Default)]
+struct Remarks(Vec<String>);
+
+impl Remarks {
+    /// The numbers of those that are not empty, raised: `1,2`.
+    fn marks(&mut self, remarks: &[&str]) -> String {
+        let made = remarks.iter().filter(|remark| !remark.is_empty());
+        let numbers: Vec<String> = made.map(|remark| self.number(remark).to_string()).collect();
+        match numbers.is_empty() {
+            true => String::new(),
+            false => format!("\\textsuperscript{{{}}}", numbers.join(",")),
+        }
+    }
+
+    fn number(&mut self, remark: &str) -> usize {
+        let known = self.0.iter().position(|known| known == remark);
+        let index = known.unwrap_or_else(|| {
+            self.0.push(remark.to_owned());
+            self.0.len() - 1
+        });
+        index + 1
+    }
+
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let numbered = self.0.iter().enumerate();
+        numbered.map(|(index, remark)| format!("\\textsuperscript{{{}}} {}", index + 1, escape(remark)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_parted_by_thin_spaces_and_intervals_by_commas() {
+        assert_eq!(
+            thin("12,345 {[}12,300, 12,400]"),
+            "12\\,345 {[}12\\,300, 12\\,400]"
+        );
+    }
+
+    #[test]
+    fn a_remark_has_one_number_however_often_it_is_made() {
+        let mut remarks = Remarks::default();
+        let marks = [&["a", "b"][..], &["", "a"], &[""]].map(|made| remarks.marks(made));
+        assert_eq!(marks, ["\\textsuperscript{1,2}", "\\textsuperscript{1}", ""]);
+        let lines: Vec<String> = remarks.lines().collect();
+        assert_eq!(lines, ["\\textsuperscript{1} a", "\\textsuperscript{2} b"]);
+    }
+}

@@ -1,0 +1,35 @@
+//! The tables of `summary.md` alone, all their rows, as GitHub shows them.
+
+use mantissa_core::MetricName;
+
+use crate::{
+    Report,
+    banner::warnings,
+    markdown::{escape, head, line, table},
+    table::columns_of,
+};
+
+/// A table a workload, below the names of run, suite and workload.
+pub(super) fn markdown(reports: &[Report<'_>], chosen: &[MetricName]) -> String {
+    let mut out = String::new();
+    for report in reports {
+        out += &head(report);
+        for suite in &report.suites {
+            line(&mut out, &format!("## {}", escape(&suite.info.title)));
+            let warnings = warnings(report.banners.iter().chain(&suite.banners));
+            if !warnings.is_empty() {
+                line(&mut out, &format!("**{}**", escape(&warnings)));
+            }
+            for group in &suite.groups {
+                if suite.groups.len() > 1 {
+                    line(&mut out, &format!("### {}", escape(group.workload)));
+                }
+                let rows: Vec<_> = group.rows.iter().collect();
+                table(&mut out, suite, group, &columns_of(group, chosen), &rows);
+            }
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}

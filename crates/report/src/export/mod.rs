@@ -1,0 +1,18 @@
+//! Records for other programs: rows for statistics and spreadsheets, tables for papers and pull requests.
+//!
+//! [`export`] is what `mantissa export` does. A [`line::Line`] is a cell of a run with one of its metrics, and a
+//! [`column::Column`] is what is said of it; CSV and Parquet write the same columns of the same lines.
+
+mod column;
+mod csv;
+mod format;
+mod latex;
+mod line;
+mod markdown;
+mod parquet;
+mod records;
+mod tex;
+mod value;
+
+pub use format::{ExportFormat, export};
+pub use records::csv;

@@ -1,0 +1,54 @@
+//! `results.csv`: a line a record, so that nothing is aggregated away; skipped cells have one too.
+
+use std::collections::BTreeSet;
+
+use mantissa_core::MetricName;
+
+use super::{
+    column::{self, Column},
+    csv::write,
+    line::Line,
+    value::Kind,
+};
+use crate::{Report, ReportError};
+
+/// The results as CSV (RFC 4180, UTF-8). Metrics are in their recorded units, an absent value is an empty field.
+pub fn csv(report: &Report<'_>) -> Result<Vec<u8>, ReportError> {
+    let mut lines = Vec::new();
+    for (_, row) in report.rows() {
+        let line = Line::of_cell(report.run, row);
+        if row.records.is_empty() {
+            lines.push(line);
+        }
+        lines.extend(row.records.iter().map(|record| Line {
+            process: Some(record),
+            ..line
+        }));
+    }
+    write(&columns(report), &lines)
+}
+
+fn columns(report: &Report<'_>) -> Vec<Column> {
+    let mut columns = column::names();
+    columns.extend(column::axes());
+    columns.push(Column::new("repeat", Kind::Integer, |line| {
+        line.process.map(|record| record.repeat).into()
+    }));
+    columns.push(Column::new("attempt", Kind::Integer, |line| {
+        line.process.map(|record| record.attempt).into()
+    }));
+    columns.extend(column::outcome());
+    columns.extend(column::precision());
+    columns.push(column::data());
+    let recorded = report.run.records.iter().flat_map(|record| record.metrics.keys());
+    for metric in recorded.copied().collect::<BTreeSet<MetricName>>() {
+        columns.extend(column::wide(metric));
+        columns.push(Column::new(format!("{metric}_n"), Kind::Integer, move |line| {
+            line.told(metric).and_then(|told| told.n).into()
+        }));
+    }
+    columns.push(Column::new("command", Kind::Text, |line| {
+        line.process.map(|record| record.command.as_str()).into()
+    }));
+    columns
+}

@@ -1,0 +1,118 @@
+//! Text for LaTeX, with no package loaded: what would be a command is escaped, what no standard font has is named.
+
+use std::fmt::Write as _;
+
+/// Keeps text from being read as commands. Letters of Latin-1 are UTF-8, which LaTeX reads since 2018; of other characters those that
+/// reports use become commands, and the rest their code point, so that a name in another script is not lost and stops nothing.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        if superscript(c).is_some() {
+            let mut digits = String::new();
+            digits.extend(superscript(c));
+            while let Some(digit) = rest.peek().copied().and_then(superscript) {
+                digits.push(digit);
+                rest.next();
+            }
+            let _ = write!(escaped, "$^{{{digits}}}$");
+        } else if escaped.is_empty() && matches!(c, '[' | '*') {
+            // Behind the end of a row they would be its arguments.
+            let _ = write!(escaped, "{{{c}}}");
+        } else if c == '-' && rest.peek() == Some(&'-') {
+            // Two would become one dash.
+            escaped.push_str("-{}");
+        } else if let Some(command) = command(c) {
+            escaped.push_str(command);
+        } else if c.is_control() {
+            escaped.push(' ');
+        } else if c.is_ascii() || is_latin(c) {
+            escaped.push(c);
+        } else {
+            let _ = write!(escaped, "(U+{:04X})", u32::from(c));
+        }
+    }
+    escaped
+}
+
+/// Letters that every standard encoding has.
+fn is_latin(c: char) -> bool {
+    matches!(c, 'À'..='ÿ') && !matches!(c, 'Ð' | 'ð' | 'Þ' | 'þ' | '×' | '÷')
+}
+
+fn superscript(c: char) -> Option<char> {
+    match c {
+        '⁻' => Some('-'),
+        '¹' => Some('1'),
+        '²' => Some('2'),
+        '³' => Some('3'),
+        '⁰' | '⁴'..='⁹' => char::from_digit(u32::from(c) - 0x2070, 10),
+        _ => None,
+    }
+}
+
+fn command(c: char) -> Option<&'static str> {
+    Some(match c {
+        '\\' => "\\textbackslash{}",
+        '{' => "\\{",
+        '}' => "\\}",
+        '$' => "\\$",
+        '&' => "\\&",
+        '#' => "\\#",
+        '%' => "\\%",
+        '_' => "\\_",
+        '^' => "\\textasciicircum{}",
+        '~' => "\\textasciitilde{}",
+        '<' => "\\textless{}",
+        '>' => "\\textgreater{}",
+        '|' => "\\textbar{}",
+        '"' => "{''}",
+        '`' => "{`}",
+        '\u{a0}' => "~",
+        '–' => "--",
+        '—' => "---",
+        '“' => "``",
+        '”' => "''",
+        '‘' => "`",
+        '’' => "'",
+        '…' => "\\ldots{}",
+        '·' => "$\\cdot$",
+        '×' => "$\\times$",
+        '÷' => "$\\div$",
+        '±' => "$\\pm$",
+        '−' => "$-$",
+        '→' => "$\\rightarrow$",
+        '≤' => "$\\leq$",
+        '≥' => "$\\geq$",
+        'µ' | 'μ' => "$\\mu$",
+        'ε' => "$\\varepsilon$",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_be_a_command_is_text() {
+        assert_eq!(
+            escape("\\input{/etc/passwd} $x_1^2$ 100% #1 a&b ~"),
+            "\\textbackslash{}input\\{/etc/passwd\\} \\$x\\_1\\textasciicircum{}2\\$ 100\\% \\#1 a\\&b \\textasciitilde{}"
+        );
+        assert_eq!(escape("[4pt] * --resume a\nb\u{1b}"), "{[}4pt] * -{}-resume a b ");
+    }
+
+    #[test]
+    fn numbers_and_units_of_reports_become_commands() {
+        assert_eq!(escape("2.30×10⁻¹²"), "2.30$\\times$10$^{-12}$");
+        assert_eq!(escape("tf32 → f32"), "tf32 $\\rightarrow$ f32");
+        assert_eq!(escape("4.2 µs"), "4.2 $\\mu$s");
+    }
+
+    #[test]
+    fn letters_that_no_standard_font_has_are_named_by_their_code_point() {
+        assert_eq!(escape("Grüße ß"), "Grüße ß");
+        assert_eq!(escape("中þ"), "(U+4E2D)(U+00FE)");
+    }
+}

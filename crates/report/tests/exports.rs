@@ -1,0 +1,391 @@
+//! What other programs get: rows that lose no cell and no digit, and tables that stand alone.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mantissa_core::{Axis, Metric, MetricName, Status};
+use mantissa_report::{ExportFormat, ReportError, Run, export};
+use parquet::{
+    file::{reader::FileReader, serialized_reader::SerializedFileReader},
+    record::Field,
+};
+use support::{Add, cell, invented, matmul, record, run, suite, train_metrics, workload};
+
+fn exported(runs: &[Run], format: ExportFormat, metrics: &[MetricName]) -> String {
+    String::from_utf8(export(runs, format, metrics).unwrap()).unwrap()
+}
+
+type Line = BTreeMap<String, String>;
+
+/// The rows of a CSV by column.
+fn read(csv: &str) -> Vec<Line> {
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+fn tidy(runs: &[Run]) -> Vec<Line> {
+    read(&exported(runs, ExportFormat::Csv, &[]))
+}
+
+/// A run of one cell with these records.
+fn of_one_cell(change: impl Fn(u32) -> (Status, Vec<(MetricName, Metric)>), repeats: u32) -> Run {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
+    let cell = cell("s", &workload("w"), &[]);
+    run.plan(&cell, None);
+    for repeat in 0..repeats {
+        let (status, metrics) = change(repeat);
+        let mut record = record(&cell, status, (status != Status::Ok).then_some("=1+1, \"so\""));
+        record.repeat = repeat;
+        record.metrics.extend(metrics);
+        run.measured(record, None);
+    }
+    run
+}
+
+fn loss(value: f64) -> (MetricName, Metric) {
+    let absent = Metric::reading(MetricName::FinalLoss, 0.0, "the last");
+    let metric = Metric {
+        value: Some(value),
+        ..absent
+    };
+    (MetricName::FinalLoss, metric)
+}
+
+#[test]
+fn the_tidy_rows_of_few_cells_are_these() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
+    let cells = ["highest", "high"].map(|matmul| cell("s", &workload("w"), &[(Axis::Matmul, matmul)]));
+    let mut done = record(&cells[0], Status::Ok, None);
+    train_metrics(&mut done, 10.0, 800, 1e9);
+    run.add(done, None);
+    run.add(
+        record(
+            &cells[1],
+            Status::Failed,
+            Some("the worker was ended by signal 9"),
+        ),
+        None,
+    );
+    run.plan(&cell("s", &matmul(), &[]), Some("not built"));
+    insta::assert_snapshot!(exported(&[run], ExportFormat::Csv, &[]));
+}
+
+#[test]
+fn the_wide_rows_have_one_cell_each_and_a_metric_in_three_columns() {
+    let run = invented();
+    let metrics = [MetricName::TestAccuracy, MetricName::TrainSeconds];
+    let wide = exported(std::slice::from_ref(&run), ExportFormat::CsvWide, &metrics);
+    let header = wide.lines().next().unwrap();
+    let last = "train_seconds,train_seconds_low,train_seconds_high,test_accuracy,test_accuracy_low,test_accuracy_high";
+    assert!(header.ends_with(last), "{header}");
+    let rows = read(&wide);
+    assert_eq!(rows.len(), run.plan.cells.len());
+    let tidy = tidy(&[run]);
+    let seconds = tidy.iter().filter(|line| line["metric"] == "train_seconds");
+    for line in seconds {
+        let row = rows.iter().find(|row| row["cell"] == line["cell"]).unwrap();
+        assert_eq!(row["train_seconds"], line["value"]);
+        assert_eq!(row["train_seconds_low"], line["low"]);
+        assert_eq!(row["train_seconds_high"], line["high"]);
+    }
+}
+
+#[test]
+fn no_cell_is_missing_whatever_became_of_it_and_whichever_metrics_are_asked_for() {
+    let mut run = invented();
+    run.plan(&cell("kernels", &matmul(), &[(Axis::Size, "9")]), None);
+    let planned: BTreeSet<&str> = run
+        .plan
+        .cells
+        .iter()
+        .map(|planned| planned.cell.id.as_str())
+        .collect();
+    for metrics in [&[][..], &[MetricName::TestAccuracy], &[MetricName::IdleWatts]] {
+        for format in [ExportFormat::Csv, ExportFormat::CsvWide] {
+            let lines = read(&exported(std::slice::from_ref(&run), format, metrics));
+            let told: BTreeSet<&str> = lines.iter().map(|line| line["cell"].as_str()).collect();
+            assert_eq!(told, planned);
+        }
+    }
+    let lines = tidy(&[run]);
+    let of = |status: &str| {
+        lines
+            .iter()
+            .filter(|line| line["status"] == status)
+            .collect::<Vec<_>>()
+    };
+    for status in ["failed", "skipped", "not run"] {
+        let lines = of(status);
+        assert_eq!(lines.len(), 1, "{status}");
+        assert!(lines[0]["metric"].is_empty() && lines[0]["value"].is_empty());
+        assert!(!lines[0]["reason"].is_empty(), "{status}");
+    }
+    assert!(of("diverged").len() > 1, "what it measured until then");
+}
+
+#[test]
+fn an_axis_has_a_column_which_is_empty_where_it_means_nothing() {
+    let lines = tidy(&[invented()]);
+    for axis in Axis::ALL {
+        assert!(lines.iter().all(|line| line.contains_key(axis.name())), "{axis}");
+    }
+    let of = |task: &str| lines.iter().find(|line| line["task"] == task).unwrap();
+    assert_eq!(
+        (of("train")["size"].as_str(), of("train")["optimizer"].as_str()),
+        ("", "adam")
+    );
+    assert_eq!(
+        (of("kernel")["size"].as_str(), of("kernel")["optimizer"].as_str()),
+        ("64", "")
+    );
+    assert_eq!(of("kernel")["backend"], "flex");
+}
+
+#[test]
+fn the_executed_precision_stands_beside_the_one_asked_for() {
+    let lines = tidy(&[invented()]);
+    let differs = lines
+        .iter()
+        .find(|line| line["executed_verdict"] == "differs")
+        .unwrap();
+    let of = |name: &str| differs[name].as_str();
+    assert_eq!((of("precision"), of("matmul")), ("32-true", "high"));
+    assert_eq!(
+        (of("requested_operand_bits"), of("executed_operand_bits")),
+        ("11", "24")
+    );
+    assert_eq!(of("executed_emulated"), "true");
+    let skipped = lines.iter().find(|line| line["status"] == "skipped").unwrap();
+    assert_eq!(
+        (
+            skipped["requested_operand_bits"].as_str(),
+            skipped["executed_verdict"].as_str()
+        ),
+        ("53", "")
+    );
+}
+
+#[test]
+fn what_is_not_finite_is_an_empty_field_and_never_zero() {
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let run = [of_one_cell(|_| (Status::Diverged, vec![loss(value)]), 1)];
+        let lines = tidy(&run);
+        assert_eq!(lines.len(), 1);
+        assert_eq!(
+            (lines[0]["metric"].as_str(), lines[0]["value"].as_str()),
+            ("final_loss", "")
+        );
+        assert_eq!(lines[0]["status"], "diverged");
+        assert!(exported(&run, ExportFormat::Latex, &[]).contains("diverged"));
+    }
+}
+
+#[test]
+fn a_metric_that_could_not_be_had_says_why() {
+    let absent = Metric::absent(MetricName::DevicePeakBytes, "NVML: no driver library");
+    let run = of_one_cell(
+        |_| (Status::Ok, vec![(MetricName::DevicePeakBytes, absent.clone())]),
+        1,
+    );
+    let lines = tidy(&[run]);
+    let of = |name: &str| lines[0][name].as_str();
+    assert_eq!(
+        (of("metric"), of("value"), of("n")),
+        ("device_peak_bytes", "", "")
+    );
+    assert_eq!(of("method"), "NVML: no driver library");
+}
+
+#[test]
+fn several_processes_are_one_estimate_and_those_that_failed_are_not_in_it() {
+    let of_repeat = |repeat: u32| match repeat {
+        3 => (Status::Failed, vec![]),
+        _ => (Status::Ok, vec![loss(f64::from(repeat))]),
+    };
+    let lines = tidy(&[of_one_cell(of_repeat, 4)]);
+    assert_eq!(lines.len(), 1);
+    let of = |name: &str| lines[0][name].as_str();
+    assert_eq!((of("repeats"), of("processes"), of("value")), ("4", "3", "1"));
+    assert_eq!(
+        (of("status"), of("better"), of("unit")),
+        ("failed", "lower", "nat")
+    );
+    assert_ne!(of("method"), "the last");
+    let alone = tidy(&[of_one_cell(|_| (Status::Ok, vec![loss(0.5)]), 1)]);
+    assert_eq!(alone[0]["method"], "the last", "of one process, what it recorded");
+}
+
+#[test]
+fn text_of_others_is_quoted_and_is_no_formula() {
+    let mut run = [of_one_cell(|_| (Status::Failed, vec![]), 1)];
+    run[0].name = "@SUM(A1)\n2".into();
+    for format in [ExportFormat::Csv, ExportFormat::CsvWide] {
+        let text = exported(&run, format, &[]);
+        assert!(
+            text.contains("\"'=1+1, \"\"so\"\"\"") && text.contains("\"'@SUM(A1)\n2\""),
+            "{text}"
+        );
+        let lines = read(&text);
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0]["reason"], "'=1+1, \"so\"");
+    }
+    let results = mantissa_report::csv(&mantissa_report::Report::new(&run[0]).unwrap()).unwrap();
+    assert!(String::from_utf8(results).unwrap().contains("\"'=1+1"));
+}
+
+#[test]
+fn a_cell_measured_on_two_machines_names_both() {
+    let mut run = of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 2);
+    run.records[1].fingerprint.cpu = Some("Another CPU".into());
+    run.records[1].fingerprint.cores = 64;
+    let lines = tidy(&[run]);
+    assert_eq!(lines[0]["cpu"], "Invented CPU 9000; Another CPU");
+    assert_eq!(lines[0]["cores"], "");
+}
+
+#[test]
+fn rows_of_several_runs_carry_their_names() {
+    let (mut other, run) = (invented(), invented());
+    other.name = "another".into();
+    let lines = tidy(&[run.clone(), other]);
+    let of = |name: &str| lines.iter().filter(|line| line["run"] == name).count();
+    assert_eq!(of("another"), of(&run.name));
+    assert_eq!(of("another") * 2, lines.len());
+    let error = export(&[run.clone(), run], ExportFormat::Csv, &[]).unwrap_err();
+    assert!(matches!(error, ReportError::SameName { .. }), "{error}");
+}
+
+#[test]
+fn a_run_without_cells_is_an_error_in_every_format() {
+    for format in ExportFormat::ALL {
+        let error = export(&[run(vec![suite("s", "S", &[], &[])])], *format, &[]).unwrap_err();
+        assert!(matches!(error, ReportError::NoCells { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_parquet_file_reads_back_as_the_tidy_rows() {
+    let run = [invented()];
+    let bytes = export(&run, ExportFormat::Parquet, &[]).unwrap();
+    assert_eq!(
+        bytes,
+        export(&run, ExportFormat::Parquet, &[]).unwrap(),
+        "the same bytes"
+    );
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let created_by = reader.metadata().file_metadata().created_by();
+    assert_eq!(
+        created_by,
+        Some(concat!("mantissa version ", env!("CARGO_PKG_VERSION")))
+    );
+    let text = |field: &Field| match field {
+        Field::Null => String::new(),
+        Field::Str(text) => text.clone(),
+        Field::Long(number) => number.to_string(),
+        Field::Double(number) => number.to_string(),
+        Field::Bool(truth) => truth.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let expected = tidy(&run);
+    let mut numbers = 0;
+    let mut rows = 0;
+    for (row, line) in reader.get_row_iter(None).unwrap().zip(&expected) {
+        let row = row.unwrap();
+        assert_eq!(row.get_column_iter().count(), line.len());
+        for (name, field) in row.get_column_iter() {
+            match field {
+                Field::Double(number) => {
+                    numbers += 1;
+                    assert_eq!(line[name].parse(), Ok(*number), "{name}");
+                }
+                field => assert_eq!(line[name], text(field), "{name}"),
+            }
+        }
+        rows += 1;
+    }
+    assert_eq!(rows, expected.len());
+    assert_eq!(rows, reader.metadata().file_metadata().num_rows() as usize);
+    assert!(numbers > rows, "{numbers} numbers in {rows} rows");
+}
+
+#[test]
+fn a_number_beyond_what_parquet_holds_is_an_error_and_no_null() {
+    let mut run = [of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 1)];
+    run[0].plan.cells[0].cell.seed = u64::MAX;
+    let error = export(&run, ExportFormat::Parquet, &[]).unwrap_err();
+    assert!(error.to_string().contains("`seed`"), "{error}");
+    assert!(exported(&run, ExportFormat::Csv, &[]).contains(&u64::MAX.to_string()));
+}
+
+#[test]
+fn the_tables_for_pull_requests_are_those_of_the_summary() {
+    let run = invented();
+    let summary = mantissa_report::markdown(&mantissa_report::Report::new(&run).unwrap());
+    let rows = |text: &str| {
+        let rows = text.lines().filter(|line| line.starts_with("| "));
+        rows.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let tables = exported(&[run], ExportFormat::Markdown, &[]);
+    let (of_summary, of_tables) = (rows(&summary), rows(&tables));
+    assert!(of_tables.len() > 40);
+    assert!(of_tables.iter().all(|row| of_summary.contains(row)));
+    for words in [
+        "Invented CPU 9000",
+        "These are CPU times. The data is synthetic. Executed is not requested.",
+    ] {
+        assert!(tables.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn metrics_asked_for_are_the_columns_of_a_table() {
+    let tables = exported(&[invented()], ExportFormat::Markdown, &[MetricName::FinalLoss]);
+    let header = tables
+        .lines()
+        .find(|line| line.starts_with("| precision"))
+        .unwrap();
+    assert_eq!(
+        header,
+        "| precision | matmul | status | final loss | operands → sums (requested, executed) |"
+    );
+}
+
+#[test]
+fn the_tables_for_papers_are_these() {
+    let metrics = [
+        MetricName::TrainSeconds,
+        MetricName::TestAccuracy,
+        MetricName::RelativeError,
+    ];
+    insta::assert_snapshot!(exported(&[invented()], ExportFormat::Latex, &metrics));
+}
+
+#[test]
+fn hostile_names_leave_a_table_for_papers_whole() {
+    let hostile = "\\end{tabular}\\input{x} $&#%_^~ {[4pt] --\u{202e}\n\\\\";
+    let mut run = [of_one_cell(|_| (Status::Failed, vec![]), 1)];
+    run[0].name = hostile.into();
+    run[0].plan.suites[0].title = hostile.into();
+    run[0].records[0].reason = Some(hostile.into());
+    let text = exported(&run, ExportFormat::Latex, &[]);
+    let count = |words: &str| text.matches(words).count();
+    assert_eq!(
+        (count("\\end{tabular}"), count("\\end{table}"), count("\\input")),
+        (1, 1, 0)
+    );
+    let mut depth = 0_i32;
+    let mut escaped = false;
+    for c in text.chars() {
+        match c {
+            '{' if !escaped => depth += 1,
+            '}' if !escaped => depth -= 1,
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped;
+        assert!(depth >= 0);
+    }
+    assert_eq!(depth, 0);
+    assert!(text.is_ascii());
+}
