@@ -1,6 +1,7 @@
 //! Drives the binary as a user does: exit code and both streams.
 
 mod accept;
+mod advise;
 mod company;
 mod cuda;
 mod devices;

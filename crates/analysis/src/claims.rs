@@ -125,7 +125,7 @@ impl Evidence {
                 only_first,
                 only_second,
                 examples,
-            } => (*examples > 0).then(|| mcnemar::difference(*only_first, *only_second, *examples)),
+            } => (*examples > 0).then(|| mcnemar::accuracy_difference(*only_first, *only_second, *examples)),
             Self::Seeds(first, second) => Some(paired(first, second)?.difference),
             Self::Size(value) => value.is_finite().then_some(Estimate {
                 value: *value,

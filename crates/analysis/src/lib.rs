@@ -17,6 +17,7 @@ mod mann_whitney;
 mod mcnemar;
 mod median;
 mod normal;
+pub mod pareto;
 mod range;
 mod ranks;
 mod ratio;
@@ -27,6 +28,7 @@ mod settling;
 mod signed_rank;
 mod spread;
 mod stopping;
+mod student;
 mod verdict;
 
 pub use binomial::wilson;
@@ -39,7 +41,7 @@ pub use hierarchical::{MIN_PROCESSES, Process, median_over_processes};
 pub use hodges_lehmann::hodges_lehmann_ratio;
 pub use holm::holm;
 pub use mann_whitney::{MannWhitney, mann_whitney, smallest_p};
-pub use mcnemar::{PairedAccuracy, mcnemar, paired_accuracy};
+pub use mcnemar::{PairedAccuracy, accuracy_difference, mcnemar, paired_accuracy};
 pub use median::{MEDIAN_INTERVAL_FROM, median, median_interval};
 pub use range::range_counts;
 pub use ratio::ratio;
@@ -52,4 +54,5 @@ pub use spread::{Label, OUTLIER_BEYOND, label_outliers, median_absolute_deviatio
 pub use stopping::{
     Decision, LOOK_GROWTH, LOOKS_IN_A_ROW, MIN_SAMPLES, StopReason, Stopping, StoppingRule, StoppingRuleError,
 };
+pub use student::mean;
 pub use verdict::{Doubt, Groups, Judgement, Verdict, judge};

@@ -35,7 +35,7 @@ pub fn paired_accuracy(first: &[bool], second: &[bool]) -> Option<PairedAccuracy
     Some(PairedAccuracy {
         only_first,
         only_second,
-        difference: difference(only_first, only_second, first.len() as u64),
+        difference: accuracy_difference(only_first, only_second, first.len() as u64),
         p: mcnemar(only_first, only_second),
     })
 }
@@ -45,8 +45,9 @@ pub fn mcnemar(only_first: u64, only_second: u64) -> f64 {
     (2.0 * fair_coin::at_most(only_first.min(only_second), only_first + only_second)).min(1.0)
 }
 
-/// The first accuracy less the second, from the examples that only the one and only the other got right, of `n`.
-pub(crate) fn difference(only_first: u64, only_second: u64, n: u64) -> Estimate {
+/// The first's accuracy less the second's over `n` examples, from those that only the one and only the other got right: a share,
+/// with the interval of Bonett and Price 2012 (doi:10.3102/1076998611411915). `n` is not 0.
+pub fn accuracy_difference(only_first: u64, only_second: u64, n: u64) -> Estimate {
     let share = |count: u64| (count as f64 + 1.0) / (n as f64 + 2.0);
     let (a, b) = (share(only_first), share(only_second));
     let half = Z * ((a + b - (a - b) * (a - b)) / (n as f64 + 2.0)).sqrt();
@@ -90,16 +91,16 @@ mod tests {
     #[test]
     fn the_interval_is_the_one_worked_by_hand() {
         // n = 98, 9 and 4 apart: shares 0.1 and 0.05, half-width 1.96·√((0.15 − 0.0025)/100) = 0.075273.
-        let interval = difference(9, 4, 98).interval.unwrap();
+        let interval = accuracy_difference(9, 4, 98).interval.unwrap();
         assert!((interval.low + 0.025_273).abs() < 1e-6 && (interval.high - 0.125_273).abs() < 1e-6);
         // The worked example of R's statpsych, `ci.prop.ps(.05, 12, 4, 26, 6)`.
-        let interval = difference(26, 4, 48).interval.unwrap();
+        let interval = accuracy_difference(26, 4, 48).interval.unwrap();
         assert!((interval.low - 0.254_806_7).abs() < 1e-6 && (interval.high - 0.625_193_3).abs() < 1e-6);
     }
 
     #[test]
     fn settings_that_agree_everywhere_still_have_an_interval() {
-        let interval = difference(0, 0, 100).interval.unwrap();
+        let interval = accuracy_difference(0, 0, 100).interval.unwrap();
         assert!(interval.low < 0.0 && interval.high > 0.0);
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mantissa_core::{Backend, Format, MetricName, Profile};
-use mantissa_report::ExportFormat;
+use mantissa_report::{ExportFormat, Goal, parse_error, parse_memory, parse_points};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +15,7 @@ Examples:
   mantissa run --resume reports/20260101T120000Z-distilbert-imdb
   mantissa plan suites/articles/distilbert-imdb.toml --profile full
   mantissa export reports/20260101T120000Z-distilbert-imdb --format csv --out results.csv
+  mantissa advise reports/20260101T120000Z-distilbert-imdb --accuracy-loss 0.5 --memory 24GiB
   mantissa explain bf16
 
 Exit codes:
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     },
     /// Give recorded runs to data frames, spreadsheets, papers and pull requests: every cell, the failed ones too
     Export(ExportArguments),
+    /// Tell the cheapest setting that recorded runs show to keep accuracy, with the evidence and what was not tested; needs no GPU
+    Advise(AdviseArguments),
     /// Explain a number format: its bits, its limits, and what becomes of 1/3, 10⁶ and 65504·2
     Explain {
         /// f64, f32, tf32, bf16 or f16
@@ -85,6 +88,47 @@ pub(crate) enum DataCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AdviseArguments {
+    /// Run folders
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Points of test accuracy that a setting may lose against 32-true with matmul highest: the upper end of the interval of its loss
+    /// counts [default: 1]
+    #[arg(long, value_name = "POINTS", value_parser = parse_points, allow_negative_numbers = true)]
+    pub(crate) accuracy_loss: Option<f64>,
+    /// Relative error that a kernel may have [default: none is chosen for kernels]
+    #[arg(long, value_name = "MAX", value_parser = parse_error, allow_negative_numbers = true)]
+    pub(crate) error: Option<f64>,
+    /// Peak of memory that may be reached, e.g. `24GiB` or `40GB` [default: any]
+    #[arg(long, value_name = "LIMIT", value_parser = parse_memory, allow_hyphen_values = true)]
+    pub(crate) memory: Option<f64>,
+    /// What is to be as little as possible: time, energy or memory [default: time]
+    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
+    pub(crate) minimise: Option<GoalChoice>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What is to be as little as possible.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum GoalChoice {
+    Time,
+    Energy,
+    Memory,
+}
+
+impl From<GoalChoice> for Goal {
+    fn from(choice: GoalChoice) -> Self {
+        match choice {
+            GoalChoice::Time => Self::Time,
+            GoalChoice::Energy => Self::Energy,
+            GoalChoice::Memory => Self::Memory,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -124,7 +124,7 @@ impl Correct {
         }
     }
 
-    /// How many examples there are.
+    /// How many examples were tested.
     pub fn examples(&self) -> u64 {
         self.examples as u64
     }

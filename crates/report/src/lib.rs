@@ -3,6 +3,7 @@
 //! [`load`] reads a folder into a [`Run`]; [`Report`] is what there is to say about it, computed once; the renderers
 //! turn it into bytes; [`render`] writes them all. [`export`] gives several runs to other programs.
 
+mod advise;
 mod answer;
 mod banner;
 mod baseline;
@@ -30,6 +31,10 @@ mod terminal;
 mod units;
 mod view;
 
+pub use advise::{
+    Advice, Budget, BudgetError, Evidence, Fired, Goal, Measured, OfGroup, OfWork, advise, parse_error,
+    parse_memory, parse_points,
+};
 pub use banner::Banner;
 pub use claims::{ClaimVerdict, Standing};
 pub use digest::{Correct, Digest, Times};

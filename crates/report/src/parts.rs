@@ -71,7 +71,7 @@ pub(crate) fn saving_in_short(group: &Group<'_>) -> Option<String> {
 }
 
 /// The leanest setting under mixed precision, its baseline with all else equal, and their ratio.
-fn leanest_mixed<'r, 'a>(group: &'r Group<'a>) -> Option<(&'r Row<'a>, &'r Row<'a>, f64)> {
+pub(crate) fn leanest_mixed<'r, 'a>(group: &'r Group<'a>) -> Option<(&'r Row<'a>, &'r Row<'a>, f64)> {
     let candidates = group.ok().filter_map(|row| {
         let base = &group.rows[row.baseline?];
         let rest = |row: &Row<'_>| group.label(row, &[Axis::Precision, Axis::Matmul]);

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+mod advise;
 mod data;
 mod devices;
 mod export;
@@ -35,6 +36,7 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
         Command::Plan(arguments) => plan::plan(&arguments, printer)?,
         Command::Report { runs } => report::report(&runs, printer)?,
         Command::Export(arguments) => export::export(&arguments, printer)?,
+        Command::Advise(arguments) => advise::advise(&arguments, printer)?,
         Command::Explain { format } => printer.data(&explain(format).to_string()),
         Command::Devices { json } => devices::devices(json, printer)?,
         Command::Probe(arguments) => return probe::probe(&arguments, printer),

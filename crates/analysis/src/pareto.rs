@@ -1,0 +1,113 @@
+//! Which of several choices no other one makes pointless.
+
+/// Which points are dominated, each a pair of what is to be as small as possible: another point is smaller in one of the two and
+/// no larger in the other. Equal points do not dominate each other. A point that lacks a value (NaN) neither dominates nor is dominated.
+pub fn dominated(points: &[(f64, f64)]) -> Vec<bool> {
+    let mut dominated = vec![false; points.len()];
+    let mut lowest: Option<(f64, f64)> = None;
+    // By the first value, then by the second: whatever dominates a point comes before it.
+    for index in ascending(points) {
+        let (first, second) = points[index];
+        match lowest {
+            Some((at, low)) if low < second || (low == second && at < first) => dominated[index] = true,
+            _ => lowest = Some((first, second)),
+        }
+    }
+    dominated
+}
+
+/// The points that are not dominated and lack no value, by their index, from the smallest first value to the largest.
+pub fn front(points: &[(f64, f64)]) -> Vec<usize> {
+    let dominated = dominated(points);
+    let mut front = ascending(points);
+    front.retain(|index| !dominated[*index]);
+    front
+}
+
+/// The points that lack no value, from the smallest to the largest.
+fn ascending(points: &[(f64, f64)]) -> Vec<usize> {
+    let whole = |index: &usize| !points[*index].0.is_nan() && !points[*index].1.is_nan();
+    let mut order: Vec<usize> = (0..points.len()).filter(whole).collect();
+    // Both zeros are one value.
+    let key = |index: usize| (points[index].0 + 0.0, points[index].1 + 0.0);
+    order.sort_by(|a, b| {
+        let (a, b) = (key(*a), key(*b));
+        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_worse_in_one_and_better_in_nothing_is_dominated() {
+        let points = [(2.0, 2.0), (1.0, 3.0), (3.0, 2.0), (3.0, 1.0), (2.0, 4.0)];
+        assert_eq!(dominated(&points), [false, false, true, false, true]);
+        assert_eq!(front(&points), [1, 0, 3]);
+    }
+
+    #[test]
+    fn equal_points_stay_and_lacking_ones_take_no_part() {
+        let points = [
+            (1.0, 1.0),
+            (1.0, 1.0),
+            (0.0, f64::NAN),
+            (f64::NAN, 0.0),
+            (1.0, 2.0),
+        ];
+        assert_eq!(dominated(&points), [false, false, false, false, true]);
+        assert_eq!(front(&points), [0, 1]);
+        assert_eq!(front(&[]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn both_zeros_are_one_value_and_infinities_are_the_ends() {
+        assert_eq!(dominated(&[(0.0, 2.0), (-0.0, 1.0)]), [true, false]);
+        assert_eq!(
+            dominated(&[(f64::NEG_INFINITY, 1.0), (0.0, 1.0), (0.0, f64::INFINITY)]),
+            [false, true, true]
+        );
+    }
+
+    /// The definition, pair by pair.
+    fn brute_force(points: &[(f64, f64)]) -> Vec<bool> {
+        let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 <= b.1 && (a.0 < b.0 || a.1 < b.1);
+        let dominated = |point: &(f64, f64)| points.iter().any(|other| beats(*other, *point));
+        points.iter().map(dominated).collect()
+    }
+
+    /// Few values, so that many are equal.
+    fn coordinate() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            6 => (-3_i8..4).prop_map(f64::from),
+            1 => Just(-0.0),
+            1 => Just(f64::NAN),
+            1 => Just(f64::INFINITY),
+            1 => any::<f64>(),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_the_definition(points in prop::collection::vec((coordinate(), coordinate()), 0..24)) {
+            prop_assert_eq!(dominated(&points), brute_force(&points));
+        }
+
+        #[test]
+        fn the_front_falls_as_it_goes_and_dominates_or_holds_every_whole_point(
+            points in prop::collection::vec((coordinate(), coordinate()), 0..24),
+        ) {
+            let front = front(&points);
+            for pair in front.windows(2) {
+                let (a, b) = (points[pair[0]], points[pair[1]]);
+                prop_assert!(a == b || (a.0 < b.0 && a.1 > b.1));
+            }
+            for point in points.iter().filter(|point| !point.0.is_nan() && !point.1.is_nan()) {
+                prop_assert!(front.iter().any(|index| points[*index].0 <= point.0 && points[*index].1 <= point.1));
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What a setting may cost, and what is to be as little as possible.
+
+use std::fmt;
+
+use mantissa_analysis::TOLERATED_LOSS;
+use mantissa_core::{MetricName, nearest};
+use serde::Serialize;
+
+use crate::units;
+
+/// What a setting may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Budget {
+    /// Test accuracy that may be lost against the baseline, as a share of the examples.
+    pub accuracy_loss: f64,
+    /// Relative error that a kernel may have; without one, none is chosen for kernels.
+    pub error: Option<f64>,
+    /// Peak of memory that may be reached, bytes.
+    pub memory_bytes: Option<f64>,
+    /// What is to be as little as possible.
+    pub minimise: Goal,
+}
+
+impl Default for Budget {
+    /// The accuracy that a format may cost and still keep it, and no other limit; time is what counts.
+    fn default() -> Self {
+        Self {
+            accuracy_loss: TOLERATED_LOSS,
+            error: None,
+            memory_bytes: None,
+            minimise: Goal::Time,
+        }
+    }
+}
+
+impl fmt::Display for Budget {
+    /// `Least time with at most 1 point of accuracy lost and at most 24.00 GB of memory`, in words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let goal = match self.minimise {
+            Goal::Time => "time",
+            Goal::Energy => "energy",
+            Goal::Memory => "memory",
+        };
+        let points = 100.0 * self.accuracy_loss;
+        let unit = if points == 1.0 { "point" } else { "points" };
+        write!(
+            f,
+            "Asked for: least {goal}, at most {points} {unit} of accuracy lost"
+        )?;
+        if let Some(error) = self.error {
+            write!(f, ", a relative error of at most {}", units::scientific(error))?;
+        }
+        if let Some(bytes) = self.memory_bytes {
+            let metric = MetricName::HostPeakBytes;
+            write!(
+                f,
+                ", a peak of at most {}",
+                units::Scale::of(metric, bytes).text(bytes)
+            )?;
+        }
+        f.write_str(".")
+    }
+}
+
+/// What is to be as little as possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Goal {
+    /// The time that the work takes.
+    Time,
+    /// The energy that it takes.
+    Energy,
+    /// The peak of memory.
+    Memory,
+}
+
+impl Goal {
+    /// The setting that has least of it, in a word.
+    pub(crate) fn superlative(self) -> &'static str {
+        match self {
+            Self::Time => "faster",
+            Self::Energy => "more frugal",
+            Self::Memory => "leaner",
+        }
+    }
+}
+
+/// Why a limit is none.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum BudgetError {
+    /// No number, or one that is no loss of accuracy.
+    #[error(
+        "`{0}` is no loss of accuracy\n  hint: give points of percent from 0 to 100: 0.5 lets 92.0 % become 91.5 %"
+    )]
+    Points(String),
+    /// No number, or one that is no relative error.
+    #[error("`{0}` is no relative error\n  hint: give a number above 0, e.g. 1e-3")]
+    Error(String),
+    /// No number above 0 before the unit.
+    #[error("`{0}` is no amount of memory\n  hint: give a number above 0 with its unit, e.g. 24GiB or 40GB")]
+    Memory(String),
+    /// Not a unit of memory.
+    #[error("`{given}` has no unit of memory that is known\n  hint: {hint}")]
+    Unit {
+        /// What was given.
+        given: String,
+        /// What may have been meant.
+        hint: String,
+    },
+}
+
+/// Reads points of percent as a share: `0.5` is 0.005.
+pub fn parse_points(given: &str) -> Result<f64, BudgetError> {
+    let points = given.trim().parse::<f64>().ok();
+    let sensible = points.filter(|points| (0.0..=100.0).contains(points));
+    let share = sensible.map(|points| points / 100.0);
+    share.ok_or_else(|| BudgetError::Points(given.to_owned()))
+}
+
+/// Reads a relative error.
+pub fn parse_error(given: &str) -> Result<f64, BudgetError> {
+    let error = given.trim().parse::<f64>().ok();
+    let sensible = error.filter(|error| *error > 0.0 && error.is_finite());
+    sensible.ok_or_else(|| BudgetError::Error(given.to_owned()))
+}
+
+/// Units of memory, with their bytes.
+const UNITS: [(&str, f64); 9] = [
+    ("GB", 1e9),
+    ("GiB", 1_073_741_824.0),
+    ("MB", 1e6),
+    ("MiB", 1_048_576.0),
+    ("TB", 1e12),
+    ("TiB", 1_099_511_627_776.0),
+    ("kB", 1e3),
+    ("KiB", 1024.0),
+    ("B", 1.0),
+];
+
+/// Reads an amount of memory with its unit as bytes: `24GiB`, `40 GB`. Upper and lower case are one.
+pub fn parse_memory(given: &str) -> Result<f64, BudgetError> {
+    let text = given.trim();
+    // An exponent is no unit: 1e9B.
+    let digits = text.trim_end_matches(|c: char| c.is_alphabetic() || c.is_whitespace());
+    let (number, unit) = (digits, text[digits.len()..].trim());
+    let amount = number.parse::<f64>().ok();
+    let amount = amount.filter(|amount| *amount > 0.0 && amount.is_finite());
+    let amount = amount.ok_or_else(|| BudgetError::Memory(given.to_owned()))?;
+    let known = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let bytes = known.map(|(_, bytes)| bytes * amount);
+    bytes.ok_or_else(|| BudgetError::Unit {
+        given: given.to_owned(),
+        hint: hint(number, unit),
+    })
+}
+
+fn hint(number: &str, unit: &str) -> String {
+    let names = UNITS.map(|(name, _)| name);
+    let near = match unit {
+        "" => Some("GB"),
+        unit => nearest(&unit.to_uppercase(), names),
+    };
+    match near {
+        Some(near) => format!("did you mean `{number}{near}`?"),
+        None => format!("units are `{}`", names.join("`, `")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_of_memory_are_read_with_decimal_and_binary_units() {
+        let bytes = |given| parse_memory(given).unwrap();
+        assert_eq!(bytes("24GiB"), 24.0 * 1024.0 * 1024.0 * 1024.0);
+        assert_eq!(bytes("40 gb"), 40e9);
+        assert_eq!(bytes("1.5MB"), 1.5e6);
+        assert_eq!(bytes("1e9B"), 1e9);
+    }
+
+    #[test]
+    fn what_is_no_amount_is_answered_with_what_may_have_been_meant() {
+        let text = |given| parse_memory(given).unwrap_err().to_string();
+        assert!(text("24").contains("did you mean `24GB`?"));
+        assert!(text("24Gb/s").contains("no amount of memory"));
+        assert!(text("24G").contains("did you mean `24GB`?"), "{}", text("24G"));
+        assert!(
+            text("3lightyears").contains("units are `GB`"),
+            "{}",
+            text("3lightyears")
+        );
+        for given in ["0GB", "-1GB", "GiB", "", "NaNGB", "infGB"] {
+            assert_eq!(parse_memory(given), Err(BudgetError::Memory(given.into())));
+        }
+    }
+
+    #[test]
+    fn points_become_a_share_and_only_those_of_a_percentage() {
+        assert_eq!(parse_points("0.5"), Ok(0.005));
+        assert_eq!(parse_points("0"), Ok(0.0));
+        for given in ["-1", "NaN", "101", "inf", "one", ""] {
+            assert_eq!(parse_points(given), Err(BudgetError::Points(given.into())));
+        }
+    }
+
+    #[test]
+    fn errors_are_above_zero() {
+        assert_eq!(parse_error("1e-3"), Ok(1e-3));
+        for given in ["0", "-1e-3", "NaN", "inf", "small"] {
+            assert_eq!(parse_error(given), Err(BudgetError::Error(given.into())));
+        }
+    }
+}

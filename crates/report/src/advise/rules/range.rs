@@ -1,0 +1,110 @@
+//! Rules about what values a format has.
+
+use mantissa_core::{Event, ExecutedVerdict, Format, MetricName, Precision, Status};
+
+use super::{Context, Finding};
+use crate::Row;
+
+/// A share of observed values: a fifth of the 5 % of weight gradients that Micikevicius et al. found below the least value of f16,
+/// since activations and optimizer state are counted here, too.
+const UNDERFLOW_MATTERS: f64 = 0.01;
+
+/// A share of the changes of an observed step: more are lost than kept.
+const LOST_UPDATES_MATTER: f64 = 0.5;
+
+fn tried<'r, 'a>(context: &Context<'_, 'r, 'a>) -> impl Iterator<Item = &'r Row<'a>> {
+    let rows = context.group.rows.iter();
+    rows.filter(|row| row.status.is_some_and(|status| status != Status::Skipped))
+}
+
+fn share(row: &Row<'_>, metric: MetricName) -> Option<f64> {
+    row.metric(metric).map(|estimate| estimate.value)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+fn events<'a>(row: &Row<'a>, kind: &'static str) -> impl Iterator<Item = &'a Event> {
+    let events = row.records.clone().into_iter().flat_map(|record| &record.events);
+    events.filter(move |event| event.kind == kind)
+}
+
+/// The warning that a training gives of its epsilon.
+fn epsilon<'a>(row: &Row<'a>) -> Option<&'a Event> {
+    events(row, "warning").find(|event| event.detail.starts_with("`adam_eps="))
+}
+
+pub(super) fn executed_differs<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
+    let rows = tried(context).filter(|row| row.verdict() == Some(ExecutedVerdict::Differs));
+    rows.map(|row| {
+        let executed = row.executed().unwrap_or_default();
+        (row, format!("asked for {}, {executed}", row.requested()))
+    })
+    .collect()
+}
+
+pub(super) fn vanishing_epsilon<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
+    let found = |row: &'r Row<'a>| {
+        let warning = &epsilon(row)?.detail;
+        let ended = (!row.is_ok()).then(|| format!("; it {}", ended(row)));
+        Some((row, format!("{warning}{}", ended.unwrap_or_default())))
+    };
+    tried(context).filter_map(found).collect()
+}
+
+fn ended(row: &Row<'_>) -> String {
+    let why = row.reason.as_deref().map(|why| format!(": {why}"));
+    format!("{}{}", row.status_name(), why.unwrap_or_default())
+}
+
+/// A loss scale drives gradients to overflow on purpose, so that under 16-mixed only one below 1 tells of values that are too large.
+pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
+    let found = |row: &'r Row<'a>| {
+        let precision = row.cell.setting.precision();
+        if precision.compute() != Format::F16 || epsilon(row).is_some() {
+            return None;
+        }
+        let scale = events(row, "loss-scale")
+            .filter_map(|event| event.value)
+            .min_by(f64::total_cmp)
+            .filter(|scale| *scale < 1.0);
+        if let Some(scale) = scale {
+            return Some((row, format!("the loss scale fell to {scale}")));
+        }
+        let overflow = share(row, MetricName::OverflowShare).filter(|share| *share > 0.0);
+        match overflow {
+            Some(overflow) if !precision.scales_loss() => Some((
+                row,
+                format!("{} of observed values are not finite", percent(overflow)),
+            )),
+            _ => (row.status == Some(Status::Diverged)).then(|| (row, ended(row))),
+        }
+    };
+    tried(context).filter_map(found).collect()
+}
+
+pub(super) fn underflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
+    // What overflowed went on with values that are none.
+    let sound = |row: &Row<'_>| share(row, MetricName::OverflowShare).is_none_or(|share| share == 0.0);
+    let unscaled =
+        tried(context).filter(|row| row.cell.setting.precision() == Precision::True16 && sound(row));
+    let found = |row: &'r Row<'a>| {
+        let share = share(row, MetricName::UnderflowShare).filter(|share| *share > UNDERFLOW_MATTERS)?;
+        Some((row, format!("{} of observed values became 0", percent(share))))
+    };
+    unscaled.filter_map(found).collect()
+}
+
+/// What ended early lost nothing that could be counted.
+pub(super) fn lost_updates<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
+    let narrow = |row: &&Row<'_>| {
+        let parameters = row.cell.setting.precision().parameters();
+        row.is_ok() && matches!(parameters, Format::F16 | Format::Bf16)
+    };
+    let found = |row: &'r Row<'a>| {
+        let share = share(row, MetricName::LostUpdateShare).filter(|share| *share > LOST_UPDATES_MATTER)?;
+        Some((row, format!("{} of the changes were lost", percent(share))))
+    };
+    tried(context).filter(narrow).filter_map(found).collect()
+}

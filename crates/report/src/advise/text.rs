@@ -1,0 +1,143 @@
+//! Advice for a terminal.
+
+use super::{
+    Advice, Evidence, Fired, Measured, OfGroup, OfWork,
+    words::{accuracy_change, listed, times},
+};
+use crate::{
+    Align, Banner, Table,
+    units::{self, Scale},
+};
+
+impl Advice {
+    /// The answers, each with its evidence, then what was not tested and the rules; `draw` draws the tables.
+    pub fn text(&self, draw: impl Fn(&Table) -> String) -> String {
+        let mut blocks: Vec<String> = vec![format!("{}\n{}", self.run, self.budget)];
+        blocks.extend(self.warnings.iter().map(banner));
+        for group in &self.workloads {
+            blocks.push(format!("{} ({})", group.suite, group.workload));
+            blocks.extend(group.warnings.iter().map(banner));
+            if group.choices.is_empty() {
+                blocks.push("Nothing of it ran, so there is nothing to advise.".to_owned());
+            }
+            for work in &group.choices {
+                let place = match work.work.as_str() {
+                    "" => String::new(),
+                    place => format!("{place}: "),
+                };
+                blocks.push(format!("{place}{}", work.answer.join(" ")));
+                blocks.push(draw(&table(group, work)));
+                blocks.extend(bullets("Out of the budget", out(work)));
+            }
+            blocks.extend(bullets("Not tested", group.untested.clone()));
+            blocks.extend(bullets(
+                "Best practices that these records bear out",
+                group.rules.iter().map(rule).collect(),
+            ));
+        }
+        blocks.join("\n\n")
+    }
+}
+
+fn banner(banner: &Banner) -> String {
+    format!("{} {}", banner.title, banner.text)
+}
+
+fn bullets(title: &str, lines: Vec<String>) -> Option<String> {
+    let lines: Vec<String> = lines.into_iter().map(|line| format!("  - {line}")).collect();
+    (!lines.is_empty()).then(|| format!("{title}:\n{}", lines.join("\n")))
+}
+
+fn out(work: &OfWork) -> Vec<String> {
+    let fallen = work.evidence.iter().filter(|one| !one.kept);
+    fallen
+        .map(|one| format!("{}: {}.", one.setting, one.reasons.join("; ")))
+        .collect()
+}
+
+fn rule(fired: &Fired) -> String {
+    format!(
+        "{} ({})\n    {}\n    Seen: {}.\n    {}",
+        fired.advice,
+        fired.rule,
+        format_args!("When {}.", fired.when),
+        listed(&fired.evidence, "; "),
+        fired.sources.join("\n    ")
+    )
+}
+
+/// A column with its side and what it shows of a setting.
+type Column<'t> = (String, Align, Box<dyn Fn(&Evidence) -> String + 't>);
+
+fn table(group: &OfGroup, work: &OfWork) -> Table {
+    let columns = columns(group, work);
+    let line = |one: &Evidence| columns.iter().map(|(.., field)| field(one)).collect();
+    Table {
+        title: "Evidence".to_owned(),
+        header: columns
+            .iter()
+            .map(|(title, align, _)| (title.clone(), *align))
+            .collect(),
+        rows: work.evidence.iter().map(line).collect(),
+    }
+}
+
+/// Columns of which nothing is known are left out.
+fn columns<'t>(group: &'t OfGroup, work: &'t OfWork) -> Vec<Column<'t>> {
+    let number = |title: &str, field: fn(&Evidence) -> Option<String>| -> Option<Column<'t>> {
+        let known = work.evidence.iter().any(|one| field(one).is_some());
+        let text = move |one: &Evidence| field(one).unwrap_or_else(|| units::ABSENT.to_owned());
+        known.then(|| (title.to_owned(), Align::Right, Box::new(text) as _))
+    };
+    let verdict = |one: &Evidence| verdict(work, one).to_owned();
+    let mut columns: Vec<Column<'t>> = vec![
+        (
+            "setting".to_owned(),
+            Align::Left,
+            Box::new(|one: &Evidence| one.setting.clone()),
+        ),
+        ("budget".to_owned(), Align::Left, Box::new(verdict)),
+    ];
+    if let Some(metric) = group.cost {
+        let values = work.evidence.iter().filter_map(|one| one.cost);
+        let scale = Scale::of(metric, values.fold(0.0, f64::max));
+        let text = move |one: &Evidence| {
+            one.cost
+                .map_or_else(|| units::ABSENT.to_owned(), |value| scale.text(value))
+        };
+        let title = metric.name().replace('_', " ");
+        columns.push((title, Align::Right, Box::new(text)));
+    }
+    columns.extend(number("speed", |one| one.speed.as_ref().map(ratio)));
+    columns.extend(number("memory", |one| one.memory.as_ref().map(ratio)));
+    columns.extend(number("accuracy change, points", |one| {
+        one.accuracy_loss.as_ref().map(change)
+    }));
+    columns.extend(number("error", |one| one.error.map(units::scientific)));
+    columns.extend(number("perplexity", |one| {
+        one.perplexity.map(|ratio| format!("{ratio:.4}×"))
+    }));
+    columns.extend(number("processes", |one| Some(one.processes.to_string())));
+    columns
+}
+
+fn verdict(work: &OfWork, one: &Evidence) -> &'static str {
+    if work.chosen.as_ref() == Some(&one.setting) {
+        if work.shown { "advised" } else { "cheapest" }
+    } else if work.equals.contains(&one.setting) {
+        "tie"
+    } else if one.kept {
+        "kept"
+    } else {
+        "out"
+    }
+}
+
+fn ratio(measured: &Measured) -> String {
+    times(&measured.estimate())
+}
+
+/// The title has the unit.
+fn change(measured: &Measured) -> String {
+    accuracy_change(&measured.estimate()).replacen(" points", "", 1)
+}

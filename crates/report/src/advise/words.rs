@@ -1,0 +1,296 @@
+//! The answer in sentences.
+
+use mantissa_analysis::{Doubt, Estimate, Verdict};
+use mantissa_core::{MatmulPrecision, MetricName, Precision, TaskKind};
+
+use super::{
+    Budget, Goal,
+    candidate::{Candidate, name},
+    choice::{Assessed, Choice, cheapest},
+};
+use crate::{Group, baseline::SPEED_MATTERS, units};
+
+/// The answer, for a reader who reads nothing else.
+pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> Vec<String> {
+    let ran = choice.assessed.iter().any(|one| one.candidate.ended().is_none());
+    if !ran {
+        return vec!["No setting ran to its end, so there is none to advise.".to_owned()];
+    }
+    if group.kind == TaskKind::Kernel && budget.error.is_none() {
+        return of_front(group, choice);
+    }
+    let Some(cost) = choice.cost else {
+        return vec![unmeasured(group, budget.minimise)];
+    };
+    let mut sentences = match choice.chosen {
+        None => vec!["No setting is shown to be within the budget, so none is advised.".to_owned()],
+        Some(chosen) => {
+            let one = &choice.assessed[chosen];
+            match one.candidate.is_baseline() && !is_kernel(group) {
+                true => vec![stay(one, budget)],
+                false => vec![take(group, one, choice.is_shown(), budget)],
+            }
+        }
+    };
+    sentences.extend(certainty(choice, budget.minimise));
+    sentences.extend(equals(choice, cost, budget.minimise));
+    sentences.extend(tempting(choice, cost, budget.minimise));
+    sentences.extend(other_baseline(group, choice));
+    sentences.extend(one_seed(group, choice));
+    sentences
+}
+
+fn is_kernel(group: &Group<'_>) -> bool {
+    group.kind == TaskKind::Kernel
+}
+
+fn unmeasured(group: &Group<'_>, goal: Goal) -> String {
+    let what = match goal {
+        Goal::Time => "time",
+        Goal::Memory => "memory",
+        Goal::Energy => "energy",
+    };
+    match (goal, group.kind) {
+        (Goal::Energy, TaskKind::Kernel | TaskKind::Generate) => {
+            "Energy here is that of as many launches as were sampled, which differ between settings, so none is chosen by it.".to_owned()
+        }
+        _ => format!("No {what} was recorded, so no setting can be chosen by it."),
+    }
+}
+
+fn stay(one: &Assessed<'_, '_>, budget: &Budget) -> String {
+    format!(
+        "Stay with {}: no other setting that is shown to be within the budget is {}.",
+        one.candidate.label,
+        budget.minimise.superlative()
+    )
+}
+
+/// `Use bf16-mixed · high: 1.90× (1.80–2.00) as fast as 32-true · highest, …`
+fn take(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Budget) -> String {
+    let candidate = &one.candidate;
+    let mut facts = Vec::new();
+    if candidate.is_baseline() {
+        facts.extend(error_of(candidate).map(|error| format!("relative error {error}")));
+        return format!(
+            "Use {}: {}; nothing else within the budget is {}.",
+            candidate.label,
+            facts.join(", "),
+            budget.minimise.superlative()
+        );
+    }
+    let base = base_label(group, candidate);
+    facts.extend(
+        candidate
+            .advantage(group.speed)
+            .map(|ratio| format!("{} as fast as {base}", times(&ratio))),
+    );
+    let energy = super::choice::cost(group, Goal::Energy).and_then(|metric| candidate.ratio(metric));
+    facts.extend(energy.map(|ratio| format!("{} its energy", times(&ratio))));
+    let memory = group.memory.and_then(|metric| candidate.ratio(metric));
+    facts.extend(memory.map(|ratio| format!("{} its peak memory", times(&ratio))));
+    if is_kernel(group) {
+        facts.extend(error_of(candidate).map(|error| format!("relative error {error}")));
+    } else {
+        facts.extend(
+            one.loss
+                .as_ref()
+                .map(|loss| format!("accuracy {}", accuracy_change(loss))),
+        );
+    }
+    let facts = facts.join(", ");
+    match shown {
+        true => format!("Use {}: {facts}.", candidate.label),
+        false => format!("By its median, {} is cheapest: {facts}.", candidate.label),
+    }
+}
+
+fn error_of(candidate: &Candidate<'_, '_>) -> Option<String> {
+    candidate
+        .highest(MetricName::RelativeError)
+        .map(units::scientific)
+}
+
+fn base_label(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> String {
+    let base = candidate.baselines();
+    base.first()
+        .map_or_else(|| units::ABSENT.to_owned(), |row| name(group, row))
+}
+
+/// `1.90× (1.80–2.00)`.
+pub(crate) fn times(ratio: &Estimate) -> String {
+    let value = units::times(ratio.value);
+    match ratio.interval {
+        Some(ends) => format!("{value} ({:.2}–{:.2})", ends.low, ends.high),
+        None => value,
+    }
+}
+
+/// A loss of accuracy as what changes of it: `−0.1 points (−0.6 to 0.4)`.
+pub(crate) fn accuracy_change(loss: &Estimate) -> String {
+    /// Of ends that lie nearer together than this, a second decimal says something; points.
+    const SHARP: f64 = 1.0;
+    let width = loss.interval.map_or(0.0, |ends| 100.0 * (ends.high - ends.low));
+    let decimals = if width < SHARP { 2 } else { 1 };
+    let points = |share: f64| {
+        let text = format!("{:.decimals$}", -100.0 * share);
+        match text.trim_start_matches('-') {
+            digits if digits.bytes().all(|b| b == b'0' || b == b'.') => digits.to_owned(),
+            _ => text.replace('-', "−"),
+        }
+    };
+    let value = points(loss.value);
+    match loss.interval {
+        Some(ends) => format!("{value} points ({} to {})", points(ends.high), points(ends.low)),
+        None => format!("{value} points"),
+    }
+}
+
+/// Whether the chosen setting is shown to be cheaper than the baseline.
+fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
+    let (index, verdict) = choice
+        .rivals
+        .iter()
+        .find(|(index, _)| choice.assessed[*index].candidate.is_baseline())?;
+    let (base, better) = (&choice.assessed[*index].candidate.label, goal.superlative());
+    match verdict {
+        Verdict::Regressed => None,
+        Verdict::Unchanged => Some(format!(
+            "To within {:.0} % it is no {better} than {base}, so that changing buys next to nothing.",
+            100.0 * SPEED_MATTERS
+        )),
+        Verdict::Improved | Verdict::Inconclusive(_) => Some(format!(
+            "That it is {better} than {base} is not shown, so that nothing yet speaks against {base}: {}.",
+            doubt(*verdict)
+        )),
+    }
+}
+
+fn doubt(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Inconclusive(Doubt::TooFewRepeats) => {
+            "too few processes to tell a difference from chance".to_owned()
+        }
+        Verdict::Inconclusive(doubt) => doubt.to_string(),
+        verdict => verdict.to_string(),
+    }
+}
+
+/// Which others within the budget cost as much, or are not shown to cost more; the baseline is spoken of before.
+fn equals(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Vec<String> {
+    let of = |is: fn(Verdict) -> bool| -> Vec<String> {
+        let rivals = choice.rivals.iter().filter(|(_, verdict)| is(*verdict));
+        let others = rivals.map(|(index, _)| &choice.assessed[*index].candidate);
+        let others = others.filter(|candidate| !candidate.is_baseline());
+        let told = others.map(|candidate| match candidate.advantage(cost) {
+            Some(ratio) => format!("{} ({})", candidate.label, beside(goal, &ratio)),
+            None => candidate.label.clone(),
+        });
+        told.collect()
+    };
+    let same = of(|verdict| verdict == Verdict::Unchanged);
+    let unsure = of(|verdict| matches!(verdict, Verdict::Inconclusive(_)));
+    let mut sentences = Vec::new();
+    if !same.is_empty() {
+        sentences.push(format!(
+            "Equal to within {:.0} %: {}.",
+            100.0 * SPEED_MATTERS,
+            listed(&same, ", ")
+        ));
+    }
+    if !unsure.is_empty() {
+        sentences.push(format!(
+            "Within the budget too, and not shown to cost more (in brackets {} the baseline's): {}.",
+            match goal {
+                Goal::Time => "their speed over",
+                Goal::Energy => "their energy over",
+                Goal::Memory => "their memory over",
+            },
+            listed(&unsure, ", ")
+        ));
+    }
+    sentences
+}
+
+/// A speed or a cost over that of the baseline, from how many times better it is.
+fn beside(goal: Goal, advantage: &Estimate) -> String {
+    units::times(match goal {
+        Goal::Time => advantage.value,
+        Goal::Energy | Goal::Memory => 1.0 / advantage.value,
+    })
+}
+
+/// The first few names and how many more there are.
+pub(crate) fn listed(names: &[String], gap: &str) -> String {
+    /// More than these nobody reads in a sentence.
+    const MOST: usize = 6;
+    let shown = names[..names.len().min(MOST)].join(gap);
+    let more = names.len().saturating_sub(MOST);
+    match more {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The cheapest of all that ran, where it is not within the budget: what there is to win by showing more.
+fn tempting(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Option<String> {
+    let one = &choice.assessed[cheapest(choice, cost, |_| true)?];
+    if one.is_kept() {
+        return None;
+    }
+    let ratio = one.candidate.advantage(cost);
+    let by = ratio.map(|ratio| match goal {
+        Goal::Time => format!(" ({} as fast as its baseline)", beside(goal, &ratio)),
+        Goal::Energy | Goal::Memory => format!(" ({} of its baseline's)", beside(goal, &ratio)),
+    });
+    Some(format!(
+        "Of all that ran, {} costs least{}, and is not within the budget: {}.",
+        one.candidate.label,
+        by.unwrap_or_default(),
+        one.doubts.join("; ")
+    ))
+}
+
+/// A baseline that is no f32 training says less.
+fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
+    let base = choice.assessed.iter().find(|one| one.candidate.is_baseline())?;
+    let setting = &base.candidate.row().cell.setting;
+    let usual = setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest;
+    (!usual && !is_kernel(group)).then(|| {
+        format!(
+            "Accuracies are compared with {}: no setting under 32-true and highest ran to its end.",
+            base.candidate.label
+        )
+    })
+}
+
+/// Test examples say nothing of what another seed would have learned.
+fn one_seed(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
+    let chosen = &choice.assessed[choice.chosen?].candidate;
+    let rests = group.kind == TaskKind::Train && chosen.rows().len() == 1 && !chosen.is_baseline();
+    rests.then(|| {
+        "Its accuracy is that of one seed: another seed may change it by more than this interval.".to_owned()
+    })
+}
+
+fn of_front(group: &Group<'_>, choice: &Choice<'_, '_>) -> Vec<String> {
+    let told = |index: &usize| {
+        let candidate = &choice.assessed[*index].candidate;
+        let speed = candidate.median(group.speed);
+        let speed = speed.map(|value| group.scale(group.speed, value).text(value));
+        format!(
+            "{} ({}, error {})",
+            candidate.label,
+            speed.unwrap_or_default(),
+            error_of(candidate).unwrap_or_default()
+        )
+    };
+    let settings: Vec<String> = choice.front.iter().map(told).collect();
+    if settings.is_empty() {
+        return vec!["No setting has both a speed and an error, so there is none to advise.".to_owned()];
+    }
+    vec![format!(
+        "How large an error may be was not said (`--error`), so none is chosen. No other setting is both as fast and as right as: {}.",
+        listed(&settings, ", ")
+    )]
+}
