@@ -1,7 +1,7 @@
 //! The suite's question answered in words, from the rows alone.
 
 use mantissa_analysis::{CONFIDENCE, Doubt, Estimate, Verdict};
-use mantissa_core::{Axis, Kernel, MetricName, Status, TaskKind};
+use mantissa_core::{Axis, MetricName, Status, TaskKind};
 
 use crate::{Group, Row, baseline::SPEED_MATTERS, parts, shape, units};
 
@@ -266,7 +266,7 @@ fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
 
 /// Whether two rows' accuracies can be told apart: example by example where the examples are known, else by their
 /// intervals; without an accuracy on either side nothing tells them apart.
-fn accuracy_differs(row: &Row<'_>, base: &Row<'_>) -> bool {
+pub(crate) fn accuracy_differs(row: &Row<'_>, base: &Row<'_>) -> bool {
     let interval = |row: &Row<'_>| row.metric(MetricName::TestAccuracy).and_then(|e| e.interval);
     match (row.accuracy_p, interval(row), interval(base)) {
         (Some(p), ..) => p <= 1.0 - CONFIDENCE,
@@ -425,8 +425,7 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
             100.0 * share
         ));
     }
-    let grows = matches!(kernel, Kernel::Matmul(shape) if shape.k.is_none());
-    if shape::free_edge(kernel).is_some() && grows {
+    if shape::sums_grow(kernel) {
         sentences.extend(growth(group));
     }
     sentences
@@ -462,7 +461,7 @@ fn growth_of(group: &Group<'_>, distribution: &str) -> Option<String> {
     }
     let powers: Vec<String> = lines
         .iter()
-        .filter_map(|(label, points)| Some(format!("{:.2} ({label})", slope(points)?)))
+        .filter_map(|(label, points)| Some(format!("{:.2} ({label})", straight_line(points)?.0)))
         .collect();
     let of_what = if group.varies(Axis::Distribution) {
         format!("With {distribution} values the relative error")
@@ -477,14 +476,16 @@ fn growth_of(group: &Group<'_>, distribution: &str) -> Option<String> {
     })
 }
 
-/// Least-squares slope; nothing for fewer than three places, through which any line would pass.
-fn slope(points: &[(f64, f64)]) -> Option<f64> {
+/// The straight line through points by least squares: its slope, and its height at 0. Nothing for fewer than three places, through
+/// which any line would pass.
+pub(crate) fn straight_line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let n = points.len() as f64;
     let mean = |pick: fn(&(f64, f64)) -> f64| points.iter().map(pick).sum::<f64>() / n;
     let (mean_x, mean_y) = (mean(|p| p.0), mean(|p| p.1));
     let spread: f64 = points.iter().map(|p| (p.0 - mean_x).powi(2)).sum();
     let together: f64 = points.iter().map(|p| (p.0 - mean_x) * (p.1 - mean_y)).sum();
-    (points.len() >= 3 && spread > 0.0).then(|| together / spread)
+    let slope = together / spread;
+    (points.len() >= 3 && spread > 0.0).then_some((slope, mean_y - slope * mean_x))
 }
 
 /// What did not run to its end, by status.

@@ -5,7 +5,8 @@ use std::fmt;
 use mantissa_core::{Samples, Series};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Reads [`Samples`]. Series whose name is not among these keep their last `x` and nothing else.
+/// Reads [`Samples`]. Series whose name is not among these keep their last `x` and nothing else; what the formats did to values
+/// is read where `ranges` is among them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chosen<'n>(pub &'n [&'n str]);
 
@@ -31,6 +32,7 @@ impl<'de> Visitor<'de> for Chosen<'_> {
                 "series" => samples.series = map.next_value_seed(List(self))?,
                 "trials" => samples.trials = map.next_value()?,
                 "test_correct" => samples.test_correct = map.next_value()?,
+                "ranges" if self.0.contains(&"ranges") => samples.ranges = map.next_value()?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }

@@ -66,7 +66,7 @@ pub(crate) fn saving(group: &Group<'_>) -> Option<String> {
 /// The same in a few words: `16-mixed · highest holds 0.81× of 32-true · highest`.
 pub(crate) fn saving_in_short(group: &Group<'_>) -> Option<String> {
     let (row, base, ratio) = leanest_mixed(group)?;
-    let (name, base) = (group.label(row, &[]), group.label(base, &[]));
+    let (name, base) = (group.label(row, &[Axis::Seed]), group.label(base, &[Axis::Seed]));
     Some(format!("{name} holds {} of {base}", units::times(ratio)))
 }
 

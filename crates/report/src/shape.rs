@@ -48,6 +48,11 @@ pub(crate) fn free_edge(kernel: &Kernel) -> Option<String> {
     })
 }
 
+/// Whether the number of terms of a sum grows with the axis `size`.
+pub(crate) fn sums_grow(kernel: &Kernel) -> bool {
+    kernel.has_free_edge() && matches!(kernel, Kernel::Matmul(shape) if shape.k.is_none())
+}
+
 /// Where a sentence speaks of: `At 512×512×64`.
 pub(crate) fn place(kernel: &Kernel, size: u32) -> String {
     match kernel {

@@ -98,10 +98,11 @@ impl Scale {
 
     /// The number alone.
     pub fn number(self, value: f64) -> String {
+        let shown = value * self.factor;
         match self.notation {
-            _ if !value.is_finite() => ABSENT.to_owned(),
-            Notation::Decimals(decimals) => group_thousands(&format!("{:.decimals$}", value * self.factor)),
-            Notation::Scientific => scientific(value * self.factor),
+            _ if !shown.is_finite() => ABSENT.to_owned(),
+            Notation::Decimals(decimals) => group_thousands(&format!("{shown:.decimals$}")),
+            Notation::Scientific => scientific(shown),
         }
     }
 
@@ -207,6 +208,11 @@ pub fn limit(value: f64) -> String {
 /// `10⁻⁷`.
 pub fn power_of_ten(exponent: i32) -> String {
     format!("10{}", superscript(&exponent.to_string()))
+}
+
+/// `2⁻²⁴`.
+pub fn power_of_two(exponent: i64) -> String {
+    format!("2{}", superscript(&exponent.to_string()))
 }
 
 fn superscript(digits: &str) -> String {

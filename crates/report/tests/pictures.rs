@@ -8,7 +8,7 @@ mod traces;
 use std::{collections::HashSet, fs};
 
 use mantissa_core::{Axis, Cell, Event, Metric, MetricName, Samples, Status};
-use mantissa_report::{Report, figures, html, markdown, render};
+use mantissa_report::{Figure, Report, figures, html, markdown, render};
 use support::{Add, article, cell, invented, loss, matmul, record, run, suite, workload};
 use traces::{launches, trace};
 
@@ -21,6 +21,12 @@ fn decode(bytes: &[u8]) -> (u32, u32, usize) {
     (info.width, info.height, colours.len())
 }
 
+/// The SVG of the figure of this name.
+fn svg_of(drawn: &[Figure], id: &str) -> String {
+    let figure = drawn.iter().find(|figure| figure.id == id);
+    figure.expect("it is drawn").canvas.svg().unwrap()
+}
+
 #[test]
 fn every_png_is_twice_its_svg_in_size_and_not_blank() {
     let run = invented();
@@ -28,10 +34,15 @@ fn every_png_is_twice_its_svg_in_size_and_not_blank() {
     let ids: Vec<&str> = drawn.iter().map(|figure| figure.id.as_str()).collect();
     let expected = [
         "article-times",
+        "article-speed",
+        "article-pareto",
         "article-memory",
         "article-loss",
         "accumulation-accumulation",
+        "accumulation-speed",
+        "accumulation-pareto",
         "accumulation-loss",
+        "kernels-speed",
         "kernels-kernel",
         "formats",
     ];
@@ -71,7 +82,7 @@ fn the_chart_prints_every_time_accuracy_and_memory_and_the_status_of_what_diverg
 fn the_memory_figure_stacks_the_parts_to_their_sum_and_the_page_says_what_is_saved() {
     let run = invented();
     let report = Report::new(&run).unwrap();
-    let svg = figures(&report)[1].canvas.svg().unwrap();
+    let svg = svg_of(&figures(&report), "article-memory");
     for text in [
         "Memory: 16-mixed · highest holds 0.81× of 32-true · highest",
         "copies of weights",
@@ -113,7 +124,7 @@ fn estimates_stand_beside_what_was_measured_in_the_figure_and_in_the_tables() {
         }
     }
     let report = Report::new(&run).unwrap();
-    let svg = figures(&report)[1].canvas.svg().unwrap();
+    let svg = svg_of(&figures(&report), "article-memory");
     assert!(svg.contains("strip: estimated from shapes"));
     let summary = markdown(&report);
     for text in [
@@ -156,7 +167,7 @@ fn without_every_part_of_the_memory_nothing_is_drawn_or_said_of_it() {
 fn the_loss_figure_marks_where_the_loss_was_lost() {
     let run = invented();
     let drawn = figures(&Report::new(&run).unwrap());
-    assert!(drawn[2].canvas.svg().unwrap().contains("not finite at step 412"));
+    assert!(svg_of(&drawn, "article-loss").contains("not finite at step 412"));
 }
 
 #[test]
@@ -296,7 +307,7 @@ fn the_files_are_written_where_they_are_said_to_be() {
     let folder = tempfile::tempdir().unwrap();
     let rendered = render(&invented(), folder.path()).unwrap();
     assert!(rendered.html.ends_with("report.html"));
-    assert_eq!(rendered.files.len(), 2 * 7 + 3);
+    assert_eq!(rendered.files.len(), 2 * 12 + 3);
     for path in &rendered.files {
         assert!(fs::metadata(path).unwrap().len() > 100, "{}", path.display());
     }

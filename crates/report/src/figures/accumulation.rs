@@ -1,195 +1,146 @@
 //! Time, accuracy and memory over micro-batch × accumulation steps, side by side.
 
-use mantissa_analysis::Estimate;
-use mantissa_core::{Axis as SettingAxis, MetricName, TaskKind};
+use mantissa_core::{Axis, Better, MetricName, TaskKind};
 
 use super::{
-    axis::{Axis, tick_decimals, ticks},
-    canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
-    palette::{self, ALARM, FAINT, INK, MUTED},
-    shown_of,
-    type_setting::{Weight, fit},
+    Canvas, ladder,
+    palette::{self, INK},
+    panels::{self, Kind, MAX_ROWS, Mark, Panel},
+    setting::{Setting, about_whiskers},
+    settings_of, shown_of,
 };
 use crate::{
     Group, Row, Suite,
     units::{self, Scale},
 };
 
-const MAX_ROWS: usize = 40;
-const ROW: f64 = 30.0;
-const BAR: f64 = 20.0;
-const PANEL_GAP: f64 = 34.0;
-
-/// Whether a group sweeps the micro-batch or the accumulation steps of a training.
+/// Whether a group sweeps the micro-batch or the accumulation steps of a training, and not one technique after the other.
 pub fn applies(group: &Group<'_>) -> bool {
-    let swept = group.varies(SettingAxis::Batch) || group.varies(SettingAxis::Accumulate);
-    group.kind == TaskKind::Train && swept
+    let swept = group.varies(Axis::Batch) || group.varies(Axis::Accumulate);
+    group.kind == TaskKind::Train && swept && ladder::rungs(group).is_none()
 }
 
 /// Draws the panels where a suite sweeps the micro-batch or the accumulation steps.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
-    let tried: Vec<&Row<'_>> = group.rows.iter().filter(|row| !row.records.is_empty()).collect();
-    if !applies(group) || tried.is_empty() {
+    let all = Setting::all(group, |row| !row.records.is_empty());
+    if !applies(group) || all.is_empty() {
         return None;
     }
-    let rows = &tried[..tried.len().min(MAX_ROWS)];
-    let top = Canvas::CONTENT_TOP + 34.0;
-    let bottom = top + rows.len() as f64 * ROW;
-    let capped = shown_of(rows.len(), tried.len())
-        .map(|text| format!(" · {text}"))
-        .unwrap_or_default();
+    let settings = &all[..all.len().min(MAX_ROWS)];
+    let capped = shown_of(settings.len(), all.len()).map(|text| format!(" · {text}"));
     let subtitle = format!(
-        "{} · micro-batch × accumulation steps = effective batch{capped}",
-        group.workload
+        "{} · micro-batch × accumulation steps = effective batch{}",
+        group.workload,
+        capped.unwrap_or_default()
     );
-    let title = format!("{}: what accumulation costs", suite.info.title);
-    let mut canvas = Canvas::titled(bottom + 44.0, &title, &subtitle);
-
-    let style = TextStyle::new(12.5);
-    let labels: Vec<String> = rows.iter().map(|row| label(group, row)).collect();
-    let label_width = labels
+    let title = finding(group, settings).unwrap_or_else(|| suite.info.title.clone());
+    let labels: Vec<String> = settings
         .iter()
-        .map(|text| style.width(text))
-        .fold(60.0, f64::max)
-        .min(280.0);
-    for (index, text) in labels.iter().enumerate() {
-        let y = top + (index as f64 + 0.5) * ROW;
-        canvas.text_centred(
-            (MARGIN, y),
-            &fit(text, style.size, Weight::Regular, label_width),
-            style,
-        );
-    }
-    let panels = 2 + usize::from(group.memory.is_some());
-    let left = MARGIN + label_width + 20.0;
-    let width = (WIDTH - MARGIN - left - (panels - 1) as f64 * PANEL_GAP) / panels as f64;
-    let at = |index: usize| (left + index as f64 * (width + PANEL_GAP), top, width, bottom);
-    bars(
-        &mut canvas,
-        rows,
-        MetricName::TrainSeconds,
-        "Training time",
-        at(0),
-    );
-    dots(&mut canvas, rows, at(1));
-    if let Some(memory) = group.memory {
-        bars(&mut canvas, rows, memory, "Peak memory", at(2));
-    }
+        .map(|setting| label(group, setting.row()))
+        .collect();
+    let panels: Vec<Panel> = [
+        Some((MetricName::TrainSeconds, "Training time", Kind::Bars)),
+        Some((MetricName::TestAccuracy, "Test accuracy", Kind::Points)),
+        group.memory.map(|memory| (memory, "Peak memory", Kind::Bars)),
+    ]
+    .into_iter()
+    .flatten()
+    .map(|(metric, title, kind)| panel(settings, metric, title, kind))
+    .collect();
     let caption = format!(
-        "Training time, test accuracy and peak memory of {} for every micro-batch and number of accumulation steps.",
-        group.workload
+        "Training time, test accuracy and peak memory of {} by micro-batch and number of accumulation steps, {}. {}",
+        group.workload,
+        settings_of(settings.len(), all.len()),
+        about_whiskers(settings)
     );
-    Some((canvas, caption))
+    Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
+}
+
+/// `4 × 4`.
+fn product(row: &Row<'_>) -> String {
+    format!("{} × {}", row.cell.setting.batch(), row.cell.setting.accumulate())
+}
+
+fn effective(row: &Row<'_>) -> u64 {
+    u64::from(row.cell.setting.batch()) * u64::from(row.cell.setting.accumulate())
+}
+
+/// What distinguishes a row but for micro-batch and accumulation steps.
+fn rest(group: &Group<'_>, row: &Row<'_>) -> String {
+    group.label(row, &[Axis::Batch, Axis::Accumulate, Axis::Seed])
 }
 
 fn label(group: &Group<'_>, row: &Row<'_>) -> String {
-    let setting = &row.cell.setting;
-    let (batch, steps) = (setting.batch(), setting.accumulate());
-    let product = format!("{batch} × {steps} = {}", u64::from(batch) * u64::from(steps));
-    match group.label(row, &[SettingAxis::Batch, SettingAxis::Accumulate]) {
-        rest if rest.is_empty() => product,
+    let product = format!("{} = {}", product(row), effective(row));
+    match rest(group, row) {
+        nothing if nothing.is_empty() => product,
         rest => format!("{product} · {rest}"),
     }
 }
 
-type Place = (f64, f64, f64, f64);
-
-fn head(canvas: &mut Canvas, title: &str, (left, top, ..): Place) {
-    canvas.text((left, top - 12.0), title, TextStyle::new(12.0).bold());
-}
-
-fn foot(canvas: &mut Canvas, axis: Axis, marks: &[f64], (_, top, _, bottom): Place) {
-    let decimals = tick_decimals(marks);
-    let style = TextStyle::new(11.0).colour(MUTED).anchor(Anchor::Middle);
-    for mark in marks {
-        canvas.line(
-            vec![(axis.at(*mark), top - 4.0), (axis.at(*mark), bottom)],
-            1.0,
-            FAINT,
-        );
-        canvas.text(
-            (axis.at(*mark), bottom + 18.0),
-            &format!("{mark:.decimals$}"),
-            style,
-        );
-    }
-}
-
-fn bars(canvas: &mut Canvas, rows: &[&Row<'_>], metric: MetricName, title: &str, place: Place) {
-    let (left, top, width, _) = place;
-    let largest = rows
+fn panel(settings: &[Setting<'_, '_>], metric: MetricName, title: &str, kind: Kind) -> Panel {
+    let spots = settings
         .iter()
-        .filter_map(|row| row.metric(metric))
-        .map(|e| e.value)
-        .fold(0.0, f64::max);
+        .map(|setting| setting.spot(|row| row.metric(metric)));
+    let spots: Vec<_> = spots.collect();
+    let largest = spots.iter().flatten().map(|spot| spot.value).fold(0.0, f64::max);
     let scale = Scale::of(metric, largest);
-    head(
-        canvas,
-        &format!("{title}, {} (lower is better)", scale.unit),
-        place,
-    );
-    let range = (0.0, largest * scale.factor);
-    let axis = Axis::linear(range, (left, left + width));
-    foot(canvas, axis, &ticks(range, 3), place);
-    let style = TextStyle::new(11.5).bold();
-    for (index, row) in rows.iter().enumerate() {
-        let middle = top + (index as f64 + 0.5) * ROW;
-        let Some(estimate) = row.metric(metric) else {
-            canvas.text_centred((left + 6.0, middle), row.status_name(), style.colour(ALARM));
-            continue;
+    let marks = settings.iter().zip(spots).map(|(setting, spot)| {
+        let Some(spot) = spot else {
+            return Mark::missing(setting.trouble().unwrap_or(units::ABSENT));
         };
-        let colour = palette::matmul(row.cell.setting.matmul());
-        let end = axis.at(estimate.value * scale.factor).max(left + 2.0);
-        canvas.rectangle((left, middle - BAR / 2.0), (end, middle + BAR / 2.0), colour);
-        let text = scale.text(estimate.value);
-        if style.width(&text) + 14.0 < end - left {
-            canvas.text_centred((left + 7.0, middle), &text, style.colour(palette::on(colour)));
-        } else {
-            canvas.text_centred((end + 5.0, middle), &text, style);
+        Mark {
+            spot: spot.map(|value| value * scale.factor),
+            published: None,
+            text: scale.text(spot.value),
+            colour: match kind {
+                Kind::Bars => palette::matmul(setting.row().cell.setting.matmul()),
+                Kind::Points | Kind::Words => INK,
+            },
         }
+    });
+    Panel {
+        kind,
+        title: format!("{title}, {}", scale.unit),
+        note: match metric.better() {
+            Better::Lower => "(lower is better)",
+            Better::Higher => "(higher is better)",
+        },
+        marks: marks.collect(),
+        guides: vec![],
     }
 }
 
-/// Accuracies as points with their intervals: bars from zero would hide every difference.
-fn dots(canvas: &mut Canvas, rows: &[&Row<'_>], place: Place) {
-    let (left, top, width, _) = place;
-    head(canvas, "Test accuracy, % (higher is better)", place);
-    let metric = MetricName::TestAccuracy;
-    let ends = |e: &Estimate| {
-        e.interval
-            .map_or((e.value, e.value), |interval| (interval.low, interval.high))
+/// What the smallest micro-batch costs and saves beside the largest of the same effective batch and the same rest.
+fn finding(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
+    let memory = group.memory?;
+    let value =
+        |setting: &Setting<'_, '_>, metric| setting.spot(|row| row.metric(metric)).map(|spot| spot.value);
+    let ratio = |mine: &Setting<'_, '_>, other: &Setting<'_, '_>, metric| {
+        let ratio = value(mine, metric)? / value(other, metric)?;
+        ratio.is_finite().then(|| units::times(ratio))
     };
-    let known = || rows.iter().filter_map(|row| row.metric(metric)).map(ends);
-    let low = known().map(|(low, _)| low).fold(1.0, f64::min) * 100.0;
-    let high = known().map(|(_, high)| high).fold(0.0, f64::max) * 100.0;
-    if low > high {
-        canvas.text(
-            (left, top + 18.0),
-            "no values",
-            TextStyle::new(11.0).colour(MUTED),
-        );
-        return;
-    }
-    let range = (low, high);
-    let axis = Axis::linear(range, (left + 4.0, left + width - 62.0));
-    foot(canvas, axis, &ticks(range, 3), place);
-    for (index, row) in rows.iter().enumerate() {
-        let middle = top + (index as f64 + 0.5) * ROW;
-        let value = TextStyle::new(11.5).anchor(Anchor::End);
-        canvas.text_centred(
-            (left + width, middle),
-            &units::value(metric, row.metric(metric)),
-            value,
-        );
-        let Some(estimate) = row.metric(metric) else {
-            continue;
-        };
-        let (from, to) = ends(estimate);
-        canvas.line(
-            vec![(axis.at(from * 100.0), middle), (axis.at(to * 100.0), middle)],
-            2.0,
-            MUTED,
-        );
-        canvas.disc((axis.at(estimate.value * 100.0), middle), 4.5, INK);
-    }
+    let ran = || settings.iter().filter(|setting| setting.trouble().is_none());
+    let large = ran().find(|large| {
+        let alike = |other: &&Setting<'_, '_>| is_alike(group, large.row(), other.row());
+        ran().filter(alike).count() > 1
+    })?;
+    let alike = || ran().filter(|other| is_alike(group, large.row(), other.row()));
+    let large = alike().max_by_key(|setting| setting.row().cell.setting.batch())?;
+    let small = alike().min_by_key(|setting| setting.row().cell.setting.batch())?;
+    let rest = match rest(group, small.row()) {
+        nothing if nothing.is_empty() => nothing,
+        rest => format!("{rest}: "),
+    };
+    Some(format!(
+        "{rest}{} took {} the time of {} and {} its memory",
+        product(small.row()),
+        ratio(small, large, MetricName::TrainSeconds)?,
+        product(large.row()),
+        ratio(small, large, memory)?
+    ))
+}
+
+fn is_alike(group: &Group<'_>, a: &Row<'_>, b: &Row<'_>) -> bool {
+    effective(a) == effective(b) && rest(group, a) == rest(group, b)
 }

@@ -6,7 +6,9 @@ use super::{
     accumulation,
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    finding,
     palette::{self, ALARM, FAINT, INK, MUTED},
+    setting::Setting,
     shown_of,
     type_setting::{Weight, fit},
 };
@@ -60,7 +62,9 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         "{} · training time, {epochs} {plural}, validation included (lower is better){capped}",
         group.workload
     );
-    let mut canvas = Canvas::titled(bottom + 52.0, &suite.info.title, &subtitle);
+    let all = Setting::all(group, Row::is_ok);
+    let title = finding::speed(group, &all).unwrap_or_else(|| suite.info.title.clone());
+    let mut canvas = Canvas::titled(bottom + 52.0, &title, &subtitle);
     legend(&mut canvas, &rows);
 
     let label_width = rows
@@ -218,7 +222,9 @@ fn draw_row(
     let accuracy = row.metric(MetricName::TestAccuracy);
     let half = accuracy
         .and_then(|e| e.interval)
-        .map(|i| format!(" ± {:.1}", (i.high - i.low) * 50.0));
+        .map(|interval| (interval.high - interval.low) * 50.0)
+        .filter(|half| half.is_finite())
+        .map(|half| format!(" ± {half:.1}"));
     let half = half.unwrap_or_default();
     let small = TextStyle::new(11.0).colour(MUTED);
     canvas.text_centred(

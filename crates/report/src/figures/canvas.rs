@@ -2,7 +2,7 @@
 
 use super::{
     palette::{CARD, Colour, INK, MUTED},
-    type_setting::{Weight, fit, width},
+    type_setting::{Weight, width, wrap},
 };
 
 /// Which point of a text is its anchor.
@@ -106,6 +106,8 @@ pub struct Canvas {
     pub(super) width: f64,
     pub(super) height: f64,
     pub(super) shapes: Vec<Shape>,
+    /// How far everything is moved down, below a head of more than two lines.
+    lift: f64,
 }
 
 /// Where titles and margins begin on every figure.
@@ -125,34 +127,50 @@ impl Canvas {
             width: WIDTH,
             height,
             shapes: vec![sheet],
+            lift: 0.0,
         }
     }
 
-    /// Title and line below it; the content begins at [`Canvas::CONTENT_TOP`].
+    /// A title and what stands below it, each broken into as many lines as it takes, up to three. The content begins at
+    /// [`Canvas::CONTENT_TOP`] all the same: more lines make the sheet higher than `height`.
     pub fn titled(height: f64, title: &str, subtitle: &str) -> Self {
-        let mut canvas = Self::new(height);
+        const LINES: usize = 3;
         let (head, below) = (TextStyle::new(18.0).bold(), TextStyle::new(12.5).colour(MUTED));
-        // A page sets SVG text in a font of the reader's, which may be wider.
-        let room = 0.88 * (WIDTH - 2.0 * MARGIN);
-        canvas.text((MARGIN, 38.0), &fit(title, head.size, head.weight, room), head);
-        canvas.text(
-            (MARGIN, 58.0),
-            &fit(subtitle, below.size, below.weight, room),
-            below,
+        // A reader's own font, where ours is not shown, may be wider.
+        let room = 0.94 * (WIDTH - 2.0 * MARGIN);
+        let title = wrap(title, head.size, head.weight, room, LINES);
+        let subtitle = wrap(subtitle, below.size, below.weight, room, LINES);
+        let (title_lift, lift) = (
+            (title.len() - 1) as f64 * 23.0,
+            (subtitle.len() - 1) as f64 * 17.0,
         );
+        let mut canvas = Self::new(height + title_lift + lift);
+        for (index, line) in title.iter().enumerate() {
+            canvas.text((MARGIN, 38.0 + index as f64 * 23.0), line, head);
+        }
+        for (index, line) in subtitle.iter().enumerate() {
+            canvas.text((MARGIN, 58.0 + title_lift + index as f64 * 17.0), line, below);
+        }
+        canvas.lift = title_lift + lift;
         canvas
     }
 
     /// Where the content of a titled figure begins.
     pub const CONTENT_TOP: f64 = 76.0;
 
+    fn moved(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (x, y + self.lift)
+    }
+
     /// A filled rectangle.
     pub fn rectangle(&mut self, from: (f64, f64), to: (f64, f64), colour: Colour) {
+        let (from, to) = (self.moved(from), self.moved(to));
         self.shapes.push(Shape::Rectangle { from, to, colour });
     }
 
     /// The outline of a rectangle.
     pub fn outline(&mut self, from: (f64, f64), to: (f64, f64), colour: Colour) {
+        let (from, to) = (self.moved(from), self.moved(to));
         self.shapes.push(Shape::Outline { from, to, colour });
     }
 
@@ -164,6 +182,7 @@ impl Canvas {
     /// A line through points that lets the sheet shine through.
     pub fn faint_line(&mut self, points: Vec<(f64, f64)>, thickness: f64, colour: Colour, opacity: f64) {
         if points.len() > 1 {
+            let points = points.into_iter().map(|point| self.moved(point)).collect();
             self.shapes.push(Shape::Line {
                 points,
                 thickness,
@@ -175,6 +194,7 @@ impl Canvas {
 
     /// A filled convex polygon.
     pub fn polygon(&mut self, points: Vec<(f64, f64)>, colour: Colour) {
+        let points = points.into_iter().map(|point| self.moved(point)).collect();
         self.shapes.push(Shape::Polygon {
             points,
             colour,
@@ -185,8 +205,10 @@ impl Canvas {
     /// What lies between two lines, both from the left to the right; the sheet shines through.
     pub fn band(&mut self, low: Vec<(f64, f64)>, high: Vec<(f64, f64)>, colour: Colour, opacity: f64) {
         if low.len() > 1 && high.len() > 1 {
+            let outline = low.into_iter().chain(high.into_iter().rev());
+            let points = outline.map(|point| self.moved(point)).collect();
             self.shapes.push(Shape::Polygon {
-                points: low.into_iter().chain(high.into_iter().rev()).collect(),
+                points,
                 colour,
                 opacity,
             });
@@ -195,6 +217,7 @@ impl Canvas {
 
     /// A filled circle.
     pub fn disc(&mut self, centre: (f64, f64), radius: f64, colour: Colour) {
+        let centre = self.moved(centre);
         self.shapes.push(Shape::Disc {
             centre,
             radius,
@@ -211,6 +234,7 @@ impl Canvas {
     /// A line of text; `baseline` is where its anchor stands.
     pub fn text(&mut self, baseline: (f64, f64), text: &str, style: TextStyle) {
         if !text.is_empty() {
+            let baseline = self.moved(baseline);
             self.shapes.push(Shape::Text {
                 baseline,
                 text: text.to_owned(),

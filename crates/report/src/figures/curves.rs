@@ -39,20 +39,6 @@ pub fn curve_of<'r>(run: &Run, row: &Row<'r>) -> Option<&'r Record> {
     row.records.iter().copied().find(has_loss)
 }
 
-/// Rows that differ in nothing but the seed together, in the order of the first of each.
-pub fn over_seeds<'g, 'r, T>(rows: Vec<(&'g Row<'r>, T)>) -> Vec<Vec<(&'g Row<'r>, T)>> {
-    let axes = || Axis::ALL.iter().filter(|axis| **axis != Axis::Seed);
-    let same = |a: &Row<'_>, b: &Row<'_>| axes().all(|axis| a.axis(*axis) == b.axis(*axis));
-    let mut settings: Vec<Vec<(&Row<'_>, T)>> = Vec::new();
-    for (row, of_row) in rows {
-        match settings.iter_mut().find(|seeds| same(seeds[0].0, row)) {
-            Some(seeds) => seeds.push((row, of_row)),
-            None => settings.push(vec![(row, of_row)]),
-        }
-    }
-    settings
-}
-
 /// The curve of a setting from a record a seed; absent where none of their samples can be read.
 pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour: Colour) -> Option<Curve> {
     let mut curve = Curve {

@@ -7,7 +7,9 @@ use mantissa_core::{Axis as SettingAxis, MetricName};
 use super::{
     axis::{Axis, decades, rounded, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    finding,
     palette::{self, Colour, FAINT, MUTED},
+    power_law::{self, PowerLaw},
     shown_of,
     type_setting::{Weight, fit},
 };
@@ -60,17 +62,22 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .map(|text| format!(" · {text} settings"))
         .unwrap_or_default();
     let exact = exact(&lines).map(|text| format!(" · {text}")).unwrap_or_default();
+    let fitted = shape::sums_grow(kernel);
+    let fit = match fitted {
+        true => " · bands: powers of the size, with the exponent at the right",
+        false => "",
+    };
     let subtitle = format!(
-        "{} · against float64 on the same quantised inputs{exact}{capped}",
+        "{} · against float64 on the same quantised inputs{fit}{exact}{capped}",
         group.workload
     );
-    let panels = panels(group);
+    let panels = panels(group, fitted);
     let shown = if group.varies(SettingAxis::Distribution) {
         "error by size and input values"
     } else {
         "error and throughput by size"
     };
-    let title = format!("{}: {shown}", suite.info.title);
+    let title = finding(group, &panels, &lines).unwrap_or_else(|| format!("{}: {shown}", suite.info.title));
     let top = Canvas::CONTENT_TOP + key + 40.0;
     let height = panels.len().div_ceil(2) as f64 * PANEL_HEIGHT;
     let mut canvas = Canvas::titled(top + height - 44.0, &title, &subtitle);
@@ -84,14 +91,32 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((canvas, format!("{}, {shown}.", group.workload)))
 }
 
+/// How the errors go with the size where input values differ, else who is fastest at the largest size.
+fn finding(group: &Group<'_>, panels: &[Panel], lines: &[Line<'_, '_>]) -> Option<String> {
+    if !group.varies(SettingAxis::Distribution) {
+        return finding::speed_at_largest(group);
+    }
+    let laws = panels
+        .iter()
+        .flat_map(|panel| lines.iter().filter_map(|line| panel.law(line)));
+    let mut exponents: Vec<f64> = laws.map(|law| law.exponent).collect();
+    exponents.sort_by(f64::total_cmp);
+    let (least, most) = (exponents.first()?, exponents.last()?);
+    Some(format!(
+        "The relative error goes with the size to the power of {least:.2} to {most:.2}"
+    ))
+}
+
 /// A metric over the size, of the cells with one kind of input values.
 struct Panel {
     metric: MetricName,
     title: String,
     distribution: Option<String>,
+    /// Whether a power of the size is laid through every line.
+    fitted: bool,
 }
 
-fn panels(group: &Group<'_>) -> Vec<Panel> {
+fn panels(group: &Group<'_>, fitted: bool) -> Vec<Panel> {
     if group.varies(SettingAxis::Distribution) {
         let mut kinds: Vec<String> = vec![];
         for kind in group.ok().map(|row| row.axis(SettingAxis::Distribution)) {
@@ -103,6 +128,7 @@ fn panels(group: &Group<'_>) -> Vec<Panel> {
             metric: MetricName::RelativeError,
             title: format!("Relative error · {kind}"),
             distribution: Some(kind),
+            fitted,
         };
         return kinds.into_iter().map(panel).collect();
     }
@@ -110,6 +136,7 @@ fn panels(group: &Group<'_>) -> Vec<Panel> {
         metric,
         title: title.to_owned(),
         distribution: None,
+        fitted: fitted && metric == MetricName::RelativeError,
     };
     let speed = match group.has(MetricName::BytesPerSecond) {
         true => panel(
@@ -164,6 +191,15 @@ fn marker(canvas: &mut Canvas, (x, y): (f64, f64), index: usize, colour: Colour)
 }
 
 impl Panel {
+    /// How the error of a line goes with the size, where sums grow with it.
+    fn law(&self, line: &Line<'_, '_>) -> Option<PowerLaw> {
+        let shown = line.rows.iter().filter(|row| self.fitted && self.shows(row));
+        PowerLaw::through(shown.filter_map(|row| {
+            let error = row.metric(self.metric)?.value;
+            (error > 0.0).then_some((f64::from(row.cell.setting.size()), error))
+        }))
+    }
+
     fn shows(&self, row: &Row<'_>) -> bool {
         self.distribution
             .as_ref()
@@ -269,6 +305,10 @@ impl Panel {
             .iter()
             .map(|(size, copied)| (x.at(f64::from(*size)), y.at(*copied)));
         canvas.line(bound.collect(), 6.0, FAINT);
+        let laws = lines
+            .iter()
+            .filter_map(|line| Some((self.law(line)?, line.colour)));
+        power_law::draw(canvas, &laws.collect::<Vec<_>>(), (x, y), range);
         for (index, line) in lines.iter().enumerate() {
             let place = |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(value(row)?)));
             let points: Vec<(f64, f64)> = line.rows.iter().filter_map(place).collect();

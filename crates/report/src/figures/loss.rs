@@ -5,12 +5,13 @@ use mantissa_core::TaskKind;
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
-    curves::{Curve, SMOOTHING, curve, curve_of, over_seeds},
+    curves::{Curve, SMOOTHING, curve, curve_of},
     palette::{self, ALARM, FAINT, MUTED},
+    setting::over_seeds,
     shown_of,
     type_setting::{Weight, fit},
 };
-use crate::{Group, Run, Suite, units};
+use crate::{Group, Run, units};
 
 const MAX_PANELS: usize = 9;
 const MAX_LINES: usize = 6;
@@ -24,7 +25,7 @@ struct Panel {
 }
 
 /// Draws the curves of a training workload; nothing where no cell has any.
-pub fn draw(run: &Run, suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
+pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     if group.kind != TaskKind::Train {
         return None;
     }
@@ -66,15 +67,21 @@ pub fn draw(run: &Run, suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, 
     if panels.is_empty() {
         return None;
     }
-    Some(draw_panels(suite, group, &panels, shown_of(shown, all)))
+    Some(draw_panels(group, &panels, shown_of(shown, all)))
 }
 
-fn draw_panels(
-    suite: &Suite<'_>,
-    group: &Group<'_>,
-    panels: &[Panel],
-    capped: Option<String>,
-) -> (Canvas, String) {
+/// Under which precisions the loss was lost.
+fn finding(panels: &[Panel]) -> String {
+    let lost = |panel: &&Panel| panel.curves.iter().any(|curve| curve.lost.is_some());
+    let names: Vec<&str> = panels.iter().filter(lost).map(|panel| panel.title).collect();
+    match names.split_last() {
+        None => "Every training loss stays finite".to_owned(),
+        Some((only, [])) => format!("The training loss is lost under {only}"),
+        Some((last, rest)) => format!("The training loss is lost under {} and {last}", rest.join(", ")),
+    }
+}
+
+fn draw_panels(group: &Group<'_>, panels: &[Panel], capped: Option<String>) -> (Canvas, String) {
     let columns = panels.len().min(3);
     let labelled = |panel: &Panel| {
         panel
@@ -106,7 +113,7 @@ fn draw_panels(
         "{} · by optimizer step, {lines}smoothed; cross: no longer finite; tick: loss scale fell{capped}",
         group.workload
     );
-    let mut canvas = Canvas::titled(height, &format!("{}: loss", suite.info.title), &subtitle);
+    let mut canvas = Canvas::titled(height, &finding(panels), &subtitle);
     let fold = |values: &mut dyn Iterator<Item = f64>| {
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
             (low.min(x), high.max(x))

@@ -5,23 +5,36 @@ mod article;
 mod axis;
 mod canvas;
 mod curves;
+mod finding;
 mod formats;
+mod histogram;
 mod kernel;
+mod labels;
+mod ladder;
 mod loss;
 mod memory;
 mod palette;
+mod panels;
+mod pareto;
 mod pixels;
+mod power_law;
+mod quality;
+mod ranges;
 mod samples;
+mod scatter;
+mod setting;
+mod speed;
 mod thin;
 mod timeline;
 mod type_setting;
+mod ulps;
 
 pub use canvas::Canvas;
 pub(crate) use type_setting::font_faces;
 
-use mantissa_core::Record;
+use mantissa_core::{Backend, Record};
 
-use crate::{Group, Report, Row, Run, Suite};
+use crate::{Group, Report, Row, Run, Suite, units};
 
 /// A drawn figure.
 #[derive(Debug, Clone)]
@@ -47,10 +60,15 @@ pub fn figures(report: &Report<'_>) -> Vec<Figure> {
     for (suite, group) in groups(report) {
         let drawn = [
             ("times", article::draw(suite, group)),
+            ("ladder", ladder::draw(suite, group)),
             ("accumulation", accumulation::draw(suite, group)),
+            ("quality", quality::draw(suite, group)),
+            ("speed", speed::draw(suite, group)),
+            ("pareto", pareto::draw(group)),
             ("memory", memory::draw(suite, group)),
-            ("loss", loss::draw(report.run, suite, group)),
+            ("loss", loss::draw(report.run, group)),
             ("kernel", kernel::draw(suite, group)),
+            ("ulps", ulps::draw(report.run, group)),
         ];
         for (kind, drawing) in drawn {
             let index = figures.len();
@@ -85,7 +103,8 @@ type Choose = for<'r> fn(&Run, &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r R
 type Draw = fn(&Run, &Suite<'_>, &Group<'_>, &Row<'_>, &Record) -> Option<(Canvas, String)>;
 
 /// Figures of one process each: which one of a group tells most, by how much, and its drawing.
-const OF_ONE_PROCESS: [(&str, Choose, Draw); 2] = [
+const OF_ONE_PROCESS: [(&str, Choose, Draw); 3] = [
+    ("ranges", ranges::choose, ranges::draw),
     ("trace", timeline::choose, timeline::draw),
     ("samples", samples::choose, samples::draw),
 ];
@@ -106,6 +125,7 @@ fn figure(
     } else {
         suite.info.name.clone()
     };
+    let caption = format!("{caption} {}", conditions(group));
     Figure {
         id: file_name(&format!("{name}-{kind}"), index),
         suite: Some(suite.info.name.clone()),
@@ -113,6 +133,29 @@ fn figure(
         folded,
         canvas,
     }
+}
+
+/// What a caption says of every figure of a group: from how many processes, and on what machine and data.
+fn conditions(group: &Group<'_>) -> String {
+    let processes = group
+        .rows
+        .iter()
+        .map(Row::processes)
+        .filter(|processes| *processes > 0);
+    let (fewest, most) = processes.fold((usize::MAX, 0), |(fewest, most), n| (fewest.min(n), most.max(n)));
+    let processes = match (fewest, most) {
+        (1, 1) => "One process a setting".to_owned(),
+        (fewest, most) if fewest >= most => format!("{most} processes a setting"),
+        (fewest, most) => format!("{fewest} to {most} processes a setting"),
+    };
+    let records = || group.rows.iter().flat_map(|row| &row.records);
+    let is_cpu = records().any(|record| record.cell.setting.backend() == Backend::Flex);
+    let synthetic = records().any(|record| record.data.as_ref().is_some_and(|data| data.synthetic));
+    let cpu = if is_cpu { "; times of a CPU" } else { "" };
+    format!(
+        "{processes}{cpu}{}.",
+        if synthetic { "; synthetic data" } else { "" }
+    )
 }
 
 /// A name that is safe as a file name everywhere; `index` keeps it unique if something had to be replaced.
@@ -135,10 +178,19 @@ fn file_name(name: &str, index: usize) -> String {
     }
 }
 
+/// `12 settings`, or `40 of 1,000 settings`, if something was left out.
+fn settings_of(shown: usize, all: usize) -> String {
+    let all = units::count(all as u64);
+    match units::count(shown as u64) {
+        shown if shown == all => format!("{all} settings"),
+        shown => format!("{shown} of {all} settings"),
+    }
+}
+
 /// `showing 40 of 1,000`, if something was left out.
 pub(crate) fn shown_of(shown: usize, all: usize) -> Option<String> {
     (shown < all).then(|| {
-        let count = |n: usize| crate::units::count(n as u64);
+        let count = |n: usize| units::count(n as u64);
         format!("showing {} of {}", count(shown), count(all))
     })
 }

@@ -75,6 +75,24 @@ pub fn fit(text: &str, size: f64, weight: Weight, room: f64) -> String {
     format!("{}…", kept.trim_end())
 }
 
+/// Breaks a text between words into lines of `room` pixels. Where `most` lines do not hold it, the last one is shortened.
+pub fn wrap(text: &str, size: f64, weight: Weight, room: f64, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let count = lines.len();
+        let last = &mut lines[count - 1];
+        let fits = count == most || width(&format!("{last} {word}"), size, weight) <= room;
+        if last.is_empty() {
+            last.push_str(word);
+        } else if fits {
+            last.extend([" ", word]);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.iter().map(|line| fit(line, size, weight, room)).collect()
+}
+
 /// Calls `paint(x, y, coverage)` for every pixel that the text touches, from the baseline's start at (`x`, `y`).
 pub fn rasterise(
     text: &str,
@@ -132,6 +150,20 @@ mod tests {
         assert_eq!(fit("highest", 12.0, Weight::Regular, 100.0), "highest");
         let cut = fit(&"wide ".repeat(30), 12.0, Weight::Regular, 100.0);
         assert!(cut.ends_with('…') && width(&cut, 12.0, Weight::Regular) <= 100.0);
+    }
+
+    #[test]
+    fn a_long_text_is_broken_between_words_and_only_what_no_line_holds_is_cut() {
+        let wrapped = |text: &str| wrap(text, 12.0, Weight::Regular, 100.0, 2);
+        assert_eq!(wrapped("highest"), ["highest"]);
+        assert_eq!(
+            wrapped("as fast as the baseline").join(" "),
+            "as fast as the baseline"
+        );
+        assert_eq!(wrapped("as fast as the baseline").len(), 2);
+        let cut = wrapped(&"wide ".repeat(30));
+        assert!(cut.len() == 2 && !cut[0].ends_with('…') && cut[1].ends_with('…'));
+        assert!(wrapped(&"w".repeat(99))[0].ends_with('…') && wrapped("") == [""]);
     }
 
     #[test]

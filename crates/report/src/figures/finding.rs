@@ -1,0 +1,65 @@
+//! What a group found, in the few words of a title.
+
+use mantissa_analysis::Verdict;
+
+use super::setting::Setting;
+use crate::{Group, answer::accuracy_differs, units};
+
+/// Which setting is fastest beside its baseline, of those whose accuracy cannot be told from it, and whether that is more than
+/// chance; nothing without a comparison.
+pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
+    let baseline = |setting: &Setting<'_, '_>| {
+        let base = setting.row().baseline.map(|index| &group.rows[index].cell.id);
+        settings.iter().find(|other| Some(&other.row().cell.id) == base)
+    };
+    let compared = settings.iter().filter_map(|setting| {
+        let ratio = setting.spot(|row| row.speed_up.as_ref())?.value;
+        let known = setting.trouble().is_none() && !setting.is_baseline(group);
+        known.then_some((setting, baseline(setting)?, ratio))
+    });
+    let mut compared: Vec<_> = compared.collect();
+    let all = compared.len();
+    compared.retain(|(setting, base, _)| {
+        !setting
+            .seeds
+            .iter()
+            .zip(&base.seeds)
+            .any(|(a, b)| accuracy_differs(a, b))
+    });
+    let equal = if compared.len() < all {
+        "Of equal accuracy: "
+    } else {
+        ""
+    };
+    compared.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let mut sure = compared
+        .iter()
+        .filter(|(setting, ..)| setting.speed_verdict() == Some(Verdict::Improved));
+    if let Some((setting, base, ratio)) = sure.next() {
+        return Some(format!(
+            "{equal}{} is {} as fast as {}",
+            setting.label,
+            units::times(*ratio),
+            base.label
+        ));
+    }
+    let (setting, base, ratio) = compared.first()?;
+    let (name, base, times) = (&setting.label, &base.label, units::times(*ratio));
+    Some(match setting.speed_verdict() {
+        Some(Verdict::Unchanged) => format!("{equal}No setting is faster than {base}; {name} is as fast"),
+        _ if *ratio > 1.0 => format!("{equal}{name} ran {times} as fast as {base}, which may be chance"),
+        _ => format!("{equal}No setting ran faster than {base}; the closest is {name} at {times}"),
+    })
+}
+
+/// The same of a kernel at its largest size.
+pub fn speed_at_largest(group: &Group<'_>) -> Option<String> {
+    let size = group.ok().map(|row| row.cell.setting.size()).max()?;
+    let settings = Setting::all(group, |row| row.is_ok() && row.cell.setting.size() == size);
+    let found = speed(group, &settings)?;
+    let found = match found.strip_prefix("No ") {
+        Some(rest) => format!("no {rest}"),
+        None => found,
+    };
+    Some(format!("At size {} {found}", units::count(size.into())))
+}

@@ -1,0 +1,134 @@
+//! Histograms over powers of two, a panel each: shares on a logarithmic axis, because what matters lies in the tails.
+
+use super::{
+    axis::Axis,
+    canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    palette::{self, ALARM_WASH, FAINT, MUTED},
+    type_setting::{Weight, fit, wrap},
+};
+use crate::units;
+
+pub const MAX_PANELS: usize = 9;
+const COLUMNS: usize = 3;
+const PLOT_HEIGHT: f64 = 120.0;
+const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 96.0;
+const LABELS: f64 = 42.0;
+/// The smallest share that has a height.
+const LEAST: f64 = 1e-6;
+
+/// A histogram: the share of values at each power of two.
+pub struct Histogram {
+    pub title: String,
+    /// What the numbers say, in a line.
+    pub note: String,
+    /// Exponent and share, from the smallest exponent.
+    pub bars: Vec<(i64, f64)>,
+    /// Exponents below which, or from which, there is trouble.
+    pub trouble: (Option<i64>, Option<i64>),
+}
+
+impl Histogram {
+    /// Shares of counts whose first one has this exponent; nothing where nothing was counted.
+    pub fn shares(first: i64, counts: &[f64]) -> Option<Vec<(i64, f64)>> {
+        let all: f64 = counts.iter().sum();
+        let share = |(index, count): (usize, &f64)| (first.saturating_add(index as i64), count / all);
+        let bars = || {
+            counts
+                .iter()
+                .enumerate()
+                .map(share)
+                .filter(|(_, share)| *share > 0.0)
+        };
+        (all > 0.0 && all.is_finite()).then(|| bars().collect())
+    }
+
+    fn draw(&self, canvas: &mut Canvas, (left, top): (f64, f64), width: f64, of: fn(i64) -> String) {
+        let room = width + LABELS;
+        let head = TextStyle::new(12.0).bold();
+        let title = fit(&self.title, head.size, Weight::SemiBold, room);
+        canvas.text((left - LABELS, top - 42.0), &title, head);
+        let style = TextStyle::new(11.0).colour(MUTED);
+        for (line, text) in wrap(&self.note, style.size, Weight::Regular, room, 2)
+            .iter()
+            .enumerate()
+        {
+            canvas.text((left - LABELS, top - 27.0 + 14.0 * line as f64), text, style);
+        }
+        let (Some(first), Some(last)) = (self.bars.first(), self.bars.last()) else {
+            return;
+        };
+        let (right, bottom) = (left + width, top + PLOT_HEIGHT);
+        let x = Axis::linear((first.0 as f64 - 0.5, last.0 as f64 + 0.5), (left, right));
+        let y = Axis::log((LEAST, 1.0), (bottom, top));
+        let (below, from) = self.trouble;
+        let edge = |exponent: i64| x.at(exponent as f64 - 0.5);
+        let troubled = [
+            below.map(|below| (left, edge(below))),
+            from.map(|from| (edge(from), right)),
+        ];
+        for (from, to) in troubled.into_iter().flatten().filter(|(from, to)| to > from) {
+            canvas.rectangle((from, top), (to, bottom), ALARM_WASH);
+        }
+        for power in [-6, -4, -2, 0] {
+            let at = y.at(10f64.powi(power));
+            canvas.line(vec![(left, at), (right, at)], 1.0, FAINT);
+            let text = match power {
+                0 => "100 %".to_owned(),
+                -2 => "1 %".to_owned(),
+                _ => units::power_of_ten(power),
+            };
+            canvas.text_centred((left - 6.0, at), &text, style.anchor(Anchor::End));
+        }
+        let gap = (x.at(1.0) - x.at(0.0)).min(4.0) * 0.2;
+        for (exponent, share) in &self.bars {
+            let (from, to) = (edge(*exponent) + gap, edge(exponent + 1) - gap);
+            canvas.rectangle(
+                (from, y.at(*share).min(bottom - 1.0)),
+                (to, bottom),
+                palette::SERIES[0],
+            );
+        }
+        let every = ((last.0 - first.0) / 4).max(1);
+        let numbered = (first.0..=last.0).filter(|exponent| exponent.rem_euclid(every) == 0);
+        for exponent in numbered {
+            canvas.text(
+                (x.at(exponent as f64), bottom + 16.0),
+                &of(exponent),
+                style.anchor(Anchor::Middle),
+            );
+        }
+    }
+}
+
+/// Draws histograms side by side; `of` writes the exponents of the axes.
+pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], of: fn(i64) -> String) -> Canvas {
+    let columns = if panels.len() == 4 {
+        2
+    } else {
+        panels.len().clamp(1, COLUMNS)
+    };
+    let top = Canvas::CONTENT_TOP + 52.0;
+    let rows = panels.len().div_ceil(columns) as f64;
+    let mut canvas = Canvas::titled(top + rows * PANEL_HEIGHT - 36.0, title, subtitle);
+    let share = (WIDTH - 2.0 * MARGIN + 26.0) / columns as f64;
+    for (index, panel) in panels.iter().enumerate() {
+        let left = MARGIN + LABELS + (index % columns) as f64 * share;
+        let top = top + (index / columns) as f64 * PANEL_HEIGHT;
+        panel.draw(&mut canvas, (left, top), share - LABELS - 26.0, of);
+    }
+    canvas
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_sum_to_one_and_empty_bins_are_left_out() {
+        let shares = Histogram::shares(-3, &[1.0, 0.0, 3.0]).unwrap();
+        assert_eq!(shares, [(-3, 0.25), (-1, 0.75)]);
+        assert_eq!(Histogram::shares(0, &[]), None);
+        assert_eq!(Histogram::shares(0, &[0.0]), None);
+        assert_eq!(Histogram::shares(0, &[f64::NAN]), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! Names beside points, none over another.
+
+use super::{
+    canvas::{Anchor, Canvas, TextStyle},
+    palette::CARD,
+};
+
+/// Left, top, right, bottom, in pixels.
+type Box4 = (f64, f64, f64, f64);
+
+/// Half the edge of the square that a point keeps free.
+const POINT: f64 = 6.0;
+/// How far from its point a name may stand, step by step.
+const DISTANCES: [f64; 4] = [9.0, 20.0, 34.0, 50.0];
+/// Directions that are tried, one after the other.
+const DIRECTIONS: [(f64, f64); 8] = [
+    (1.0, 0.0),
+    (-1.0, 0.0),
+    (0.0, -1.0),
+    (0.0, 1.0),
+    (0.8, -0.8),
+    (-0.8, -0.8),
+    (0.8, 0.8),
+    (-0.8, 0.8),
+];
+
+/// Places for names within a frame.
+pub struct Labels {
+    frame: Box4,
+    /// What must not be written over.
+    taken: Vec<Box4>,
+    /// Lines that a name had better not cross.
+    lines: Vec<Box4>,
+    names: Vec<Name>,
+}
+
+/// A name in its place.
+struct Name {
+    place: Box4,
+    /// Its point, where they are apart.
+    from: Option<(f64, f64)>,
+    text: String,
+    style: TextStyle,
+}
+
+impl Labels {
+    /// An empty frame with points.
+    pub fn new(frame: Box4, points: &[(f64, f64)]) -> Self {
+        let square = |(x, y): &(f64, f64)| (x - POINT, y - POINT, x + POINT, y + POINT);
+        Self {
+            frame,
+            taken: points.iter().map(square).collect(),
+            lines: vec![],
+            names: vec![],
+        }
+    }
+
+    /// A horizontal or vertical line that names avoid where they can.
+    pub fn avoid(&mut self, (x0, y0): (f64, f64), (x1, y1): (f64, f64)) {
+        self.lines.push((x0.min(x1), y0.min(y1), x0.max(x1), y0.max(y1)));
+    }
+
+    /// Finds a place for a name beside a point. Returns whether there is room.
+    pub fn place(&mut self, point: (f64, f64), text: &str, style: TextStyle) -> bool {
+        let size = (style.width(text), style.size);
+        let places = || {
+            DISTANCES
+                .iter()
+                .flat_map(|far| DIRECTIONS.iter().map(move |way| (*far, *way)))
+        };
+        let free = |crossing: bool| {
+            places().find_map(|(far, way)| {
+                let place = place(point, far, way, size);
+                self.is_free(place, crossing).then_some((place, far))
+            })
+        };
+        let Some((place, far)) = free(false).or_else(|| free(true)) else {
+            return false;
+        };
+        self.taken.push(place);
+        self.names.push(Name {
+            place,
+            from: (far > DISTANCES[0]).then_some(point),
+            text: text.to_owned(),
+            style,
+        });
+        true
+    }
+
+    /// Writes the names, with thin lines from points that are apart from theirs.
+    pub fn draw(self, canvas: &mut Canvas) {
+        for name in &self.names {
+            let near = |point: (f64, f64)| {
+                let (left, top, right, bottom) = name.place;
+                (point.0.clamp(left, right), point.1.clamp(top, bottom))
+            };
+            if let Some(point) = name.from {
+                canvas.line(vec![point, near(point)], 1.0, name.style.colour);
+            }
+        }
+        for Name {
+            place, text, style, ..
+        } in &self.names
+        {
+            // Lines that could not be avoided end where the name begins.
+            canvas.rectangle((place.0 - 1.0, place.1), (place.2 + 1.0, place.3), CARD);
+            let middle = (place.1 + place.3) / 2.0;
+            canvas.text_centred((place.0, middle), text, style.anchor(Anchor::Start));
+        }
+    }
+
+    fn is_free(&self, place: Box4, crossing: bool) -> bool {
+        let frame = self.frame;
+        let inside = place.0 >= frame.0 && place.1 >= frame.1 && place.2 <= frame.2 && place.3 <= frame.3;
+        let over =
+            |other: &Box4| place.0 < other.2 && other.0 < place.2 && place.1 < other.3 && other.1 < place.3;
+        inside && !self.taken.iter().any(over) && (crossing || !self.lines.iter().any(over))
+    }
+}
+
+/// Where a text of this size lies in this direction from a point.
+fn place((x, y): (f64, f64), far: f64, (dx, dy): (f64, f64), (width, height): (f64, f64)) -> Box4 {
+    let left = match dx {
+        0.0 => x - width / 2.0,
+        right if right > 0.0 => x + dx * far,
+        _ => x + dx * far - width,
+    };
+    let middle = y + dy * (far + if dx == 0.0 { height / 2.0 } else { 0.0 });
+    (
+        left,
+        middle - height / 2.0 - 1.0,
+        left + width,
+        middle + height / 2.0 + 1.0,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STYLE: TextStyle = TextStyle::new(11.0);
+
+    #[test]
+    fn no_name_lies_over_another_or_over_a_point_and_none_leaves_the_frame() {
+        let points: Vec<_> = (0..12)
+            .map(|i| (100.0 + f64::from(i % 3), 100.0 + 7.0 * f64::from(i / 3)))
+            .collect();
+        let frame = (0.0, 0.0, 240.0, 200.0);
+        let mut labels = Labels::new(frame, &points);
+
+        let written = points
+            .iter()
+            .filter(|point| labels.place(**point, "bf16-mixed", STYLE));
+        assert!(written.count() > 4);
+        let names = &labels.taken[points.len()..];
+        for (index, name) in names.iter().enumerate() {
+            let others = names[..index].iter().chain(&labels.taken[..points.len()]);
+            let over =
+                |other: &Box4| name.0 < other.2 && other.0 < name.2 && name.1 < other.3 && other.1 < name.3;
+            assert!(!others.into_iter().any(over), "{name:?}");
+            assert!(name.0 >= 0.0 && name.2 <= 240.0 && name.1 >= 0.0 && name.3 <= 200.0);
+        }
+    }
+
+    #[test]
+    fn a_name_without_room_is_left_out() {
+        let mut labels = Labels::new((0.0, 0.0, 20.0, 20.0), &[(10.0, 10.0)]);
+        assert!(!labels.place((10.0, 10.0), "much too long a name", STYLE));
+    }
+}

@@ -1,0 +1,254 @@
+//! Techniques added one to the other: memory, time and accuracy of every rung, beside what was published of it.
+
+use mantissa_core::{Axis, MetricName, Status, TaskKind};
+
+use super::{
+    Canvas, palette,
+    panels::{self, Kind, MAX_ROWS, Mark, Panel},
+    setting::{Setting, about_whiskers},
+    settings_of, shown_of,
+};
+use crate::{
+    Group, Published, Row, Suite,
+    units::{self, Scale},
+    view::MEMORY,
+};
+
+/// Fewer rungs are a comparison, and no ladder.
+const FROM_RUNGS: usize = 3;
+
+/// Axes that are one technique: each a number format, a way to cut the batch, or itself.
+fn technique(axis: Axis) -> Axis {
+    match axis {
+        Axis::Matmul | Axis::Accumulator => Axis::Precision,
+        Axis::Accumulate => Axis::Batch,
+        other => other,
+    }
+}
+
+/// The rungs of a training, where every row adds one technique to the row above and none is taken back.
+pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
+    let tried = |row: &Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
+    let rungs = Setting::all(group, tried);
+    let changed = |a: &Row<'_>, b: &Row<'_>| {
+        let axes = group
+            .varying
+            .iter()
+            .filter(|axis| **axis != Axis::Seed && a.axis(**axis) != b.axis(**axis));
+        let mut techniques: Vec<Axis> = axes.map(|axis| technique(*axis)).collect();
+        techniques.dedup();
+        techniques
+    };
+    let mut order: Vec<Axis> = vec![];
+    for pair in rungs.windows(2) {
+        let [one] = changed(pair[0].row(), pair[1].row())[..] else {
+            return None;
+        };
+        if order.last() != Some(&one) {
+            order.push(one);
+        }
+    }
+    // A technique that comes back after another one makes a grid and not a ladder.
+    let climbs = order
+        .iter()
+        .enumerate()
+        .all(|(index, axis)| !order[..index].contains(axis));
+    (group.kind == TaskKind::Train && climbs && order.len() > 1 && rungs.len() >= FROM_RUNGS).then_some(rungs)
+}
+
+/// Draws memory, time and accuracy of every rung; nothing where the rows are no ladder or have no values.
+pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
+    let all = rungs(group)?;
+    let rungs = &all[..all.len().min(MAX_ROWS)];
+    let published: Vec<Option<&Published>> = rungs.iter().map(|rung| published(suite, rung.row())).collect();
+    let any_published = published.iter().any(Option::is_some);
+    let memory = group
+        .memory
+        .and_then(|metric| shares("Peak memory", metric, &MEMORY, rungs, &published));
+    let time = shares(
+        "Training time",
+        MetricName::TrainSeconds,
+        &[MetricName::TrainSeconds],
+        rungs,
+        &published,
+    );
+    let accuracy = accuracies(rungs, &published);
+    let panels: Vec<Panel> = [memory, time, accuracy].into_iter().flatten().collect();
+    if panels.is_empty() {
+        return None;
+    }
+    let labels = rungs.iter().enumerate().map(|(index, rung)| match index {
+        0 => rung.label.clone(),
+        _ => format!("+ {}", added(group, rungs[index - 1].row(), rung.row())),
+    });
+    let capped = shown_of(rungs.len(), all.len()).map(|text| format!(" · {text} rungs"));
+    let beside = if any_published {
+        " · grey: as published"
+    } else {
+        ""
+    };
+    let subtitle = format!(
+        "{} · every row adds to the one above; bars: as multiples of the first row{beside}{}",
+        group.workload,
+        capped.unwrap_or_default()
+    );
+    let title = finding(group, rungs).unwrap_or_else(|| suite.info.title.clone());
+    let sources: Vec<String> = suite
+        .references
+        .iter()
+        .map(|reference| format!("{}, on {}", reference.source, reference.hardware))
+        .collect();
+    let sources = match any_published {
+        true => format!(
+            " Grey: {}; its bars are multiples of its own first row, and what counts as memory may differ from ours.",
+            sources.join("; ")
+        ),
+        false => String::new(),
+    };
+    let caption = format!(
+        "Peak memory, training time and test accuracy of {} as techniques are added, {}. {}{sources}",
+        group.workload,
+        settings_of(rungs.len(), all.len()),
+        about_whiskers(rungs)
+    );
+    Some((
+        panels::draw(&title, &subtitle, &labels.collect::<Vec<_>>(), &panels),
+        caption,
+    ))
+}
+
+/// The published row of this setting.
+fn published<'s>(suite: &'s Suite<'_>, row: &Row<'_>) -> Option<&'s Published> {
+    let is = |published: &&Published| {
+        let mut stated = published.setting.iter();
+        !published.setting.is_empty() && stated.all(|(axis, value)| row.axis(*axis) == value.to_string())
+    };
+    suite
+        .references
+        .iter()
+        .flat_map(|reference| &reference.rows)
+        .find(is)
+}
+
+/// `batch 4 × 4`: what a rung changes.
+fn added(group: &Group<'_>, before: &Row<'_>, row: &Row<'_>) -> String {
+    let alike = Axis::ALL
+        .iter()
+        .copied()
+        .filter(|axis| before.axis(*axis) == row.axis(*axis));
+    let alike: Vec<Axis> = alike.chain([Axis::Seed]).collect();
+    group.label(row, &alike)
+}
+
+/// Bars as shares of the first rung's, ours and theirs each of their own.
+fn shares(
+    title: &str,
+    metric: MetricName,
+    of_theirs: &[MetricName],
+    rungs: &[Setting<'_, '_>],
+    published: &[Option<&Published>],
+) -> Option<Panel> {
+    let ours: Vec<_> = rungs
+        .iter()
+        .map(|rung| rung.spot(|row| row.metric(metric)))
+        .collect();
+    let value = |published: &Option<&Published>| {
+        let known = of_theirs
+            .iter()
+            .find_map(|metric| (*published)?.metrics.get(metric).map(|value| (*metric, *value)));
+        known.filter(|(_, value)| value.is_finite() && *value > 0.0)
+    };
+    let theirs: Vec<_> = published.iter().map(value).collect();
+    let first = ours
+        .first()
+        .copied()
+        .flatten()
+        .filter(|first| first.value > 0.0)?;
+    let their_first = theirs.first().copied().flatten();
+    let largest = ours.iter().flatten().map(|spot| spot.value).fold(0.0, f64::max);
+    let scale = Scale::of(metric, largest);
+    let marks = rungs.iter().enumerate().map(|(index, rung)| {
+        let spot = ours[index].and_then(|spot| spot.map(|value| value / first.value));
+        let theirs = their_first.zip(theirs[index]);
+        Mark {
+            published: theirs
+                .map(|((_, first), (metric, value))| (value / first, Scale::of(metric, value).text(value))),
+            text: match (ours[index], rung.trouble()) {
+                (_, Some(status)) => status.to_owned(),
+                (Some(spot), None) => scale.text(spot.value),
+                (None, None) => units::ABSENT.to_owned(),
+            },
+            spot: spot.filter(|_| rung.trouble().is_none()),
+            colour: if rung.trouble().is_some() {
+                palette::ALARM
+            } else {
+                palette::SERIES[0]
+            },
+        }
+    });
+    Some(Panel {
+        kind: Kind::Bars,
+        title: format!("{title} (first row = 1)"),
+        note: "(lower is better)",
+        marks: marks.collect(),
+        guides: vec![(1.0, 0, rungs.len())],
+    })
+}
+
+fn accuracies(rungs: &[Setting<'_, '_>], published: &[Option<&Published>]) -> Option<Panel> {
+    let metric = MetricName::TestAccuracy;
+    let marks = rungs.iter().zip(published).map(|(rung, published)| {
+        let spot = rung
+            .spot(|row| row.metric(metric))
+            .and_then(|spot| spot.map(|share| 100.0 * share));
+        let theirs = published.and_then(|published| published.metrics.get(&metric));
+        Mark {
+            published: theirs
+                .filter(|share| share.is_finite())
+                .map(|share| (100.0 * share, format!("{:.2} %", 100.0 * share))),
+            text: spot.map_or_else(|| units::ABSENT.to_owned(), |spot| format!("{:.2} %", spot.value)),
+            spot,
+            colour: if rung.trouble().is_some() {
+                palette::ALARM
+            } else {
+                palette::INK
+            },
+        }
+    });
+    let marks: Vec<Mark> = marks.collect();
+    marks.iter().any(|mark| mark.spot.is_some()).then(|| Panel {
+        kind: Kind::Points,
+        title: "Test accuracy, %".to_owned(),
+        note: "(higher is better)",
+        marks,
+        guides: vec![],
+    })
+}
+
+/// What the last rung holds and takes beside the first.
+fn finding(group: &Group<'_>, rungs: &[Setting<'_, '_>]) -> Option<String> {
+    let ok = || rungs.iter().filter(|rung| rung.trouble().is_none());
+    let ratio = |metric: MetricName| {
+        let value = |rung: &Setting<'_, '_>| rung.spot(|row| row.metric(metric)).map(|spot| spot.value);
+        let ratio = value(ok().next_back()?)? / value(rungs.first()?)?;
+        ratio.is_finite().then_some(ratio)
+    };
+    let last = ok()
+        .next_back()
+        .filter(|last| last.row().cell.id != rungs[0].row().cell.id)?;
+    let steps = rungs
+        .iter()
+        .position(|rung| rung.row().cell.id == last.row().cell.id)?;
+    let (memory, time) = (ratio(group.memory?)?, ratio(MetricName::TrainSeconds)?);
+    let steps = if steps == 1 {
+        "one technique takes".to_owned()
+    } else {
+        format!("{steps} techniques together take")
+    };
+    let text = format!(
+        "{steps} {} the memory and {} the time",
+        units::times(memory),
+        units::times(time)
+    );
+    Some(text[..1].to_uppercase() + &text[1..])
+}

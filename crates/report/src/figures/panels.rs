@@ -1,0 +1,261 @@
+//! Rows with a label each, and panels side by side that show a quantity of every row: bars from zero, points, or words.
+
+use super::{
+    axis::{Axis, tick_decimals, ticks},
+    canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    palette::{ALARM, Colour, FAINT, INK, MUTED},
+    setting::Spot,
+    type_setting::{Weight, wrap},
+};
+
+/// More rows make a picture that nobody reads.
+pub const MAX_ROWS: usize = 40;
+const ROW: f64 = 30.0;
+const BAR: f64 = 18.0;
+const PANEL_GAP: f64 = 30.0;
+/// Titles of panels and the way that is better.
+const HEAD: f64 = 46.0;
+/// Numbers of the axes.
+const FOOT: f64 = 44.0;
+/// Wider labels take two lines.
+const MAX_LABEL: f64 = 230.0;
+const LABEL: TextStyle = TextStyle::new(12.5);
+const VALUE: TextStyle = TextStyle::new(11.5);
+
+/// How a panel shows its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Bars from zero.
+    Bars,
+    /// Points on a range of their own: bars from zero would hide every difference.
+    Points,
+    /// The texts alone.
+    Words,
+}
+
+/// A row's place in a panel.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// What is drawn, in the unit of the panel.
+    pub spot: Option<Spot>,
+    /// A published value beside it, in grey, and its text.
+    pub published: Option<(f64, String)>,
+    /// What stands at the right.
+    pub text: String,
+    pub colour: Colour,
+}
+
+impl Mark {
+    /// A row without a value, and why.
+    pub fn missing(why: &str) -> Self {
+        Self {
+            spot: None,
+            published: None,
+            text: why.to_owned(),
+            colour: ALARM,
+        }
+    }
+}
+
+/// A quantity of every row.
+pub struct Panel {
+    pub kind: Kind,
+    /// What is shown, with its unit.
+    pub title: String,
+    /// What a reader should know of it: which way is better.
+    pub note: &'static str,
+    /// A mark a row.
+    pub marks: Vec<Mark>,
+    /// Vertical lines to compare with: where, from which row, to before which row.
+    pub guides: Vec<(f64, usize, usize)>,
+}
+
+/// Draws labels and panels below a title.
+pub fn draw(title: &str, subtitle: &str, labels: &[String], panels: &[Panel]) -> Canvas {
+    let top = Canvas::CONTENT_TOP + HEAD;
+    let bottom = top + labels.len() as f64 * ROW;
+    let mut canvas = Canvas::titled(bottom + FOOT, title, subtitle);
+    let widths = labels.iter().map(|text| LABEL.width(text));
+    let label_width = widths.fold(60.0, f64::max).min(MAX_LABEL);
+    for (row, label) in labels.iter().enumerate() {
+        let lines = wrap(label, LABEL.size, Weight::Regular, label_width, 2);
+        let up = 7.0 * (lines.len() - 1) as f64;
+        for (line, text) in lines.iter().enumerate() {
+            canvas.text_centred((MARGIN, middle(top, row) - up + 14.0 * line as f64), text, LABEL);
+        }
+    }
+    let mut left = MARGIN + label_width + 24.0;
+    let gaps = panels.len().saturating_sub(1) as f64 * PANEL_GAP;
+    let words: f64 = panels
+        .iter()
+        .filter(|panel| panel.kind == Kind::Words)
+        .map(Panel::texts)
+        .sum();
+    let drawn = panels
+        .iter()
+        .filter(|panel| panel.kind != Kind::Words)
+        .count()
+        .max(1);
+    let share = (WIDTH - MARGIN - left - gaps - words) / drawn as f64;
+    for panel in panels {
+        let width = match panel.kind {
+            Kind::Words => panel.texts(),
+            Kind::Bars | Kind::Points => share,
+        };
+        panel.draw(&mut canvas, (left, width), (top, bottom));
+        left += width + PANEL_GAP;
+    }
+    canvas
+}
+
+fn middle(top: f64, row: usize) -> f64 {
+    top + (row as f64 + 0.5) * ROW
+}
+
+impl Panel {
+    /// Width of its widest text.
+    fn texts(&self) -> f64 {
+        let widths = self.marks.iter().map(|mark| VALUE.bold().width(&mark.text));
+        widths.fold(TextStyle::new(12.0).bold().width(&self.title).min(90.0), f64::max)
+    }
+
+    fn draw(&self, canvas: &mut Canvas, (left, width): (f64, f64), (top, bottom): (f64, f64)) {
+        let head = TextStyle::new(12.0).bold();
+        for (line, text) in wrap(&self.title, head.size, head.weight, width, 2)
+            .iter()
+            .rev()
+            .enumerate()
+        {
+            canvas.text((left, top - 27.0 - 14.0 * line as f64), text, head);
+        }
+        canvas.text((left, top - 12.0), self.note, TextStyle::new(11.0).colour(MUTED));
+        if self.kind == Kind::Words {
+            for (row, mark) in self.marks.iter().enumerate() {
+                canvas.text_centred((left, middle(top, row)), &mark.text, VALUE.colour(mark.colour));
+            }
+            return;
+        }
+        let right = left + width;
+        let axis = self.axis(canvas, (left, right - self.texts() - 12.0), (top, bottom));
+        let guides = || {
+            self.guides
+                .iter()
+                .filter_map(|guide| Some((guide, axis?.at(guide.0))))
+        };
+        let draw_guides = |canvas: &mut Canvas| {
+            for ((_, from, to), x) in guides() {
+                let (from, to) = (top + *from as f64 * ROW, top + *to as f64 * ROW);
+                canvas.line(vec![(x, from), (x, to)], 1.5, MUTED);
+            }
+        };
+        if self.kind == Kind::Points {
+            draw_guides(canvas);
+        }
+        for (row, mark) in self.marks.iter().enumerate() {
+            let y = middle(top, row);
+            let colour = if mark.spot.is_some() { INK } else { mark.colour };
+            let style = VALUE.bold().colour(colour).anchor(Anchor::End);
+            let theirs = mark.published.as_ref();
+            canvas.text_centred(
+                (right, if theirs.is_some() { y - 6.0 } else { y }),
+                &mark.text,
+                style,
+            );
+            if let Some((_, text)) = theirs {
+                let style = TextStyle::new(10.5).colour(MUTED).anchor(Anchor::End);
+                canvas.text_centred((right, y + 7.0), text, style);
+            }
+            if let Some(axis) = axis {
+                self.draw_mark(canvas, mark, axis, y);
+            }
+        }
+        if self.kind == Kind::Bars {
+            draw_guides(canvas);
+        }
+    }
+
+    /// The axis with its numbers; nothing where there is nothing to show.
+    fn axis(
+        &self,
+        canvas: &mut Canvas,
+        (left, right): (f64, f64),
+        (top, bottom): (f64, f64),
+    ) -> Option<Axis> {
+        let style = TextStyle::new(11.0).colour(MUTED).anchor(Anchor::Middle);
+        let spots = self.marks.iter().filter_map(|mark| mark.spot).map(Spot::ends);
+        let published = self
+            .marks
+            .iter()
+            .filter_map(|mark| Some(mark.published.as_ref()?.0));
+        let guides = self.guides.iter().map(|guide| guide.0);
+        let all = spots.chain(published.chain(guides).map(|value| (value, value)));
+        let (low, high) = all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        let range = match self.kind {
+            Kind::Bars => (0.0, high.max(f64::MIN_POSITIVE)),
+            Kind::Points | Kind::Words => {
+                let room = 0.04 * (high - low);
+                (low - room, high + room)
+            }
+        };
+        let axis = Axis::linear(range, (left, right));
+        let marks = ticks(range, 4);
+        let decimals = tick_decimals(&marks);
+        let mut free = f64::NEG_INFINITY;
+        for mark in marks {
+            let (x, text) = (axis.at(mark), format!("{mark:.decimals$}"));
+            canvas.line(vec![(x, top - 4.0), (x, bottom)], 1.0, FAINT);
+            let half = style.width(&text) / 2.0;
+            if x - half > free {
+                canvas.text((x, bottom + 18.0), &text, style);
+                free = x + half + 8.0;
+            }
+        }
+        Some(axis)
+    }
+
+    fn draw_mark(&self, canvas: &mut Canvas, mark: &Mark, axis: Axis, y: f64) {
+        let (top, bottom) = (y - BAR / 2.0, y + BAR / 2.0);
+        let foot = match mark.published {
+            Some(_) if self.kind == Kind::Bars => bottom - 6.0,
+            _ => bottom,
+        };
+        if let Some((published, _)) = &mark.published {
+            let x = axis.at(*published);
+            match self.kind {
+                Kind::Bars => canvas.rectangle((axis.at(0.0), foot + 1.5), (x, bottom), PUBLISHED),
+                Kind::Points | Kind::Words => canvas.disc((x, y), 4.5, PUBLISHED),
+            }
+        }
+        let Some(spot) = mark.spot else { return };
+        let x = axis.at(spot.value);
+        if self.kind == Kind::Bars {
+            let start = axis.at(0.0);
+            canvas.rectangle((start, top), (x.max(start + 1.5), foot), mark.colour);
+        }
+        if let Some(whiskers) = spot.whiskers {
+            let y = if self.kind == Kind::Bars {
+                (top + foot) / 2.0
+            } else {
+                y
+            };
+            let ends = (axis.at(whiskers.0), axis.at(whiskers.1));
+            let ink = if self.kind == Kind::Bars { INK } else { mark.colour };
+            draw_whiskers(canvas, ends, y, ink);
+        }
+        if self.kind == Kind::Points {
+            canvas.disc((x, y), 4.5, mark.colour);
+        }
+    }
+}
+
+/// What others published: grey, and lighter than any colour of ours.
+pub const PUBLISHED: Colour = (0xB3, 0xBA, 0xC4);
+
+fn draw_whiskers(canvas: &mut Canvas, (from, to): (f64, f64), y: f64, colour: Colour) {
+    if to - from > 1.0 {
+        canvas.line(vec![(from, y), (to, y)], 1.5, colour);
+        for end in [from, to] {
+            canvas.line(vec![(end, y - 4.0), (end, y + 4.0)], 1.5, colour);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What quality costs: accuracy against time, energy and memory, a panel each. What another setting beats in both is grey.
+
+use mantissa_analysis::pareto::{dominated, front};
+use mantissa_core::{Axis as SettingAxis, Better, MatmulPrecision, MetricName, Precision, TaskKind};
+
+use super::{
+    canvas::{Canvas, MARGIN, WIDTH},
+    quality,
+    scatter::{LABELS, PLOT_HEIGHT, Panel, Point},
+    setting::{Setting, Spot, about_whiskers},
+    settings_of, shown_of,
+};
+use crate::{Group, Row, units::Scale};
+
+const MAX_POINTS: usize = 40;
+
+const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 92.0;
+const GAP: f64 = 84.0;
+
+/// Axes that make the work another.
+const WORK: [SettingAxis; 3] = [
+    SettingAxis::Size,
+    SettingAxis::Sequence,
+    SettingAxis::Distribution,
+];
+/// Names that a title has room for.
+const NAMED: usize = 3;
+
+/// What a setting takes, and how it is told.
+struct Cost {
+    title: &'static str,
+    metric: MetricName,
+    /// Whether the metric is a rate, of which the time is what is paid.
+    rate: bool,
+}
+
+/// Draws every quality against every cost, of the settings that do the same work as the first; nothing where fewer than two
+/// settings have both.
+pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
+    if !matches!(group.kind, TaskKind::Train | TaskKind::Evaluate) {
+        return None;
+    }
+    let first = group.ok().find(|row| row.baseline.is_some())?;
+    let same_work = |row: &Row<'_>| row.is_ok() && work(row) == work(first);
+    let all = Setting::all(group, same_work);
+    let settings = &all[..all.len().min(MAX_POINTS)];
+    let qualities = quality::of_group(group);
+    let costs = costs(group);
+    let panels = qualities
+        .iter()
+        .flat_map(|quality| costs.iter().map(move |cost| (quality, cost)));
+    let panels = panels.filter_map(|(quality, cost)| panel(group, settings, quality, cost));
+    let panels: Vec<Panel> = panels.collect();
+    let title = finding(panels.first()?);
+    let capped = shown_of(settings.len(), all.len()).map(|text| format!(" · {text} settings"));
+    let others = group
+        .rows
+        .iter()
+        .any(|row| row.is_ok() && work(row) != work(first));
+    let only = WORK.iter().filter(|axis| others && group.varies(**axis));
+    let only: String = only
+        .map(|axis| format!(" · {} {}", axis.name(), first.axis(*axis)))
+        .collect();
+    let subtitle = format!(
+        "{}{only} · the line joins what no other setting beats in both; grey: beaten in both, or equalled in one{}",
+        group.workload,
+        capped.unwrap_or_default()
+    );
+    let columns = panels.len().min(costs.len()).clamp(1, 3);
+    let rows = panels.len().div_ceil(columns);
+    let top = Canvas::CONTENT_TOP + 40.0;
+    let mut canvas = Canvas::titled(top + rows as f64 * PANEL_HEIGHT - 16.0, &title, &subtitle);
+    let width = (WIDTH - 2.0 * MARGIN - LABELS - (columns - 1) as f64 * GAP) / columns as f64;
+    let mut nameless = 0;
+    for (index, panel) in panels.iter().enumerate() {
+        let left = MARGIN + LABELS + (index % columns) as f64 * (width + GAP);
+        let top = top + (index / columns) as f64 * PANEL_HEIGHT;
+        nameless += panel.draw(&mut canvas, (left, top, width));
+    }
+    let nameless = match nameless {
+        0 => String::new(),
+        _ => format!(" {nameless} points had no room for a name; the table has them."),
+    };
+    let caption = format!(
+        "What quality costs under {} of {}. Grey goes by the estimates alone: where whiskers overlap it may be \
+         chance. {}{nameless}",
+        settings_of(settings.len(), all.len()),
+        group.workload,
+        about_whiskers(settings)
+    );
+    let itself = if qualities
+        .iter()
+        .any(|(metric, _)| *metric == MetricName::Agreement)
+    {
+        " The setting that agreement is with agrees with itself."
+    } else {
+        ""
+    };
+    Some((canvas, caption + itself))
+}
+
+/// What makes the work of a row another, but for the seed.
+fn work(row: &Row<'_>) -> [String; 3] {
+    WORK.map(|axis| row.axis(axis))
+}
+
+/// Time, energy and memory, as far as rows have them.
+fn costs(group: &Group<'_>) -> Vec<Cost> {
+    let rate = group.speed.better() == Better::Higher;
+    let time = Cost {
+        title: if rate { "Time of a sample" } else { "Training time" },
+        metric: group.speed,
+        rate,
+    };
+    let energy = [MetricName::EnergyCounterJoules, MetricName::EnergyIntegralJoules];
+    let energy = energy.into_iter().find(|metric| group.has(*metric));
+    let other = |title, metric| Cost {
+        title,
+        metric,
+        rate: false,
+    };
+    let others = [
+        energy.map(|metric| other("Energy", metric)),
+        group.memory.map(|metric| other("Peak memory", metric)),
+    ];
+    std::iter::once(time)
+        .chain(others.into_iter().flatten())
+        .collect()
+}
+
+impl Cost {
+    fn of(&self, setting: &Setting<'_, '_>) -> Option<Spot> {
+        let spot = setting.spot(|row| row.metric(self.metric))?;
+        let spot = if self.rate {
+            spot.map(|rate| 1.0 / rate)?
+        } else {
+            spot
+        };
+        (spot.value > 0.0).then_some(spot)
+    }
+
+    fn scale(&self, magnitude: f64) -> Scale {
+        let metric = if self.rate {
+            MetricName::StepSeconds
+        } else {
+            self.metric
+        };
+        Scale::of(metric, magnitude)
+    }
+}
+
+fn panel(
+    group: &Group<'_>,
+    settings: &[Setting<'_, '_>],
+    (metric, title): &(MetricName, &str),
+    cost: &Cost,
+) -> Option<Panel> {
+    let point = |setting: &Setting<'_, '_>| {
+        Some(Point {
+            cost: cost.of(setting)?,
+            quality: setting
+                .spot(|row| row.metric(*metric))
+                .or_else(|| itself(group, setting, *metric))?,
+            label: setting.label.clone(),
+        })
+    };
+    let points: Vec<Point> = settings.iter().filter_map(point).collect();
+    if points.len() < 2 {
+        return None;
+    }
+    let sign = match metric.better() {
+        Better::Lower => 1.0,
+        Better::Higher => -1.0,
+    };
+    let pairs: Vec<_> = points
+        .iter()
+        .map(|point| (point.cost.value, sign * point.quality.value))
+        .collect();
+    let largest = |of: &dyn Fn(&Point) -> f64| points.iter().map(|point| of(point).abs()).fold(0.0, f64::max);
+    let x = cost.scale(largest(&|point| point.cost.value));
+    let y = Scale::of(*metric, largest(&|point| point.quality.value));
+    let unit = |title: &str, scale: Scale| match scale.unit {
+        "" => title.to_owned(),
+        unit => format!("{title}, {unit}"),
+    };
+    Some(Panel {
+        dominated: dominated(&pairs),
+        front: front(&pairs),
+        x: (unit(cost.title, x), x),
+        y: (unit(title, y), y),
+        points,
+    })
+}
+
+/// The setting that agreement is with has none recorded: it agrees with itself.
+fn itself(group: &Group<'_>, setting: &Setting<'_, '_>, metric: MetricName) -> Option<Spot> {
+    let of = &setting.row().cell.setting;
+    let is_f32 = of.precision() == Precision::True32 && of.matmul() == MatmulPrecision::Highest;
+    let itself = metric == MetricName::Agreement && is_f32 && setting.is_baseline(group);
+    itself.then_some(Spot {
+        value: 1.0,
+        whiskers: None,
+    })
+}
+
+/// Which settings no other one beats.
+fn finding(panel: &Panel) -> String {
+    let what = |(title, _): &(String, Scale)| title.split(',').next().unwrap_or(title).to_lowercase();
+    let both = format!("{} and {}", what(&panel.y), what(&panel.x)).replace("f32", "32-true");
+    let names: Vec<&str> = panel
+        .front
+        .iter()
+        .map(|index| panel.points[*index].label.as_str())
+        .collect();
+    let all = panel.points.len();
+    if let Some(cheapest) = panel.front.first().filter(|_| panel.overlaps()) {
+        let (quality, cost) = (what(&panel.y), what(&panel.x));
+        let quality = quality.replace("f32", "32-true");
+        return format!(
+            "No {quality} stands apart; {} takes the least {cost}",
+            panel.points[*cheapest].label
+        );
+    }
+    match names.as_slice() {
+        [only] => format!("By the estimates {only} beats every other setting in {both}"),
+        names if names.len() == all => format!("None of {all} settings beats another in both {both}"),
+        names if names.len() <= NAMED => {
+            let (last, rest) = names.split_last().unwrap_or((&"", &[]));
+            let rest = rest.join(", ");
+            format!("By the estimates of {both} no setting beats {rest} or {last}")
+        }
+        names => format!(
+            "By the estimates of {both} {} of {all} settings are not beaten",
+            names.len()
+        ),
+    }
+}

@@ -1,0 +1,70 @@
+//! Powers of the size laid through errors: broad bands below the lines, with their exponents at the right.
+
+use super::{
+    axis::Axis,
+    canvas::{Canvas, TextStyle},
+    palette::Colour,
+};
+use crate::answer::straight_line;
+
+/// How a quantity goes with the size: a straight line through the logarithms of both.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PowerLaw {
+    pub exponent: f64,
+    /// The logarithm of the quantity at size 1.
+    height: f64,
+}
+
+impl PowerLaw {
+    /// Through sizes and positive quantities; nothing for fewer than three sizes.
+    pub fn through(points: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
+        let logs: Vec<(f64, f64)> = points.map(|(size, value)| (size.ln(), value.ln())).collect();
+        let (exponent, height) = straight_line(&logs)?;
+        (exponent.is_finite() && height.is_finite()).then_some(Self { exponent, height })
+    }
+
+    fn at(self, size: f64) -> f64 {
+        (self.height + self.exponent * size.ln()).exp()
+    }
+}
+
+/// Draws bands from the first size to the last, and each exponent that has room at the right.
+pub fn draw(canvas: &mut Canvas, laws: &[(PowerLaw, Colour)], (x, y): (Axis, Axis), sizes: (f64, f64)) {
+    const APART: f64 = 13.0;
+    let end = |law: &PowerLaw| y.at(law.at(sizes.1));
+    let mut taken: Vec<f64> = vec![];
+    for (law, colour) in laws {
+        let line = vec![(x.at(sizes.0), y.at(law.at(sizes.0))), (x.at(sizes.1), end(law))];
+        canvas.faint_line(line, 7.0, *colour, 0.22);
+        let free = taken.iter().all(|other| (other - end(law)).abs() >= APART);
+        if free {
+            taken.push(end(law));
+            let style = TextStyle::new(11.0).bold().colour(*colour);
+            canvas.text_centred(
+                (x.at(sizes.1) + 20.0, end(law)),
+                &format!("{:.2}", law.exponent),
+                style,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exponent_of_a_power_is_found_and_two_points_are_no_law() {
+        let root = |size: f64| (size, 3e-7 * size.sqrt());
+        let law = PowerLaw::through([64.0, 256.0, 1024.0].map(root).into_iter()).unwrap();
+        assert!((law.exponent - 0.5).abs() < 1e-12 && (law.at(4.0) - 6e-7).abs() < 1e-18);
+        assert_eq!(PowerLaw::through([64.0, 256.0].map(root).into_iter()), None);
+        assert_eq!(PowerLaw::through([64.0; 3].map(root).into_iter()), None);
+    }
+
+    #[test]
+    fn a_quantity_without_a_logarithm_is_no_law() {
+        let values = [(1.0, 0.0), (2.0, 1.0), (4.0, 2.0)];
+        assert_eq!(PowerLaw::through(values.into_iter()), None);
+    }
+}

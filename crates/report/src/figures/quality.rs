@@ -1,0 +1,197 @@
+//! How well a trained model does under each setting: accuracy or perplexity, and how far its predictions agree with those in f32.
+
+use mantissa_core::{Better, MetricName, TaskKind};
+
+use super::{
+    Canvas, palette,
+    panels::{self, Kind, MAX_ROWS, Mark, Panel},
+    setting::{Setting, about_whiskers},
+    settings_of, shown_of,
+};
+use crate::{Group, Row, Suite, units::Scale};
+
+/// What may be asked of a trained model, with its title. The first two measure the same thing of words and of anything else.
+const QUALITIES: [(MetricName, &str); 3] = [
+    (MetricName::Perplexity, "Perplexity"),
+    (MetricName::TestAccuracy, "Test accuracy"),
+    (MetricName::Agreement, "Agreement with f32"),
+];
+
+/// The qualities that at least two rows of a group have: perplexity rather than accuracy where it is words that are predicted.
+pub fn of_group(group: &Group<'_>) -> Vec<(MetricName, &'static str)> {
+    let of_two = |metric: MetricName| {
+        group
+            .rows
+            .iter()
+            .filter(|row| row.metric(metric).is_some())
+            .count()
+            > 1
+    };
+    let words = of_two(MetricName::Perplexity);
+    let known = QUALITIES.into_iter().filter(|(metric, _)| of_two(*metric));
+    known
+        .filter(|(metric, _)| !(words && *metric == MetricName::TestAccuracy))
+        .collect()
+}
+
+/// Draws the points of an evaluation; nothing for other tasks, and where fewer than two settings have a value.
+pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
+    let qualities = of_group(group);
+    if group.kind != TaskKind::Evaluate || qualities.is_empty() {
+        return None;
+    }
+    let any = |row: &Row<'_>| qualities.iter().any(|(metric, _)| row.metric(*metric).is_some());
+    let mut all = Setting::all(group, |row| any(row) || !(row.is_ok() || row.records.is_empty()));
+    // Settings that do the same work stand together.
+    all.sort_by_key(|setting| setting.row().baseline);
+    let settings = &all[..all.len().min(MAX_ROWS)];
+    let panels = qualities.iter().map(|quality| panel(group, settings, *quality));
+    let panels: Vec<Panel> = panels.collect();
+    let examples = group
+        .rows
+        .iter()
+        .filter_map(|row| Some(row.metric(qualities[0].0)?.n));
+    let examples = crate::units::count(examples.min().unwrap_or(0));
+    let what = if words(group) { "words" } else { "test examples" };
+    let capped = shown_of(settings.len(), all.len()).map(|text| format!(" · {text} settings"));
+    let subtitle = format!(
+        "{} · {examples} {what} · lines: the baseline of the same work{}",
+        group.workload,
+        capped.unwrap_or_default()
+    );
+    let title = finding(settings).unwrap_or_else(|| suite.info.title.clone());
+    let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
+    let names: Vec<String> = qualities.iter().map(|(_, title)| title.to_lowercase()).collect();
+    let drawn_from = if words(group) {
+        "whole passages"
+    } else {
+        "the test examples"
+    };
+    let caption = format!(
+        "{} of {} by setting ({}), over {examples} {what}. {} They come from {drawn_from}, which all settings share: where they \
+         overlap, or do not, is no test of a difference.",
+        capitalised(&names.join(" and ")),
+        group.workload,
+        settings_of(settings.len(), all.len()),
+        about_whiskers(settings)
+    );
+    Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
+}
+
+fn words(group: &Group<'_>) -> bool {
+    group.rows.iter().any(|row| row.cell.workload.predicts_words())
+}
+
+fn capitalised(text: &str) -> String {
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    first.to_uppercase() + rest
+}
+
+fn panel(group: &Group<'_>, settings: &[Setting<'_, '_>], (metric, title): (MetricName, &str)) -> Panel {
+    let spots: Vec<_> = settings
+        .iter()
+        .map(|setting| setting.spot(|row| row.metric(metric)))
+        .collect();
+    let largest = spots
+        .iter()
+        .flatten()
+        .map(|spot| spot.value.abs())
+        .fold(0.0, f64::max);
+    let scale = Scale::of(metric, largest);
+    let marks = settings.iter().zip(&spots).map(|(setting, spot)| {
+        let shown = spot.and_then(|spot| spot.map(|value| value * scale.factor));
+        let Some(value) = shown.and(*spot) else {
+            let compared = metric == MetricName::Agreement && setting.is_baseline(group);
+            return match setting.trouble() {
+                Some(status) => Mark::missing(status),
+                None if compared => Mark {
+                    colour: palette::MUTED,
+                    ..Mark::missing("reference")
+                },
+                None => Mark {
+                    colour: palette::MUTED,
+                    ..Mark::missing(crate::units::ABSENT)
+                },
+            };
+        };
+        let colour = if setting.is_baseline(group) {
+            palette::INK
+        } else {
+            palette::SERIES[0]
+        };
+        Mark {
+            spot: shown,
+            published: None,
+            text: scale.text(value.value),
+            colour,
+        }
+    });
+    Panel {
+        kind: Kind::Points,
+        title: match scale.unit {
+            "" => title.to_owned(),
+            unit => format!("{title}, {unit}"),
+        },
+        note: match metric.better() {
+            Better::Lower => "(lower is better)",
+            Better::Higher => "(higher is better)",
+        },
+        marks: marks.collect(),
+        guides: guides(
+            settings,
+            |setting| Some(setting.spot(|row| row.metric(metric))?.value * scale.factor),
+            group,
+        ),
+    }
+}
+
+/// A line at the value of each baseline, along the settings that are compared with it.
+fn guides<'g, 'r>(
+    settings: &[Setting<'g, 'r>],
+    value: impl Fn(&Setting<'g, 'r>) -> Option<f64>,
+    group: &Group<'_>,
+) -> Vec<(f64, usize, usize)> {
+    let along = |(index, setting): (usize, &Setting<'g, 'r>)| {
+        let base = setting.row().baseline.filter(|_| setting.is_baseline(group))?;
+        let same = |other: &Setting<'_, '_>| other.row().baseline == Some(base);
+        let first = settings.iter().position(same)?;
+        let last = settings.iter().rposition(same)?;
+        Some((value(&settings[index])?, first, last + 1)).filter(|guide| guide.0.is_finite())
+    };
+    settings.iter().enumerate().filter_map(along).collect()
+}
+
+/// How many predictions change, or from where to where the accuracies go.
+fn finding(settings: &[Setting<'_, '_>]) -> Option<String> {
+    let by = |metric: MetricName| {
+        let known = settings.iter().filter_map(|setting| {
+            let spot = setting.spot(|row| row.metric(metric))?;
+            setting
+                .trouble()
+                .is_none()
+                .then_some((setting.label.as_str(), spot.value))
+        });
+        let mut known: Vec<(&str, f64)> = known.collect();
+        known.sort_by(|a, b| a.1.total_cmp(&b.1));
+        known
+    };
+    let agreements = by(MetricName::Agreement);
+    if let [(label, least), ..] = agreements.as_slice() {
+        return Some(match *least >= 1.0 {
+            true => "No setting changes a prediction".to_owned(),
+            false => format!(
+                "{label} changes the most predictions: {:.2} % are not those of f32",
+                100.0 * (1.0 - least)
+            ),
+        });
+    }
+    let accuracies = by(MetricName::TestAccuracy);
+    let ((worst, low), (best, high)) = (*accuracies.first()?, *accuracies.last()?);
+    (accuracies.len() > 1).then(|| {
+        format!(
+            "Test accuracy lies between {:.2} % ({worst}) and {:.2} % ({best})",
+            100.0 * low,
+            100.0 * high
+        )
+    })
+}

@@ -1,0 +1,168 @@
+//! How large the values of a training are, beside what their format can hold: a histogram of exponents a kind of tensor.
+
+use std::collections::BTreeMap;
+
+use mantissa_core::{Format, MetricName, Record, TensorClass, TensorRange};
+
+use super::{
+    Canvas,
+    histogram::{self, Histogram, MAX_PANELS},
+};
+use crate::{Group, Row, Run, Suite, units};
+
+/// What was lost or nearly so, as shares of the observed values.
+const SHARES: [MetricName; 3] = [
+    MetricName::OverflowShare,
+    MetricName::UnderflowShare,
+    MetricName::SubnormalShare,
+];
+/// Exponents of f64, which no finite value leaves.
+const EXPONENTS: std::ops::RangeInclusive<i64> = -1_074..=1_023;
+
+/// The record of a group that lost most of what it observed, and how much.
+pub fn choose<'r>(_: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
+    let of_row = |row: &'r Row<'r>| {
+        row.metric(MetricName::UnderflowShare)?;
+        let shares = SHARES.iter().filter_map(|metric| row.metric(*metric));
+        Some((
+            shares.map(|share| share.value).sum::<f64>(),
+            row,
+            *row.records.first()?,
+        ))
+    };
+
+    let known = group
+        .rows
+        .iter()
+        .filter_map(of_row)
+        .filter(|(score, ..)| score.is_finite());
+    known.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Draws the exponents of one record; nothing where none were observed.
+pub fn draw(
+    run: &Run,
+    _: &Suite<'_>,
+    group: &Group<'_>,
+    row: &Row<'_>,
+    record: &Record,
+) -> Option<(Canvas, String)> {
+    let samples = run.samples.read(record, &["ranges"]).ok()??;
+    let mut kinds: BTreeMap<(TensorClass, Format), Vec<&TensorRange>> = BTreeMap::new();
+    for range in &samples.ranges {
+        kinds.entry((range.class, range.format)).or_default().push(range);
+    }
+    let panels = kinds
+        .iter()
+        .filter_map(|((class, format), ranges)| panel(*class, *format, ranges));
+    let panels: Vec<Histogram> = panels.take(MAX_PANELS).collect();
+    if panels.is_empty() {
+        return None;
+    }
+    let mut steps: Vec<u64> = samples.ranges.iter().map(|range| range.step).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let name = group.label(row, &[]);
+    let worst = kinds.iter().map(|((class, _), ranges)| (lost(ranges), *class));
+    let title = match worst.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((share, class)) if share > 0.0 => {
+            format!(
+                "{name}: {} of {} become 0 or leave the range",
+                percent(share),
+                plural(class)
+            )
+        }
+        _ => format!("{name}: no observed value leaves the range of its format"),
+    };
+    let subtitle = format!(
+        "{} · share of values by power of two, in a wider format; shaded: below the smallest normal value or beyond the largest · {}",
+        group.workload,
+        match steps.len() {
+            1 => "1 observed step".to_owned(),
+            count => format!("{} observed steps", units::count(count as u64)),
+        }
+    );
+    let caption = format!(
+        "How large the values of {} are under {name}, in one process: the share of values at each power of two, all layers and \
+         observed steps together, as a wider format sees them. A change of a parameter becomes 0 where the parameter is much larger.",
+        group.workload
+    );
+    Some((
+        histogram::draw(&title, &subtitle, &panels, units::power_of_two),
+        caption,
+    ))
+}
+
+fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<Histogram> {
+    let mut counts: BTreeMap<i64, f64> = BTreeMap::new();
+    for range in ranges {
+        let exponents = i64::from(range.counts.lowest_exponent)..;
+        for (exponent, count) in exponents
+            .zip(&range.counts.exponents)
+            .filter(|(at, _)| EXPONENTS.contains(at))
+        {
+            *counts.entry(exponent).or_default() += *count as f64;
+        }
+    }
+    let (first, last) = (*counts.first_key_value()?.0, *counts.last_key_value()?.0);
+    let dense: Vec<f64> = (first..=last)
+        .map(|exponent| counts.get(&exponent).copied().unwrap_or(0.0))
+        .collect();
+    let exponent = |value: f64| value.log2().floor() as i64;
+    let most = ranges.iter().map(|range| (lost(&[range]), range.layer.as_str()));
+    let most = most
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(share, _)| *share > 0.0);
+    let note = match most {
+        None => "none lost".to_owned(),
+        Some((share, layer)) => format!(
+            "{} lost; {} in {}",
+            percent(lost(ranges)),
+            percent(share),
+            tail(layer)
+        ),
+    };
+    Some(Histogram {
+        title: format!("{} · {format}", plural(class)),
+        note,
+        bars: Histogram::shares(first, &dense)?,
+        trouble: (
+            Some(exponent(format.min_normal())),
+            Some(exponent(format.max_finite()) + 1),
+        ),
+    })
+}
+
+/// The share of values that became zero, infinite or no number.
+fn lost(ranges: &[&TensorRange]) -> f64 {
+    let sum = |of: &dyn Fn(&TensorRange) -> u64| ranges.iter().map(|range| of(range) as f64).sum::<f64>();
+    let lost = sum(&|range| range.counts.overflow) + sum(&|range| range.counts.underflow);
+    let all = sum(&|range| range.counts.elements);
+    if all > 0.0 { lost / all } else { 0.0 }
+}
+
+/// The end of a layer's name, which tells more than its beginning.
+fn tail(layer: &str) -> String {
+    const MOST: usize = 36;
+    let all = layer.chars().count();
+    if all <= MOST {
+        return layer.to_owned();
+    }
+    format!("…{}", layer.chars().skip(all - MOST).collect::<String>())
+}
+
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        small if small < 0.01 => "less than 0.01 %".to_owned(),
+        percent => format!("{percent:.2} %"),
+    }
+}
+
+fn plural(class: TensorClass) -> &'static str {
+    match class {
+        TensorClass::Activation => "activations",
+        TensorClass::Gradient => "gradients",
+        TensorClass::OptimizerState => "optimizer state",
+        TensorClass::WeightUpdate => "changes of parameters",
+    }
+}

@@ -1,0 +1,156 @@
+//! Points with whiskers both ways, the best of them joined by a line, the others grey, and names beside them.
+
+use super::{
+    axis::{Axis, tick_decimals, ticks},
+    canvas::{Anchor, Canvas, TextStyle},
+    labels::Labels,
+    palette::{self, FAINT, INK, MUTED},
+    panels::PUBLISHED,
+    setting::Spot,
+};
+use crate::units::Scale;
+
+pub const PLOT_HEIGHT: f64 = 250.0;
+/// Room for the numbers of the upright axis.
+pub const LABELS: f64 = 58.0;
+
+/// What is plotted of a setting.
+pub struct Point {
+    pub cost: Spot,
+    pub quality: Spot,
+    pub label: String,
+}
+
+/// What a quality costs.
+pub struct Panel {
+    pub points: Vec<Point>,
+    pub dominated: Vec<bool>,
+    /// The others, from the cheapest to the dearest.
+    pub front: Vec<usize>,
+    /// Titles of the axes, with how they show their values.
+    pub x: (String, Scale),
+    pub y: (String, Scale),
+}
+
+/// From where to where an axis goes, with room for half a point.
+fn range(spots: impl Iterator<Item = Spot>) -> (f64, f64) {
+    let (low, high) = spots
+        .map(Spot::ends)
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), ends| {
+            (low.min(ends.0), high.max(ends.1))
+        });
+    let room = 0.1 * (high - low).max(0.01 * high.abs());
+    (low - room, high + room)
+}
+
+impl Panel {
+    /// Whether the whiskers of all qualities have a value in common.
+    pub fn overlaps(&self) -> bool {
+        let ends = || self.points.iter().map(|point| point.quality.ends());
+        let known = self.points.iter().all(|point| point.quality.whiskers.is_some());
+        let low = ends().map(|ends| ends.0).fold(f64::NEG_INFINITY, f64::max);
+        known && low <= ends().map(|ends| ends.1).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Draws it and returns how many points have no name.
+    pub fn draw(&self, canvas: &mut Canvas, (left, top, width): (f64, f64, f64)) -> usize {
+        let (right, bottom) = (left + width, top + PLOT_HEIGHT);
+        let shown = |spot: Spot, scale: Scale| spot.map(|value| value * scale.factor).unwrap_or(spot);
+        let xs = || self.points.iter().map(|point| shown(point.cost, self.x.1));
+        let ys = || self.points.iter().map(|point| shown(point.quality, self.y.1));
+        let (x_range, y_range) = (range(xs()), range(ys()));
+        let x = Axis::linear(x_range, (left, right));
+        let y = Axis::linear(y_range, (bottom, top));
+        canvas.text(
+            (left - LABELS, top - 14.0),
+            &self.y.0,
+            TextStyle::new(12.0).bold(),
+        );
+        grid(canvas, (x, x_range), (y, y_range), (left, top, right, bottom));
+        canvas.text(
+            ((left + right) / 2.0, bottom + 38.0),
+            &self.x.0,
+            TextStyle::new(12.0).bold().anchor(Anchor::Middle),
+        );
+        let places: Vec<_> = xs()
+            .zip(ys())
+            .map(|(cost, quality)| (x.at(cost.value), y.at(quality.value)))
+            .collect();
+        let mut labels = Labels::new((left, top, right, bottom), &places);
+        let steps = self.front.windows(2).flat_map(|pair| {
+            let (from, to) = (places[pair[0]], places[pair[1]]);
+            [from, (to.0, from.1), to]
+        });
+        let steps: Vec<(f64, f64)> = steps.collect();
+        steps.windows(2).for_each(|ends| labels.avoid(ends[0], ends[1]));
+        canvas.line(steps, 1.5, palette::SERIES[5]);
+        for ((index, place), (cost, quality)) in places.iter().enumerate().zip(xs().zip(ys())) {
+            let (thickness, colour) = if self.dominated[index] {
+                (1.0, PUBLISHED)
+            } else {
+                (1.5, palette::SERIES[0])
+            };
+            let across = cost
+                .whiskers
+                .map(|(low, high)| ((x.at(low), place.1), (x.at(high), place.1)));
+            let along = quality
+                .whiskers
+                .map(|(low, high)| ((place.0, y.at(low)), (place.0, y.at(high))));
+            for (from, to) in across.into_iter().chain(along) {
+                canvas.line(vec![from, to], thickness, colour);
+                labels.avoid(from, to);
+            }
+        }
+        let nameless = self.place_names(&mut labels, &places);
+        labels.draw(canvas);
+        // Grey ones first, so that they lie below.
+        for grey in [true, false] {
+            let colour = if grey { PUBLISHED } else { palette::SERIES[0] };
+            let these = places
+                .iter()
+                .zip(&self.dominated)
+                .filter(|(_, dominated)| **dominated == grey);
+            these.for_each(|(place, _)| canvas.disc(*place, 5.0, colour));
+        }
+        nameless
+    }
+
+    /// Finds places for names, first for those that no other setting beats, and returns how many have none.
+    fn place_names(&self, labels: &mut Labels, places: &[(f64, f64)]) -> usize {
+        let mut order: Vec<usize> = (0..places.len()).collect();
+        order.sort_by_key(|index| self.dominated[*index]);
+        let style = |index: usize| match self.dominated[index] {
+            true => TextStyle::new(11.0).colour(MUTED),
+            false => TextStyle::new(11.0).bold().colour(INK),
+        };
+        let nameless = order
+            .iter()
+            .filter(|index| !labels.place(places[**index], &self.points[**index].label, style(**index)));
+        nameless.count()
+    }
+}
+
+/// Grid lines with their numbers.
+fn grid(
+    canvas: &mut Canvas,
+    (x, x_range): (Axis, (f64, f64)),
+    (y, y_range): (Axis, (f64, f64)),
+    (left, top, right, bottom): (f64, f64, f64, f64),
+) {
+    let style = TextStyle::new(11.0).colour(MUTED);
+    let texts = |range| {
+        let marks = ticks(range, 4);
+        let decimals = tick_decimals(&marks);
+        marks
+            .into_iter()
+            .map(move |mark| (mark, format!("{mark:.decimals$}")))
+    };
+    for (mark, text) in texts(y_range) {
+        canvas.line(vec![(left, y.at(mark)), (right, y.at(mark))], 1.0, FAINT);
+        canvas.text_centred((left - 8.0, y.at(mark)), &text, style.anchor(Anchor::End));
+    }
+    for (mark, text) in texts(x_range) {
+        canvas.line(vec![(x.at(mark), top), (x.at(mark), bottom)], 1.0, FAINT);
+        canvas.text((x.at(mark), bottom + 18.0), &text, style.anchor(Anchor::Middle));
+    }
+}

@@ -1,0 +1,121 @@
+//! How many times as fast as its baseline each setting is, and whether that is more than chance.
+
+use mantissa_analysis::{Doubt, Verdict};
+use mantissa_core::{Axis, MetricName, TaskKind};
+
+use super::{
+    finding,
+    palette::{self, Colour, INK},
+    panels::{self, Kind, MAX_ROWS, Mark, PUBLISHED, Panel},
+    setting::{Setting, about_whiskers},
+    settings_of, shown_of,
+};
+use crate::{Group, Row, Suite, units};
+
+const FASTER: Colour = palette::SERIES[0];
+const SLOWER: Colour = palette::SERIES[1];
+/// What cannot be told from the baseline.
+const WITHIN_NOISE: Colour = PUBLISHED;
+
+/// Draws a bar a setting; nothing where none is compared with another. Of a kernel, the largest size alone.
+pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, String)> {
+    let measured = |row: &Row<'_>| row.speed_up.as_ref().is_some_and(|ratio| ratio.value.is_finite());
+    let largest = group.rows.iter().filter(|row| measured(row));
+    let largest = largest.map(|row| row.cell.setting.size()).max()?;
+    let of_kernel = group.kind == TaskKind::Kernel;
+    let shown = |row: &Row<'_>| measured(row) && (!of_kernel || row.cell.setting.size() == largest);
+    let mut all = Setting::all(group, shown);
+    // Settings that do the same work stand together.
+    all.sort_by_key(|setting| setting.row().baseline);
+    let settings = &all[..all.len().min(MAX_ROWS)];
+    let rows = || settings.iter().flat_map(|setting| setting.seeds.iter().copied());
+    if !rows().any(|row| row.speed_verdict.is_some()) {
+        return None;
+    }
+    let mut bars = Panel {
+        kind: Kind::Bars,
+        title: "Speed, times the baseline's".to_owned(),
+        note: "(higher is better)",
+        marks: settings.iter().map(|setting| bar(group, setting)).collect(),
+        guides: vec![(1.0, 0, settings.len())],
+    };
+    let verdicts = Panel {
+        kind: Kind::Words,
+        title: "Verdict".to_owned(),
+        note: "",
+        marks: settings.iter().map(|setting| verdict(group, setting)).collect(),
+        guides: vec![],
+    };
+    for mark in &mut bars.marks {
+        mark.text = mark.spot.map(|spot| units::times(spot.value)).unwrap_or_default();
+    }
+    let title = match of_kernel && group.varies(Axis::Size) {
+        true => finding::speed_at_largest(group),
+        false => finding::speed(group, settings),
+    };
+    let title = title.unwrap_or_else(|| suite.info.title.clone());
+    let capped = shown_of(settings.len(), all.len()).map(|text| format!(" · {text} settings"));
+    let size = of_kernel && group.varies(Axis::Size);
+    let at = size.then(|| format!(" · size {}, the largest", units::count(largest.into())));
+    let subtitle = format!(
+        "{} · by {}; the line is the baseline{}{}",
+        group.workload,
+        speed_in_words(group),
+        at.unwrap_or_default(),
+        capped.unwrap_or_default()
+    );
+    let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
+    let caption = format!(
+        "Speed of {} of {} as a multiple of their baseline's. Blue: faster, orange: slower, both by more than \
+         chance and corrected for all comparisons of the table; grey: not told from the baseline. {}",
+        settings_of(settings.len(), all.len()),
+        group.workload,
+        about_whiskers(settings)
+    );
+    Some((
+        panels::draw(&title, &subtitle, &labels, &[bars, verdicts]),
+        caption,
+    ))
+}
+
+fn speed_in_words(group: &Group<'_>) -> String {
+    match group.speed {
+        MetricName::TrainSeconds => "training time".to_owned(),
+        metric => metric.name().replace('_', " "),
+    }
+}
+
+fn bar(group: &Group<'_>, setting: &Setting<'_, '_>) -> Mark {
+    let colour = match setting.speed_verdict() {
+        _ if setting.trouble().is_some() => WITHIN_NOISE,
+        Some(Verdict::Improved) => FASTER,
+        Some(Verdict::Regressed) => SLOWER,
+        None if setting.is_baseline(group) => INK,
+        _ => WITHIN_NOISE,
+    };
+    Mark {
+        spot: setting.spot(|row| row.speed_up.as_ref()),
+        published: None,
+        text: String::new(),
+        colour,
+    }
+}
+
+fn verdict(group: &Group<'_>, setting: &Setting<'_, '_>) -> Mark {
+    let text = match (setting.trouble(), setting.speed_verdict()) {
+        (Some(status), _) => return Mark::missing(status),
+        (_, Some(Verdict::Improved)) => "faster",
+        (_, Some(Verdict::Regressed)) => "slower",
+        (_, Some(Verdict::Unchanged)) => "equally fast",
+        (_, Some(Verdict::Inconclusive(Doubt::TooFewRepeats))) => "too few processes",
+        (_, Some(Verdict::Inconclusive(Doubt::NoRatio))) => "no ratio",
+        (_, Some(Verdict::Inconclusive(Doubt::TooNoisy))) => "within noise",
+        (_, None) if setting.is_baseline(group) => "baseline",
+        (_, None) => "seeds differ",
+    };
+    Mark {
+        text: text.to_owned(),
+        colour: INK,
+        ..Mark::missing("")
+    }
+}

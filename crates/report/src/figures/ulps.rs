@@ -1,0 +1,101 @@
+//! How far the results of a kernel lie from those in float64, in units in the last place: a histogram a setting.
+
+use mantissa_core::{Axis, Series, TaskKind};
+
+use super::{
+    Canvas,
+    histogram::{self, Histogram, MAX_PANELS},
+    setting::Setting,
+    shown_of,
+};
+use crate::{Group, Row, Run, units};
+
+/// Bins of the widest histogram; what lies beyond is not a distance that anybody compares.
+const MAX_BINS: usize = 1_024;
+
+/// Draws the distances of each setting at the largest size; nothing where fewer than two settings have them.
+pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
+    if group.kind != TaskKind::Kernel {
+        return None;
+    }
+    let size = group.ok().map(|row| row.cell.setting.size()).max()?;
+    let first = group.ok().next()?.axis(Axis::Distribution);
+    let shown = |row: &Row<'_>| {
+        row.is_ok() && row.cell.setting.size() == size && row.axis(Axis::Distribution) == first
+    };
+    let all = Setting::all(group, shown);
+    let known = all.iter().filter_map(|setting| {
+        let record = setting.row().records.first()?;
+        let samples = run.samples.read(record, &["ulp_distance"]).ok()??;
+        panel(&setting.label, samples.get("ulp_distance")?)
+    });
+    let panels: Vec<Histogram> = known.take(MAX_PANELS).collect();
+    if panels.len() < 2 {
+        return None;
+    }
+    let farthest = panels
+        .iter()
+        .filter_map(|panel| Some((panel.bars.last()?.0, &panel.title)));
+    let (farthest, name) = farthest.max_by_key(|(exponent, _)| *exponent)?;
+    let title = format!(
+        "{name} lies furthest from float64, by up to {} ULP",
+        edge(farthest)
+    );
+    let at = match group.varies(Axis::Size) {
+        true => format!(" · size {}, the largest", units::count(size.into())),
+        false => String::new(),
+    };
+    let values = if group.varies(Axis::Distribution) {
+        format!(" · {first} values")
+    } else {
+        String::new()
+    };
+    let capped = shown_of(panels.len(), all.len()).map(|text| format!(" · {text} settings"));
+    let subtitle = format!(
+        "{}{at}{values} · share of results by distance in units in the last place, at most{}",
+        group.workload,
+        capped.unwrap_or_default()
+    );
+    let caption = format!(
+        "How far results of {} lie from those in float64, in units in the last place of the output's format, in the first \
+         process of a setting. A result that is rounded once lies within 0.5.",
+        group.workload
+    );
+    Some((histogram::draw(&title, &subtitle, &panels, edge), caption))
+}
+
+fn panel(label: &str, series: &Series) -> Option<Histogram> {
+    // Bins have the upper edges 0.5, 1, 2, 4, …
+    let counts: Vec<f64> = series
+        .y
+        .iter()
+        .take(MAX_BINS)
+        .map(|count| count.unwrap_or(0.0).max(0.0))
+        .collect();
+    let bars = Histogram::shares(-1, &counts)?;
+    let within = bars
+        .iter()
+        .filter(|(exponent, _)| *exponent <= -1)
+        .map(|(_, share)| share)
+        .sum::<f64>();
+    let farthest = bars.last()?.0;
+    Some(Histogram {
+        title: label.to_owned(),
+        note: format!(
+            "{:.1} % within 0.5 ULP, all within {}",
+            100.0 * within,
+            edge(farthest)
+        ),
+        bars,
+        trouble: (None, None),
+    })
+}
+
+/// `0.5`, `1`, `2`, … of the exponent; a power of two where that is long.
+fn edge(exponent: i64) -> String {
+    match exponent {
+        -1 => "0.5".to_owned(),
+        0..=13 => units::count(1 << exponent),
+        _ => units::power_of_two(exponent),
+    }
+}

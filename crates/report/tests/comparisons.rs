@@ -1,0 +1,473 @@
+//! Figures that compare settings, on invented runs: what they say, when they are left out, and what they do with hostile values.
+
+#[path = "support/mod.rs"]
+#[expect(dead_code, reason = "the other tests use the rest")]
+mod support;
+
+use mantissa_analysis::wilson;
+use mantissa_core::{
+    Axis, Cell, DatasetKind, EvaluateTask, Format, Metric, MetricName, RangeCounts, Record, Samples, Series,
+    Status, Task, TensorClass, TensorRange, Workload,
+};
+use mantissa_report::{Figure, Report, Run, figures};
+use support::{Add, cell, kernels, matmul, record, run, suite, train_metrics, workload};
+
+/// A figure and its SVG.
+fn drawn(run: &Run, id: &str) -> Option<(Figure, String)> {
+    let figure = figures(&Report::new(run).unwrap())
+        .into_iter()
+        .find(|figure| figure.id == id)?;
+    let svg = figure.canvas.svg().unwrap();
+    assert!(!svg.contains("NaN") && !svg.contains("inf"), "{id}: {svg}");
+    figure.canvas.png().unwrap();
+    Some((figure, svg))
+}
+
+/// A training under a precision, a process for each number of seconds.
+fn trained(run: &mut Run, precision: &str, seconds: &[f64], hits: u64) {
+    let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
+    run.plan(&cell, None);
+    for (repeat, seconds) in (0..).zip(seconds) {
+        let mut record = record(&cell, Status::Ok, None);
+        train_metrics(&mut record, *seconds, hits, 1e7 * seconds);
+        record.repeat = repeat;
+        run.measured(record, None);
+    }
+}
+
+fn empty(axes: &[Axis]) -> Run {
+    run(vec![suite("s", "S", &[], axes)])
+}
+
+const SLOW: [f64; 6] = [100.0, 101.0, 102.0, 103.0, 104.0, 105.0];
+
+#[test]
+fn a_title_says_how_much_faster_a_setting_is_once_that_is_more_than_chance() {
+    let mut run = empty(&[Axis::Precision]);
+    trained(&mut run, "32-true", &SLOW, 800);
+    trained(&mut run, "bf16-mixed", &SLOW.map(|seconds| seconds / 2.0), 801);
+    trained(&mut run, "16-mixed", &SLOW.map(|seconds| seconds * 1.001), 801);
+    trained(&mut run, "64-true", &SLOW.map(|seconds| seconds * 2.0), 801);
+    let (figure, svg) = drawn(&run, "s-speed").unwrap();
+    for text in [
+        "bf16-mixed is 2.00× as fast as 32-true",
+        "faster",
+        "slower",
+        "baseline",
+    ] {
+        assert!(svg.contains(&format!(">\n{text}\n<")), "{text}: {svg}");
+    }
+    // Blue, orange and the grey of what is not told apart, beside the baseline's.
+    for colour in ["#0072B2", "#D55E00", "#B3BAC4"] {
+        assert!(svg.contains(colour), "{colour}");
+    }
+    assert!(
+        figure
+            .caption
+            .ends_with("6 processes a setting; times of a CPU; synthetic data."),
+        "{}",
+        figure.caption
+    );
+}
+
+#[test]
+fn few_processes_are_said_to_be_few_and_a_faster_setting_of_worse_accuracy_is_not_named() {
+    let mut run = empty(&[Axis::Precision]);
+    trained(&mut run, "32-true", &[100.0], 800);
+    trained(&mut run, "bf16-true", &[50.0], 300);
+    trained(&mut run, "bf16-mixed", &[80.0], 790);
+    let svg = drawn(&run, "s-speed").unwrap().1;
+    assert!(
+        svg.contains("Of equal accuracy: bf16-mixed ran 1.25× as fast as 32-true, which may be chance"),
+        "{svg}"
+    );
+    assert!(svg.contains("too few processes"));
+}
+
+#[test]
+fn one_setting_is_no_comparison() {
+    let mut run = empty(&[Axis::Precision]);
+    trained(&mut run, "32-true", &SLOW, 800);
+    for id in ["s-speed", "s-pareto", "s-ladder", "s-quality"] {
+        assert!(drawn(&run, id).is_none(), "{id}");
+    }
+}
+
+#[test]
+fn what_another_setting_beats_is_grey_and_accuracies_that_overlap_are_not_ranked() {
+    let mut run = empty(&[Axis::Precision]);
+    trained(&mut run, "32-true", &[100.0], 900);
+    trained(&mut run, "bf16-mixed", &[50.0], 800);
+    trained(&mut run, "64-true", &[200.0], 850);
+    let (_, svg) = drawn(&run, "s-pareto").unwrap();
+    let title = "By the estimates of test accuracy and training time no setting beats bf16-mixed or 32-true";
+    assert!(svg.contains(title), "{svg}");
+    // Two panels, each with one grey point.
+    let grey = svg.matches("<circle").count();
+    assert_eq!((grey, svg.matches("fill=\"#B3BAC4\"").count()), (6, 2), "{svg}");
+    trained(&mut run, "16-mixed", &[40.0], 890);
+    trained(&mut run, "bf16-true", &[60.0], 890);
+    run.records
+        .retain(|record| record.cell.setting.precision().name() != "bf16-mixed");
+    run.records
+        .retain(|record| record.cell.setting.precision().name() != "64-true");
+    let (_, svg) = drawn(&run, "s-pareto").unwrap();
+    assert!(
+        svg.contains("No test accuracy stands apart; 16-mixed takes the least training time"),
+        "{svg}"
+    );
+}
+
+fn evaluation() -> Workload {
+    let Task::Train(training) = workload("w").task else {
+        unreachable!("it trains");
+    };
+    let (model, dataset) = (training.model, DatasetKind::SyntheticReviews);
+    let task = EvaluateTask {
+        model,
+        dataset,
+        test: None,
+    };
+    Workload {
+        name: "tested".into(),
+        task: Task::Evaluate(task),
+    }
+}
+
+fn tested(run: &mut Run, precision: &str, hits: u64, agreeing: Option<u64>) {
+    let cell = cell("s", &evaluation(), &[(Axis::Precision, precision)]);
+    let mut record = record(&cell, Status::Ok, None);
+    let mut put = |name, hits| {
+        record
+            .metrics
+            .insert(name, wilson(hits, 1_000).unwrap().metric(name))
+    };
+    put(MetricName::TestAccuracy, hits);
+    agreeing.map(|agreeing| put(MetricName::Agreement, agreeing));
+    let rate = Metric::reading(MetricName::SamplesPerSecond, 1e6 / hits as f64, "invented");
+    record.metrics.insert(MetricName::SamplesPerSecond, rate);
+    run.add(record, None);
+}
+
+#[test]
+fn an_evaluation_shows_accuracy_and_agreement_with_their_intervals() {
+    let mut run = empty(&[Axis::Precision]);
+    tested(&mut run, "32-true", 900, None);
+    tested(&mut run, "bf16-true", 895, Some(970));
+    tested(&mut run, "16-true", 901, Some(995));
+    let (figure, svg) = drawn(&run, "s-quality").unwrap();
+    for text in [
+        "bf16-true changes the most predictions: 3.00 % are not those of f32",
+        "90.00 %",
+        "97.00 %",
+        "Agreement with f32, %",
+        "reference",
+        "1,000 test examples",
+    ] {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    assert!(figure.caption.contains("95 % intervals"), "{}", figure.caption);
+    let (_, svg) = drawn(&run, "s-pareto").unwrap();
+    assert!(
+        svg.contains("Time of a sample, µs") && svg.contains("Agreement with f32, %"),
+        "{svg}"
+    );
+}
+
+/// The article's ladder, as far as so many rungs, with its published numbers.
+fn ladder(rungs: usize) -> Run {
+    const RUNGS: [[&str; 5]; 6] = [
+        ["32-true", "highest", "64", "1", "adam"],
+        ["16-mixed", "high", "64", "1", "adam"],
+        ["bf16-true", "highest", "64", "1", "adam"],
+        ["bf16-true", "highest", "16", "1", "adam"],
+        ["bf16-true", "highest", "4", "4", "adam"],
+        ["bf16-true", "highest", "4", "4", "sgd"],
+    ];
+    const AXES: [Axis; 5] = [
+        Axis::Precision,
+        Axis::Matmul,
+        Axis::Batch,
+        Axis::Accumulate,
+        Axis::Optimizer,
+    ];
+    let mut run = run(vec![suite("s", "S", &["vit-cifar10"], &AXES)]);
+    for (index, values) in RUNGS.iter().enumerate().take(rungs) {
+        let axes: Vec<(Axis, &str)> = AXES.into_iter().zip(*values).collect();
+        let mut record = record(&cell("s", &workload("w"), &axes), Status::Ok, None);
+        let rung = index as f64;
+        train_metrics(&mut record, 100.0 + 10.0 * rung, 800, 1e9 / (rung + 1.0));
+        run.add(record, None);
+    }
+    run
+}
+
+#[test]
+fn a_ladder_names_what_each_rung_adds_and_shows_what_was_published_of_it() {
+    let run = ladder(6);
+    let (figure, svg) = drawn(&run, "s-ladder").unwrap();
+    for text in [
+        "5 techniques together take 0.17× the memory and 1.50× the time",
+        "+ 16-mixed · high",
+        "+ bf16-true",
+        "+ batch 16",
+        "+ sgd",
+        "26.84 GB",
+        "2.88 min",
+        "97.34 %",
+    ] {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    assert!(figure.caption.contains("Raschka"), "{}", figure.caption);
+    assert!(
+        drawn(&run, "s-accumulation").is_none(),
+        "the ladder says the same"
+    );
+}
+
+#[test]
+fn two_rungs_a_grid_and_a_technique_that_comes_back_are_no_ladder() {
+    assert!(drawn(&ladder(2), "s-ladder").is_none());
+    let mut grid = empty(&[Axis::Precision, Axis::Batch]);
+    for precision in ["32-true", "bf16-true"] {
+        for batch in ["8", "4"] {
+            let cell = cell(
+                "s",
+                &workload("w"),
+                &[(Axis::Precision, precision), (Axis::Batch, batch)],
+            );
+            let mut record = record(&cell, Status::Ok, None);
+            train_metrics(&mut record, 100.0, 800, 1e9);
+            grid.add(record, None);
+        }
+    }
+    assert!(drawn(&grid, "s-ladder").is_none());
+    let mut back = ladder(6);
+    back.plan.cells.swap(3, 5);
+    assert!(drawn(&back, "s-ladder").is_none());
+}
+
+#[test]
+fn a_rung_that_failed_says_so() {
+    let mut run = ladder(6);
+    run.records[3].status = Status::Oom;
+    run.records[3].metrics.clear();
+    let svg = drawn(&run, "s-ladder").unwrap().1;
+    assert!(svg.contains("oom"), "{svg}");
+}
+
+/// A record with counts of exponents.
+fn observed(run: &mut Run, counts: RangeCounts, layer: &str) {
+    let cell = cell("s", &workload("w"), &[(Axis::Precision, "16-true")]);
+    let mut record = record(&cell, Status::Ok, None);
+    let share = counts.underflow as f64 / counts.elements.max(1) as f64;
+    let metric = Metric::reading(MetricName::UnderflowShare, share, "invented");
+    record.metrics.insert(MetricName::UnderflowShare, metric);
+    let range = TensorRange {
+        step: 1,
+        layer: layer.into(),
+        class: TensorClass::Gradient,
+        format: Format::F16,
+        beside: Format::F64,
+        counts,
+    };
+    let samples = Samples {
+        ranges: vec![range],
+        ..Samples::default()
+    };
+    run.add(record, Some(samples));
+}
+
+#[test]
+fn values_that_a_format_loses_are_counted_and_its_range_is_shaded() {
+    let mut run = empty(&[Axis::Precision]);
+    let counts = RangeCounts {
+        elements: 1_000,
+        underflow: 250,
+        lowest_exponent: -30,
+        exponents: [vec![250], vec![0; 19], vec![750]].concat(),
+        ..RangeCounts::default()
+    };
+    observed(&mut run, counts, "classifier.weight");
+    let (figure, svg) = drawn(&run, "s-ranges").unwrap();
+    for text in [
+        "25.00 % of gradients become 0",
+        "gradients · f16",
+        "25.00 % in classifier.weight",
+        "1 observed step",
+    ] {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    assert_eq!(
+        svg.matches("#FBE3D6").count(),
+        1,
+        "below the smallest normal value alone"
+    );
+    assert!(figure.folded);
+}
+
+#[test]
+fn hostile_counts_of_exponents_are_drawn_or_left_out() {
+    let counts = |lowest_exponent, exponents| RangeCounts {
+        elements: u64::MAX,
+        underflow: u64::MAX,
+        overflow: u64::MAX,
+        lowest_exponent,
+        exponents,
+        ..RangeCounts::default()
+    };
+    for (lowest, exponents, shown) in [
+        (i32::MIN, vec![1; 50], false),
+        (i32::MAX, vec![1; 50], false),
+        (-1_074, vec![u64::MAX; 3_000], true),
+        (0, vec![], false),
+        (0, vec![0; 40], false),
+        (-14, vec![1], true),
+    ] {
+        let mut run = empty(&[Axis::Precision]);
+        observed(&mut run, counts(lowest, exponents), &"wide.".repeat(1_000));
+        assert_eq!(drawn(&run, "s-ranges").is_some(), shown, "{lowest}");
+    }
+}
+
+/// A matrix product whose results lie so far off, by bins of doubling width.
+fn distances(run: &mut Run, precision: &str, counts: &[f64]) {
+    let cell = cell(
+        "s",
+        &matmul(),
+        &[(Axis::Precision, precision), (Axis::Size, "64")],
+    );
+    let mut series = Series::new("ulp_distance", "results", "ULP, at most");
+    for (bin, count) in counts.iter().enumerate() {
+        series.push(0.5 * (bin as f64).exp2(), *count);
+    }
+    let samples = Samples {
+        series: vec![series],
+        ..Samples::default()
+    };
+    run.add(record(&cell, Status::Ok, None), Some(samples));
+}
+
+#[test]
+fn distances_of_results_are_shares_by_setting() {
+    let mut run = empty(&[Axis::Precision]);
+    distances(&mut run, "32-true", &[900.0, 80.0, 20.0]);
+    assert!(drawn(&run, "s-ulps").is_none(), "one setting is no comparison");
+    distances(&mut run, "16-true", &[100.0, 0.0, 0.0, 0.0, 1.0]);
+    distances(&mut run, "bf16-true", &[f64::NAN, f64::INFINITY, -3.0, 0.0]);
+    let (_, svg) = drawn(&run, "s-ulps").unwrap();
+    for text in [
+        "16-true lies furthest from float64, by up to 8 ULP",
+        "90.0 % within 0.5 ULP, all within 2",
+    ] {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    assert!(!svg.contains("bf16-true"), "nothing was counted of it");
+    distances(&mut run, "64-true", &[1e300; 4_000]);
+    drawn(&run, "s-ulps").unwrap();
+}
+
+#[test]
+fn a_power_is_laid_through_errors_where_sums_grow() {
+    let mut run = run(vec![suite("kernels", "K", &[], &[Axis::Precision, Axis::Size])]);
+    kernels(&mut run);
+    let svg = drawn(&run, "kernels-kernel").unwrap().1;
+    assert!(
+        svg.contains("bands: powers of the size") && svg.contains(">\n0.12\n<"),
+        "{svg}"
+    );
+}
+
+/// Values that no run should have, in every metric of a record.
+fn spoil(record: &mut Record, index: usize) {
+    const HOSTILE: [f64; 8] = [
+        f64::MIN_POSITIVE,
+        0.0,
+        -1.0,
+        1e308,
+        f64::NAN,
+        f64::INFINITY,
+        -0.0,
+        1.0,
+    ];
+    for (at, metric) in record.metrics.values_mut().enumerate() {
+        let value = |shift: usize| Some(HOSTILE[(index + at + shift) % HOSTILE.len()]);
+        (metric.value, metric.low, metric.high) = (value(0), value(1), value(3));
+    }
+}
+
+#[test]
+fn hostile_values_names_and_counts_are_drawn_or_left_out_and_never_end_the_report() {
+    let name = "a very long name of a workload ".repeat(40);
+    let mut runs = vec![ladder(6)];
+    for rows in [2_u32, 3, 200] {
+        let mut many = empty(&[Axis::Precision, Axis::Batch]);
+        for batch in 1..=rows {
+            let batch = batch.to_string();
+            let long = Workload {
+                name: name.clone(),
+                ..workload("w")
+            };
+            let mut trained = record(&cell("s", &long, &[(Axis::Batch, &batch)]), Status::Ok, None);
+            train_metrics(&mut trained, 100.0, 800, 1e9);
+            many.add(trained, None);
+            let long = Workload {
+                name: format!("{name} tested"),
+                ..evaluation()
+            };
+            let tested = cell(
+                "s",
+                &long,
+                &[(Axis::Batch, &batch), (Axis::Precision, "bf16-true")],
+            );
+            let mut tested = record(&tested, Status::Ok, None);
+            train_metrics(&mut tested, 100.0, 800, 1e9);
+            let rate = Metric::reading(MetricName::SamplesPerSecond, 1.0, "invented");
+            tested.metrics.insert(MetricName::SamplesPerSecond, rate);
+            tested.metrics.insert(
+                MetricName::Agreement,
+                Metric::reading(MetricName::Agreement, 0.5, "invented"),
+            );
+            many.add(tested, None);
+        }
+        runs.push(many);
+    }
+    let mut sized = run(vec![suite("kernels", "K", &[], &[Axis::Precision, Axis::Size])]);
+    kernels(&mut sized);
+    runs.push(sized);
+    for mut run in runs {
+        for pass in 0..9 {
+            for (index, record) in run.records.iter_mut().enumerate().filter(|_| pass > 0) {
+                spoil(record, index + pass);
+            }
+            for figure in figures(&Report::new(&run).unwrap()) {
+                let svg = figure.canvas.svg().unwrap();
+                let odd = svg
+                    .lines()
+                    .find(|line| line.contains("NaN") || line.starts_with("inf"));
+                assert_eq!(odd, None, "{}", figure.id);
+                assert!(svg.len() < 400_000, "{}: {} bytes", figure.id, svg.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn more_settings_than_a_figure_shows_are_counted() {
+    let mut run = empty(&[Axis::Batch]);
+    for batch in 1..=200_u32 {
+        let cell: Cell = cell("s", &workload("w"), &[(Axis::Batch, &batch.to_string())]);
+        let mut record = record(&cell, Status::Ok, None);
+        train_metrics(&mut record, 100.0 + f64::from(batch), 800, 1e9);
+        run.add(record, None);
+    }
+    for id in ["s-speed", "s-pareto", "s-accumulation"] {
+        let (figure, svg) = drawn(&run, id).unwrap();
+        assert!(svg.contains("showing 40 of 200"), "{id}");
+        assert!(
+            figure.caption.contains("40 of 200 settings"),
+            "{}",
+            figure.caption
+        );
+    }
+}
