@@ -2,6 +2,7 @@
 
 mod accept;
 mod advise;
+mod beside;
 mod company;
 mod cuda;
 mod devices;

@@ -43,11 +43,7 @@ pub(crate) enum Command {
     /// Print the cells that suites expand to, with every skipped one and why
     Plan(PlanArguments),
     /// Write the report of recorded runs again; needs no GPU
-    Report {
-        /// Run folders
-        #[arg(required = true, value_name = "RUN")]
-        runs: Vec<PathBuf>,
-    },
+    Report(ReportArguments),
     /// Give recorded runs to data frames, spreadsheets, papers and pull requests: every cell, the failed ones too
     Export(ExportArguments),
     /// Tell the cheapest setting that recorded runs show to keep accuracy, with the evidence and what was not tested; needs no GPU
@@ -216,6 +212,19 @@ pub(crate) struct ExportArguments {
     /// These metrics alone, e.g. `train_seconds,test_accuracy` [default: all]
     #[arg(long = "metric", value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) metrics: Vec<MetricName>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArguments {
+    /// Run folders
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// One report of them all, settings matched, every run beside the first one
+    #[arg(long, requires = "out")]
+    pub(crate) side_by_side: bool,
+    /// Where the report of runs side by side is written
+    #[arg(long, value_name = "DIR", requires = "side_by_side")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -16,19 +16,23 @@ pub struct Banner {
     pub text: String,
 }
 
-fn warning(title: &str, text: String) -> Banner {
-    Banner {
-        level: "warning",
-        title: title.to_owned(),
-        text,
+impl Banner {
+    /// Numbers may mislead without it.
+    pub(crate) fn warning(title: &str, text: String) -> Self {
+        Self {
+            level: "warning",
+            title: title.to_owned(),
+            text,
+        }
     }
-}
 
-fn note(title: &str, text: String) -> Banner {
-    Banner {
-        level: "note",
-        title: title.to_owned(),
-        text,
+    /// It helps to read the numbers.
+    pub(crate) fn note(title: &str, text: String) -> Self {
+        Self {
+            level: "note",
+            title: title.to_owned(),
+            text,
+        }
     }
 }
 
@@ -43,19 +47,19 @@ pub(crate) fn of_run(run: &Run) -> Vec<Banner> {
              of a GPU.",
             machine.cores
         );
-        banners.push(warning("These are CPU times.", text));
+        banners.push(Banner::warning("These are CPU times.", text));
     }
     if machine.build != "release" {
         let text = format!(
             "The binary was a `{}` build: its times mean nothing.",
             machine.build
         );
-        banners.push(warning("Not a release build.", text));
+        banners.push(Banner::warning("Not a release build.", text));
     }
     if run.cut {
         let text = "The last line of `records.jsonl` was cut short by a crash or a full disk. It is left out; \
                     `--resume` runs its cell again.";
-        banners.push(warning("A record was cut.", text.to_owned()));
+        banners.push(Banner::warning("A record was cut.", text.to_owned()));
     }
     if !run.missing_samples.is_empty() {
         let text = format!(
@@ -65,7 +69,7 @@ pub(crate) fn of_run(run: &Run) -> Vec<Banner> {
             run.records.len(),
             run.missing_samples[0]
         );
-        banners.push(note("Samples are missing.", text));
+        banners.push(Banner::note("Samples are missing.", text));
     }
     banners
 }
@@ -80,7 +84,7 @@ pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]
             "{not_run} of {} cells were not run; `--resume` runs them.",
             rows().count()
         );
-        banners.push(warning("The run is not complete.", text));
+        banners.push(Banner::warning("The run is not complete.", text));
     }
     let data = rows()
         .flat_map(|row| &row.records)
@@ -91,7 +95,7 @@ pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]
             false => "It was tested on",
         };
         let text = format!("{did} {}: accuracies compare settings, not models.", data.name);
-        banners.push(warning("The data is synthetic.", text));
+        banners.push(Banner::warning("The data is synthetic.", text));
     }
     let with = |verdict| rows().filter(|row| row.verdict() == Some(verdict)).count();
     let (differs, unverified) = (with(ExecutedVerdict::Differs), with(ExecutedVerdict::Unverified));
@@ -100,14 +104,14 @@ pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]
             "{} executed another precision than asked for; the table says which.",
             cells(differs)
         );
-        banners.push(warning("Executed is not requested.", text));
+        banners.push(Banner::warning("Executed is not requested.", text));
     }
     if unverified > 0 {
         let text = format!(
             "For {} it was not observed which precision the hardware used; the table says “unverified”.",
             cells(unverified)
         );
-        banners.push(note("Executed precision unverified.", text));
+        banners.push(Banner::note("Executed precision unverified.", text));
     }
     let here = this_machine(run);
     let trains = groups.iter().any(|group| group.kind == TaskKind::Train);
@@ -129,7 +133,7 @@ pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]
             reference.hardware
         );
         let title = format!("Published rows ({}) are from another machine.", reference.name);
-        banners.push(note(&title, text));
+        banners.push(Banner::note(&title, text));
     }
     banners
 }

@@ -29,7 +29,7 @@ pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<Me
     for (row, key) in rows.iter_mut().zip(&keys) {
         row.baseline = baselines.get(key.as_str()).copied();
     }
-    speeds(rows, speed);
+    judge_speeds(rows, speed);
     accuracies(rows);
     let Some(memory) = memory else { return };
     let bytes: Vec<Vec<f64>> = rows.iter().map(|row| row.values(memory)).collect();
@@ -47,12 +47,16 @@ fn pairs(rows: &[Row<'_>]) -> Vec<(usize, usize)> {
     pairs.filter(|(row, baseline)| row != baseline).collect()
 }
 
-fn speeds(rows: &mut [Row<'_>], metric: MetricName) {
-    let of_row = |row: &Row<'_>| match metric.better() {
+/// A speed for each process of a row: more is better, whichever way the metric counts.
+pub(crate) fn speeds(row: &Row<'_>, metric: MetricName) -> Vec<f64> {
+    match metric.better() {
         Better::Lower => row.values(metric).iter().map(|value| 1.0 / value).collect(),
         Better::Higher => row.values(metric),
-    };
-    let speeds: Vec<Vec<f64>> = rows.iter().map(of_row).collect();
+    }
+}
+
+fn judge_speeds(rows: &mut [Row<'_>], metric: MetricName) {
+    let speeds: Vec<Vec<f64>> = rows.iter().map(|row| speeds(row, metric)).collect();
     let mut pairs = pairs(rows);
     pairs.retain(|(row, baseline)| !speeds[*row].is_empty() && !speeds[*baseline].is_empty());
     let family: Vec<Groups<'_>> = pairs

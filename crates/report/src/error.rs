@@ -4,6 +4,8 @@ use std::{io, path::PathBuf};
 
 use mantissa_core::{RecordError, SCHEMA_VERSION};
 
+use crate::MOST_RUNS;
+
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
@@ -65,9 +67,35 @@ pub enum ReportError {
         /// What the drawing library said.
         reason: String,
     },
+    /// Something can stand beside a run only if there is another one.
+    #[error(
+        "side by side takes two runs or more\n  hint: name another run folder, or leave out `--side-by-side`"
+    )]
+    OneRun,
+    /// More runs than columns that can be read.
+    #[error("{given} runs are too many side by side, {MOST_RUNS} can be shown\n  hint: leave some out")]
+    ManyRuns {
+        /// How many there are.
+        given: usize,
+    },
+    /// A run beside itself would be called reproducible.
+    #[error("`{path}` is given twice\n  hint: name another run folder in its place")]
+    SameRun {
+        /// As it was given the second time.
+        path: PathBuf,
+    },
+    /// No setting was tried by two of the runs.
+    #[error(
+        "the runs have no cell in common\n  hint: rows are matched by suite, workload, setting and seed; run the same \
+         suite with the same `-a` values"
+    )]
+    NothingInCommon,
     /// The page's template failed.
     #[error("cannot render the page: {0}")]
     Page(#[from] minijinja::Error),
+    /// The facts of the cells could not be written as JSON.
+    #[error("cannot write the facts of the cells: {0}")]
+    Cells(#[source] serde_json::Error),
     /// The CSV writer failed.
     #[error("cannot write CSV: {0}")]
     Csv(#[from] ::csv::Error),

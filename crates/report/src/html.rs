@@ -7,7 +7,9 @@ use serde::Serialize;
 use crate::{
     Banner, ClaimVerdict, Figure, Group, Report, ReportError, Row,
     banner::this_machine,
+    cells::Cells,
     claims,
+    facts::facts,
     figures::{font_faces, shown_of},
     held::{MemoryTable, memory_table},
     table::{Align, Column, Field, columns, published_baseline},
@@ -28,6 +30,10 @@ struct Line {
     class: String,
     fields: Vec<Field>,
     command: String,
+    /// What tells it from its neighbours.
+    label: String,
+    /// Its number among the folded cells.
+    cell: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -51,7 +57,7 @@ struct GroupPage<'a> {
 }
 
 #[derive(Serialize)]
-struct Picture<'a> {
+pub(crate) struct Picture<'a> {
     id: &'a str,
     caption: &'a str,
     svg: &'a str,
@@ -107,6 +113,8 @@ struct Page<'a> {
     tally: String,
     capped: bool,
     suites: Vec<SuitePage<'a>>,
+    /// JSON, safe inside a script element.
+    cells: String,
     formats: Option<Picture<'a>>,
     finfo: Vec<FormatLine>,
     environment: Vec<(&'static str, String)>,
@@ -119,6 +127,11 @@ struct Page<'a> {
 /// The page, with the figures (each with its SVG) set in.
 pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String, ReportError> {
     let run = report.run;
+    let mut cells = Cells::default();
+    let suites = report.suites.iter().enumerate();
+    let suites = suites
+        .map(|(index, suite)| suite_page(report, suite, index, figures, &mut cells))
+        .collect();
     let page = Page {
         css: font_faces() + include_str!("../assets/page.css"),
         js: include_str!("../assets/page.js"),
@@ -134,33 +147,31 @@ pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String
             .iter()
             .flat_map(|suite| &suite.groups)
             .any(|group| group.rows.len() > report.rows_shown()),
-        suites: report
-            .suites
-            .iter()
-            .enumerate()
-            .map(|(index, suite)| SuitePage {
-                anchor: format!("suite-{index}"),
-                claims_heading: claims::heading(run),
-                ..suite_page(suite, figures, report.rows_shown())
-            })
-            .collect(),
+        suites,
+        cells: cells.json().map_err(ReportError::Cells)?,
         formats: figures
             .iter()
             .find(|(figure, _)| figure.suite.is_none())
-            .map(picture),
+            .map(|(figure, svg)| picture(figure, svg)),
         finfo: finfo(),
-        environment: facts(report),
+        environment: facts(run),
         missing: &run.environment.missing,
         missing_samples: &run.missing_samples,
         command: run.environment.command.join(" "),
         version: &run.environment.fingerprint.mantissa,
     };
     let mut environment = Environment::new();
+    add_macros(&mut environment)?;
     environment.add_template("page.html", include_str!("../assets/page.html"))?;
     Ok(environment.get_template("page.html")?.render(Serde(&page))?)
 }
 
-fn picture<'a>((figure, svg): &'a (&'a Figure, String)) -> Picture<'a> {
+/// Makes the macros of all pages known.
+pub(crate) fn add_macros(environment: &mut Environment<'_>) -> Result<(), minijinja::Error> {
+    environment.add_template("macros.html", include_str!("../assets/macros.html"))
+}
+
+pub(crate) fn picture<'a>(figure: &'a Figure, svg: &'a str) -> Picture<'a> {
     Picture {
         id: &figure.id,
         caption: &figure.caption,
@@ -168,12 +179,18 @@ fn picture<'a>((figure, svg): &'a (&'a Figure, String)) -> Picture<'a> {
     }
 }
 
-fn suite_page<'a>(suite: &'a Suite<'_>, figures: &'a [(&'a Figure, String)], most: usize) -> SuitePage<'a> {
+fn suite_page<'a>(
+    report: &Report<'_>,
+    suite: &'a Suite<'_>,
+    index: usize,
+    figures: &'a [(&'a Figure, String)],
+    cells: &mut Cells,
+) -> SuitePage<'a> {
     let own = |folded: bool| {
         let these = figures.iter().filter(move |(figure, _)| {
             figure.suite.as_deref() == Some(&suite.info.name) && figure.folded == folded
         });
-        these.map(picture).collect()
+        these.map(|(figure, svg)| picture(figure, svg)).collect()
     };
     let paragraphs = suite
         .info
@@ -188,17 +205,17 @@ fn suite_page<'a>(suite: &'a Suite<'_>, figures: &'a [(&'a Figure, String)], mos
         notes: &reference.notes,
     });
     SuitePage {
-        anchor: String::new(),
+        anchor: format!("suite-{index}"),
         title: &suite.info.title,
         question: suite.info.question.trim(),
         analysis: paragraphs.collect(),
         banners: &suite.banners,
         claims: suite.claims.iter().map(claim_line).collect(),
-        claims_heading: String::new(),
+        claims_heading: claims::heading(report.run),
         groups: suite
             .groups
             .iter()
-            .map(|group| group_page(suite, group, most))
+            .map(|group| group_page(report, suite, group, cells))
             .collect(),
         figures: own(false),
         folded: own(true),
@@ -221,8 +238,13 @@ fn claim_line<'a>(verdict: &'a ClaimVerdict<'_>) -> ClaimLine<'a> {
     }
 }
 
-fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>, most: usize) -> GroupPage<'a> {
-    let shown = group.shown(most);
+fn group_page<'a>(
+    report: &Report<'_>,
+    suite: &Suite<'_>,
+    group: &'a Group<'_>,
+    cells: &mut Cells,
+) -> GroupPage<'a> {
+    let shown = group.shown(report.rows_shown());
     let columns = columns(group);
     let headings = columns.iter().map(|column| {
         let (title, below) = column.title(group);
@@ -237,6 +259,8 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>, most: usize) -> Group
         class: class(row),
         fields: columns.iter().map(|column| column.field(group, row)).collect(),
         command: row.command().unwrap_or_default().to_owned(),
+        label: group.label(row, &[]),
+        cell: Some(cells.add(report.run, row)),
     });
     let published = suite.references.iter().map(|reference| {
         let base = published_baseline(reference);
@@ -248,6 +272,8 @@ fn group_page<'a>(suite: &Suite<'_>, group: &'a Group<'_>, most: usize) -> Group
                 .map(|column: &Column| column.published(group, row, base))
                 .collect(),
             command: String::new(),
+            label: String::new(),
+            cell: None,
         });
         PublishedLines {
             name: reference.title.clone(),
@@ -292,53 +318,6 @@ fn tally(report: &Report<'_>) -> String {
         .into_iter()
         .map(|(name, count)| format!("{} {name}", units::count(count as u64)));
     texts.collect::<Vec<_>>().join(" · ")
-}
-
-/// What the run was made on, as pairs of name and text.
-fn facts(report: &Report<'_>) -> Vec<(&'static str, String)> {
-    let machine = &report.run.environment.fingerprint;
-    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
-    let unknown = || units::ABSENT.to_owned();
-    let mut facts = vec![
-        ("CPU", machine.cpu.clone().unwrap_or_else(unknown)),
-        ("Cores", machine.cores.to_string()),
-        (
-            "Host memory",
-            machine.memory_bytes.map_or_else(unknown, gigabytes),
-        ),
-        ("System", machine.os.clone()),
-    ];
-    if let Some(gpu) = &machine.gpu {
-        facts.push(("GPU", gpu.name.clone()));
-        facts.push(("GPU memory", gpu.memory_bytes.map_or_else(unknown, gigabytes)));
-        facts.push(("GPU UUID", gpu.uuid.clone().unwrap_or_else(unknown)));
-        facts.push((
-            "Compute capability",
-            gpu.compute_capability.clone().unwrap_or_else(unknown),
-        ));
-        facts.push(("Driver", gpu.driver.clone().unwrap_or_else(unknown)));
-        facts.push(("CUDA", gpu.cuda.clone().unwrap_or_else(unknown)));
-    }
-    facts.push(("mantissa", machine.mantissa.clone()));
-    facts.push(("Revision", machine.revision.clone().unwrap_or_else(unknown)));
-    facts.push(("burn", machine.burn.clone()));
-    facts.push(("Build", machine.build.clone()));
-    let mut data: Vec<String> = Vec::new();
-    for source in report
-        .run
-        .records
-        .iter()
-        .filter_map(|record| record.data.as_ref())
-    {
-        let text = format!("{} (blake3 {})", source.name, source.hash);
-        if !data.contains(&text) {
-            data.push(text);
-        }
-    }
-    if !data.is_empty() {
-        facts.push(("Data", data.join("; ")));
-    }
-    facts
 }
 
 #[derive(Serialize)]

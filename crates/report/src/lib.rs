@@ -1,18 +1,22 @@
 //! Records to pages, pictures and tables, from nothing but a run folder: no GPU, no burn, no network.
 //!
 //! [`load`] reads a folder into a [`Run`]; [`Report`] is what there is to say about it, computed once; the renderers
-//! turn it into bytes; [`render`] writes them all. [`export`] gives several runs to other programs.
+//! turn it into bytes; [`render`] writes them all. [`Beside`] compares several runs, setting by setting, and [`export`] gives them
+//! to other programs.
 
 mod advise;
 mod answer;
 mod banner;
 mod baseline;
+mod beside;
+mod cells;
 mod chosen;
 mod claims;
 mod digest;
 mod error;
 mod estimates;
 mod export;
+mod facts;
 mod figures;
 mod held;
 mod html;
@@ -36,6 +40,7 @@ pub use advise::{
     parse_memory, parse_points,
 };
 pub use banner::Banner;
+pub use beside::{Beside, MOST_RUNS, load_beside, render_beside};
 pub use claims::{ClaimVerdict, Standing};
 pub use digest::{Correct, Digest, Times};
 pub use error::ReportError;

@@ -36,7 +36,7 @@ pub(crate) fn line(out: &mut String, text: &str) {
     out.push_str("\n\n");
 }
 
-fn banners(out: &mut String, banners: &[Banner]) {
+pub(crate) fn banners(out: &mut String, banners: &[Banner]) {
     for banner in banners {
         line(
             out,
@@ -192,14 +192,14 @@ fn memory(out: &mut String, table: &MemoryTable) {
     line(out, &escape(&table.remarks.join(" ")));
 }
 
-fn text(field: &Field) -> String {
+pub(crate) fn text(field: &Field) -> String {
     match (field.text.as_str(), field.detail.as_str()) {
         (text, "") => escape(text),
         (text, detail) => format!("{} ({})", escape(text), escape(detail)),
     }
 }
 
-fn row(out: &mut String, fields: impl Iterator<Item = String>) {
+pub(crate) fn row(out: &mut String, fields: impl Iterator<Item = String>) {
     let fields: Vec<String> = fields.collect();
     let _ = writeln!(out, "| {} |", fields.join(" | "));
 }

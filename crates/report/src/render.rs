@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    Report, ReportError, Run, csv,
+    Figure, Report, ReportError, Run, csv,
     figures::{figures, font_faces},
     html, markdown,
 };
@@ -25,38 +25,63 @@ pub struct Rendered {
 pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
     let report = Report::new(run)?;
     let drawn = figures(&report);
-    let mut files = Vec::with_capacity(2 * drawn.len() + 3);
-    // Written one by one: together they would be the larger part of the memory of a large run.
-    let mut write = |name: &str, bytes: &[u8]| {
-        let path = folder.join(name);
-        let parent = path.parent().unwrap_or(folder);
+    let mut writer = Writer::new(folder);
+    let mut pictures = Vec::with_capacity(drawn.len());
+    for figure in &drawn {
+        pictures.push((figure, writer.figure(figure)?));
+    }
+    writer.write("results.csv", &csv(&report)?)?;
+    writer.write("summary.md", markdown(&report).as_bytes())?;
+    writer.write("report.html", html(&report, &pictures)?.as_bytes())?;
+    Ok(writer.done("report.html"))
+}
+
+/// Writes files below a folder one by one: together they would be the larger part of the memory of a large run.
+pub(crate) struct Writer<'f> {
+    folder: &'f Path,
+    files: Vec<PathBuf>,
+}
+
+impl<'f> Writer<'f> {
+    pub fn new(folder: &'f Path) -> Self {
+        Self {
+            folder,
+            files: Vec::new(),
+        }
+    }
+
+    pub fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), ReportError> {
+        let path = self.folder.join(name);
+        let parent = path.parent().unwrap_or(self.folder);
         let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
         written.map_err(|source| ReportError::Write {
             path: path.clone(),
             source,
         })?;
-        files.push(path);
-        Ok::<(), ReportError>(())
-    };
-    let mut pictures = Vec::with_capacity(drawn.len());
-    for figure in &drawn {
+        self.files.push(path);
+        Ok(())
+    }
+
+    /// Writes a figure as PNG and as SVG; gives the SVG for a page, without its font.
+    pub fn figure(&mut self, figure: &Figure) -> Result<String, ReportError> {
         let failed = |reason| ReportError::Draw {
             figure: figure.id.clone(),
             reason,
         };
         let svg = figure.canvas.svg().map_err(failed)?;
         let png = figure.canvas.png().map_err(failed)?;
-        write(&format!("figures/{}.png", figure.id), &png)?;
-        write(&format!("figures/{}.svg", figure.id), with_font(&svg).as_bytes())?;
-        pictures.push((figure, svg));
+        self.write(&format!("figures/{}.png", figure.id), &png)?;
+        self.write(&format!("figures/{}.svg", figure.id), with_font(&svg).as_bytes())?;
+        Ok(svg)
     }
-    write("results.csv", &csv(&report)?)?;
-    write("summary.md", markdown(&report).as_bytes())?;
-    write("report.html", html(&report, &pictures)?.as_bytes())?;
-    Ok(Rendered {
-        html: folder.join("report.html"),
-        files,
-    })
+
+    /// What was written, `page` being the file to be opened.
+    pub fn done(self, page: &str) -> Rendered {
+        Rendered {
+            html: self.folder.join(page),
+            files: self.files,
+        }
+    }
 }
 
 /// An SVG that stands alone, with the font of its text.

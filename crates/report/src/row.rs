@@ -219,7 +219,7 @@ impl<'a> Row<'a> {
 }
 
 /// `tf32 → f32`: format of the operands, format of the sums. Bits where no format has that layout.
-fn operands(significand: Option<u32>, exponent: Option<u32>, accumulator: Option<&str>) -> String {
+pub(crate) fn operands(significand: Option<u32>, exponent: Option<u32>, accumulator: Option<&str>) -> String {
     let known = Format::ALL
         .iter()
         .find(|f| Some(f.significand_bits()) == significand && Some(f.exponent_bits()) == exponent);

@@ -35,14 +35,14 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    fn absent() -> Self {
+    pub(crate) fn absent() -> Self {
         Self {
             text: units::ABSENT.to_owned(),
             ..Self::default()
         }
     }
 
-    fn axis(value: String) -> Self {
+    pub(crate) fn axis(value: String) -> Self {
         Self {
             sort: value.parse().ok(),
             text: value,
@@ -59,7 +59,7 @@ impl Field {
     }
 
     /// An estimate whose n counts processes, or else samples.
-    fn estimate(estimate: &Estimate, scale: Scale, of_processes: bool) -> Self {
+    pub(crate) fn estimate(estimate: &Estimate, scale: Scale, of_processes: bool) -> Self {
         let interval = estimate.interval.map(|interval| scale.range(interval));
         let count = units::count(estimate.n);
         let n = if of_processes {
@@ -88,7 +88,7 @@ impl Field {
     }
 
     /// The same with more detail, unless that is empty.
-    fn and(mut self, detail: &str) -> Self {
+    pub(crate) fn and(mut self, detail: &str) -> Self {
         if !(self.detail.is_empty() || detail.is_empty()) {
             self.detail += " · ";
         }
@@ -96,7 +96,7 @@ impl Field {
         self
     }
 
-    fn ratio(estimate: Option<&Estimate>) -> Self {
+    pub(crate) fn ratio(estimate: Option<&Estimate>) -> Self {
         let Some(estimate) = estimate else {
             return Self::absent();
         };

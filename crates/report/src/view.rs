@@ -120,7 +120,7 @@ impl<'a> Report<'a> {
 }
 
 /// Rows that each of these tables shows at most: all of them, unless they are too many together.
-fn shown_of(tables: &[usize]) -> usize {
+pub(crate) fn shown_of(tables: &[usize]) -> usize {
     /// Rows of all tables together.
     const MOST: usize = 2_000;
     /// Rows of a table even beside very many others.

@@ -123,7 +123,12 @@ fn what_a_training_was_warned_of_stands_in_its_row() {
         value: Some(1e-8),
         detail: detail.into(),
     });
-    assert_eq!(page(&run).matches(detail).count(), 1);
+    let html = page(&run);
+    let (markup, facts) = html.split_once("id=\"facts\"").unwrap();
+    assert_eq!(
+        (markup.matches(detail).count(), facts.matches(detail).count()),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -133,9 +138,22 @@ fn hostile_names_are_text_and_nothing_else() {
     run.name = hostile.into();
     article(&mut run, &workload(hostile));
     run.records[0].reason = Some(hostile.into());
+    run.records[1].events.push(Event {
+        kind: hostile.into(),
+        step: None,
+        value: Some(f64::INFINITY),
+        detail: format!("</script>{hostile}<!--"),
+    });
+    run.records[2].samples = Some(hostile.into());
+    run.records[2].fingerprint.os = hostile.into();
     let page = page(&run);
     assert!(!page.contains("<script>alert"));
     assert!(page.contains("&lt;script&gt;alert"));
+    let events = folded(&page)[1].iter().any(|(_, rows)| {
+        rows.iter()
+            .any(|row| row.iter().any(|text| text.starts_with("</script><script>")))
+    });
+    assert!(events, "the text is there, as text");
     let summary = markdown(&Report::new(&run).unwrap());
     assert!(!summary.contains("<script>"));
     let rows = summary.lines().filter(|line| line.starts_with("| ")).count();
@@ -151,6 +169,107 @@ fn hostile_names_are_text_and_nothing_else() {
             "{}",
             figure.id
         );
+    }
+}
+
+/// The folded cells of a page: tables of texts, by cell.
+fn folded(page: &str) -> Vec<Vec<(String, Vec<Vec<String>>)>> {
+    let (_, rest) = page
+        .split_once("<script type=\"application/json\" id=\"facts\">")
+        .unwrap();
+    let (json, _) = rest.split_once("</script>").unwrap();
+    assert!(!json.contains('<'), "nothing can end the element");
+    let facts: serde_json::Value = serde_json::from_str(json).unwrap();
+    let text = |number: &serde_json::Value| {
+        let number = number.as_u64().unwrap() as usize;
+        facts["texts"][number].as_str().unwrap().to_owned()
+    };
+    let list = |value: &serde_json::Value| value.as_array().unwrap().clone();
+    let table = |number: &serde_json::Value| {
+        let table = &facts["tables"][number.as_u64().unwrap() as usize];
+        let rows = list(&table[2]);
+        let rows = rows.iter().map(|row| list(row).iter().map(text).collect());
+        (text(&table[0]), rows.collect())
+    };
+    let cells = list(&facts["cells"]);
+    cells
+        .iter()
+        .map(|cell| list(cell).iter().map(table).collect())
+        .collect()
+}
+
+#[test]
+fn every_row_shown_has_a_folded_cell_with_what_is_known_of_it() {
+    let mut run = invented();
+    run.records[1].fingerprint.cpu = Some("Another CPU".into());
+    run.records[1].samples = Some("cells/x/0-0".into());
+    run.records[4].events.extend((0..40).map(|step| Event {
+        kind: "loss-scale".into(),
+        step: Some(step),
+        value: None,
+        detail: String::new(),
+    }));
+    let html = page(&run);
+    let cells = folded(&html);
+    assert_eq!(cells.len(), run.plan.cells.len());
+    for number in 0..cells.len() {
+        assert!(html.contains(&format!("id=\"cell-{number}\"")), "{number}");
+        let links = html.matches(&format!("href=\"#cell-{number}\"")).count();
+        assert_eq!(links, 1, "its row leads to it");
+    }
+    let section = |cell: usize, title: &str| {
+        let found = cells[cell].iter().find(|(known, _)| known == title);
+        found.map(|(_, rows)| rows.clone()).unwrap_or_default()
+    };
+    let has = |cell: usize, title: &str, line: &[&str]| {
+        assert!(
+            section(cell, title).iter().any(|row| row == line),
+            "{:?}",
+            section(cell, title)
+        );
+    };
+    has(1, "Setting", &["precision", "32-true"]);
+    has(1, "Workload", &["train · epochs", "2"]);
+    has(1, "Arithmetic", &["significand bits", "24", "24"]);
+    has(
+        1,
+        "Metrics",
+        &["test_accuracy", "86.10 %", "83.82–88.11", "1,000", "Wilson"],
+    );
+    has(
+        1,
+        "Metrics",
+        &["host_peak_bytes", "920.0 MB", "–", "1", "invented"],
+    );
+    has(
+        1,
+        "Processes",
+        &["0", "0", "ok", "–", "–", "–", "–", "cells/x/0-0"],
+    );
+    has(
+        1,
+        "Another machine than the run's",
+        &["CPU", "Another CPU", "Invented CPU 9000"],
+    );
+    assert!(section(0, "Another machine than the run's").is_empty());
+    has(4, "Events", &["0", "loss-scale", "3", "32768", "overflow"]);
+    has(4, "Events", &["", "", "", "", "13 more in records.jsonl"]);
+    let undefined = cells.iter().flatten().filter(|(title, _)| title == "Remarks");
+    let undefined = undefined.filter(|(_, rows)| rows.iter().any(|row| row[0] == "skipped"));
+    assert_eq!(undefined.count(), 1);
+}
+
+#[test]
+fn the_scripts_of_a_page_make_text_and_no_markup() {
+    let script = include_str!("../assets/page.js");
+    for markup in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+    ] {
+        assert!(!script.contains(markup), "{markup}");
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
             }
         }
         Command::Plan(arguments) => plan::plan(&arguments, printer)?,
-        Command::Report { runs } => report::report(&runs, printer)?,
+        Command::Report(arguments) => report::report(&arguments, printer)?,
         Command::Export(arguments) => export::export(&arguments, printer)?,
         Command::Advise(arguments) => advise::advise(&arguments, printer)?,
         Command::Explain { format } => printer.data(&explain(format).to_string()),

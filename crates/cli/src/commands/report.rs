@@ -1,15 +1,21 @@
-//! `mantissa report`, and the report at the end of a run.
+//! `mantissa report`, of one run or of several side by side, and the report at the end of a run.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use comfy_table::{Cell, CellAlignment, presets::UTF8_FULL_CONDENSED};
-use mantissa_report::{Align, Report, Table, load, terminal_tables};
+use mantissa_report::{Align, Report, Table, load, load_beside, render_beside, terminal_tables};
 
-use crate::printer::Printer;
+use crate::{args::ReportArguments, printer::Printer};
 
-pub(crate) fn report(runs: &[PathBuf], printer: &Printer) -> Result<()> {
-    for run in runs {
+pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<()> {
+    // The command line has either both or none.
+    if let Some(out) = arguments.out.as_deref().filter(|_| arguments.side_by_side) {
+        let rendered = render_beside(&load_beside(&arguments.runs)?, out)?;
+        printer.data(&rendered.html.display().to_string());
+        return Ok(());
+    }
+    for run in &arguments.runs {
         let rendered = render(run)?;
         printer.data(&rendered.tables);
         printer.data(&rendered.page.display().to_string());

@@ -2,8 +2,8 @@
 
 mod accumulation;
 mod article;
-mod axis;
-mod canvas;
+pub(crate) mod axis;
+pub(crate) mod canvas;
 mod curves;
 mod finding;
 mod formats;
@@ -13,7 +13,7 @@ mod labels;
 mod ladder;
 mod loss;
 mod memory;
-mod palette;
+pub(crate) mod palette;
 mod panels;
 mod pareto;
 mod pixels;
@@ -26,7 +26,7 @@ mod setting;
 mod speed;
 mod thin;
 mod timeline;
-mod type_setting;
+pub(crate) mod type_setting;
 mod ulps;
 
 pub use canvas::Canvas;
@@ -159,7 +159,7 @@ fn conditions(group: &Group<'_>) -> String {
 }
 
 /// A name that is safe as a file name everywhere; `index` keeps it unique if something had to be replaced.
-fn file_name(name: &str, index: usize) -> String {
+pub(crate) fn file_name(name: &str, index: usize) -> String {
     let safe: String = name
         .chars()
         .map(|c| {

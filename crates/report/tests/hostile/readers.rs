@@ -14,7 +14,7 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{Axis, Status};
-use mantissa_report::{ExportFormat, Report, csv, export, load, markdown};
+use mantissa_report::{Beside, ExportFormat, Report, csv, export, load, markdown};
 use support::{Add, cell, loss, matmul, record, run, suite, train_metrics, workload};
 
 /// The files of a run folder.
@@ -95,6 +95,12 @@ fn put(folder: &Path, files: &[Vec<u8>; 4]) -> Result<(), String> {
     let report = Report::new(&run).map_err(said)?;
     assert!(!markdown(&report).is_empty());
     csv(&report).map_err(said)?;
+    let reports = [Report::new(&run).map_err(said)?, report];
+    if let Err(error) = Beside::new(&reports) {
+        let error = error.to_string();
+        assert!(error.starts_with("the runs have no cell in common"), "{error}");
+    }
+    drop(reports);
     let runs = [run];
     for format in ExportFormat::ALL {
         export(&runs, *format, &[]).map_err(said)?;

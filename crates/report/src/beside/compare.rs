@@ -1,0 +1,152 @@
+//! What every run made of a setting, beside what the first one made of it.
+
+use mantissa_analysis::{CONFIDENCE, Estimate, Groups, Verdict, hodges_lehmann_ratio, holm, judge, mcnemar};
+use mantissa_core::{Better, ExecutedVerdict, MetricName};
+
+use super::{
+    matching::{Line, is_tried, letter},
+    unlike::{other_arithmetic, other_work},
+};
+use crate::{
+    Row,
+    baseline::{SPEED_MATTERS, right, speeds},
+};
+
+/// What one run made of a setting.
+#[derive(Debug, Default)]
+pub(super) struct Entry<'r, 'a> {
+    /// Its row; absent if the run has none.
+    pub row: Option<&'r Row<'a>>,
+    /// How many times as fast as the first run: Hodges and Lehmann's ratio of processes.
+    pub speed: Option<Estimate>,
+    /// Whether that is more than chance; all comparisons of a table are one family.
+    pub verdict: Option<Verdict>,
+    /// How many times the memory of the first run.
+    pub memory: Option<Estimate>,
+    /// How seldom chance alone would let it predict as many test examples better or worse than the first run.
+    pub accuracy_p: Option<f64>,
+    /// Whether its work and data are the first run's, and both ran to their end.
+    pub same_work: bool,
+    /// Whether it executed another precision than the first run.
+    pub other_arithmetic: bool,
+    /// What must be known of it.
+    pub remarks: Vec<String>,
+}
+
+impl Entry<'_, '_> {
+    /// Whether it predicts other test examples right than the first run, by more than chance.
+    pub fn is_apart(&self) -> bool {
+        self.accuracy_p.is_some_and(|p| p <= 1.0 - CONFIDENCE)
+    }
+}
+
+/// The entries of every line, one a run.
+pub(super) fn compare<'r, 'a>(
+    lines: &[Line<'r, 'a>],
+    speed: MetricName,
+    memory: Option<MetricName>,
+) -> Vec<Vec<Entry<'r, 'a>>> {
+    let mut entries: Vec<Vec<Entry<'r, 'a>>> = lines.iter().map(beside_first).collect();
+    judge_speeds(&mut entries, speed);
+    judge_accuracies(&mut entries);
+    for line in &mut entries {
+        let Some((first, others)) = line.split_first_mut() else {
+            continue;
+        };
+        for entry in others.iter_mut().filter(|entry| entry.same_work) {
+            let rows = entry.row.zip(first.row).zip(memory);
+            entry.memory = rows.and_then(|((mine, theirs), memory)| {
+                hodges_lehmann_ratio(&mine.values(memory), &theirs.values(memory))
+            });
+        }
+    }
+    entries
+}
+
+fn beside_first<'r, 'a>(line: &Line<'r, 'a>) -> Vec<Entry<'r, 'a>> {
+    let first = line.rows.first().copied().flatten();
+    let entry = |(run, row): (usize, &Option<&'r Row<'a>>)| {
+        let (here, there) = (letter(run), letter(0));
+        let Some(row) = *row else {
+            return Entry {
+                remarks: vec![format!("not in {here}")],
+                ..Entry::default()
+            };
+        };
+        let mut entry = Entry {
+            row: Some(row),
+            ..Entry::default()
+        };
+        if !row.is_ok() || !row.unexpected.is_empty() {
+            let text = format!("{here} {}: {}", row.status_name(), row.remark());
+            entry.remarks.push(text);
+        }
+        if let Some(first) = first.filter(|_| run > 0 && is_tried(row)) {
+            let work = other_work(row, first, (here, there));
+            let arithmetic = other_arithmetic(row, first, (here, there));
+            entry.other_arithmetic = arithmetic.is_some();
+            entry.same_work = work.is_none() && row.is_ok() && first.is_ok();
+            entry.remarks.extend(work.into_iter().chain(arithmetic));
+        }
+        let verdict = row.verdict().filter(|_| !entry.other_arithmetic);
+        let executed = row.executed().unwrap_or_default();
+        entry.remarks.extend(match verdict {
+            Some(ExecutedVerdict::Differs) => {
+                Some(format!("{here} {executed}, asked for {}", row.requested()))
+            }
+            Some(ExecutedVerdict::Unverified) => Some(format!("{here} {executed}")),
+            _ => None,
+        });
+        entry
+    };
+    line.rows.iter().enumerate().map(entry).collect()
+}
+
+/// Places of the entries that can be compared with the first of their line: line, run.
+fn pairs(entries: &[Vec<Entry<'_, '_>>]) -> Vec<(usize, usize)> {
+    let of_line = |(line, entries): (usize, &Vec<Entry<'_, '_>>)| {
+        let runs = 1..entries.len();
+        let same: Vec<usize> = runs.filter(|run| entries[*run].same_work).collect();
+        same.into_iter().map(move |run| (line, run)).collect::<Vec<_>>()
+    };
+    entries.iter().enumerate().flat_map(of_line).collect()
+}
+
+fn judge_speeds(entries: &mut [Vec<Entry<'_, '_>>], metric: MetricName) {
+    let values = |line: usize, run: usize| {
+        let row = entries[line][run].row;
+        row.map(|row| speeds(row, metric)).unwrap_or_default()
+    };
+    let pairs = pairs(entries).into_iter();
+    let sampled: Vec<_> = pairs
+        .map(|(line, run)| ((line, run), values(line, run), values(line, 0)))
+        .filter(|(_, mine, theirs)| !mine.is_empty() && !theirs.is_empty())
+        .collect();
+    let family: Vec<Groups<'_>> = sampled
+        .iter()
+        .map(|(_, candidate, baseline)| Groups {
+            baseline,
+            candidate,
+            better: Better::Higher,
+            threshold: SPEED_MATTERS,
+        })
+        .collect();
+    for (((line, run), ..), judgement) in sampled.iter().zip(judge(&family)) {
+        let entry = &mut entries[*line][*run];
+        (entry.speed, entry.verdict) = (judgement.ratio, Some(judgement.verdict));
+    }
+}
+
+fn judge_accuracies(entries: &mut [Vec<Entry<'_, '_>>]) {
+    let test = |(line, run): (usize, usize)| {
+        let (mine, theirs) = (entries[line][run].row?, entries[line][0].row?);
+        let ((data, mine), (same, theirs)) = (right(mine)?, right(theirs)?);
+        let (only_mine, only_theirs) = mine.apart(theirs).filter(|_| data == same)?;
+        Some(((line, run), mcnemar(only_mine, only_theirs)))
+    };
+    let tested: Vec<_> = pairs(entries).into_iter().filter_map(test).collect();
+    let p_values: Vec<f64> = tested.iter().map(|(_, p)| *p).collect();
+    for (((line, run), _), p) in tested.into_iter().zip(holm(&p_values)) {
+        entries[line][run].accuracy_p = Some(p);
+    }
+}

@@ -1,0 +1,115 @@
+//! Which rows of several runs are the same setting.
+
+use std::collections::HashMap;
+
+use mantissa_core::{Axis, SuiteInfo};
+
+use crate::{Group, Report, Row};
+
+/// One setting, with what each run has of it.
+#[derive(Debug)]
+pub(super) struct Line<'r, 'a> {
+    /// A row for each run, in the order of the runs.
+    pub rows: Vec<Option<&'r Row<'a>>>,
+}
+
+impl<'r, 'a> Line<'r, 'a> {
+    /// The first row that there is.
+    pub fn any(&self) -> Option<&'r Row<'a>> {
+        self.rows.iter().flatten().next().copied()
+    }
+
+    /// How many runs tried it.
+    pub fn tried(&self) -> usize {
+        self.rows.iter().flatten().filter(|row| is_tried(row)).count()
+    }
+}
+
+/// Whether a run tried the cell of a row: it was neither skipped nor left over.
+pub(super) fn is_tried(row: &Row<'_>) -> bool {
+    row.status
+        .is_some_and(|status| status != mantissa_core::Status::Skipped)
+}
+
+/// A workload of a suite, with the group that each run has of it.
+#[derive(Debug)]
+pub(super) struct Matched<'r, 'a> {
+    pub suite: &'r SuiteInfo,
+    pub groups: Vec<Option<&'r Group<'a>>>,
+}
+
+impl<'r, 'a> Matched<'r, 'a> {
+    /// Workloads by the names of suite and workload, in the order in which the runs have them.
+    pub fn of(reports: &'r [Report<'a>]) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        let mut place: HashMap<(&str, &str), usize> = HashMap::new();
+        for (run, report) in reports.iter().enumerate() {
+            for suite in &report.suites {
+                for group in &suite.groups {
+                    let at = *place
+                        .entry((&suite.info.name, group.workload))
+                        .or_insert_with(|| {
+                            all.push(Self {
+                                suite: suite.info,
+                                groups: vec![None; reports.len()],
+                            });
+                            all.len() - 1
+                        });
+                    all[at].groups[run] = Some(group);
+                }
+            }
+        }
+        all
+    }
+
+    /// Axes that say how a machine computes and not what, unless a run sweeps them.
+    pub fn of_backend(&self) -> Vec<Axis> {
+        let swept = |axis: &Axis| self.groups.iter().flatten().any(|group| group.varies(*axis));
+        let axes = [Axis::Backend, Axis::Fusion].into_iter();
+        axes.filter(|axis| !swept(axis)).collect()
+    }
+
+    /// Its settings, in the order in which the runs have them.
+    ///
+    /// The id of a cell does not do: it contains the backend, the sizes that a profile resolved to, and whatever of a
+    /// workload an earlier version did not know. Rows are one setting if every axis and the seed agree; the backend, and
+    /// fusion, which follows from it, are left out unless a run sweeps them.
+    pub fn lines(&self) -> Vec<Line<'r, 'a>> {
+        let of_backend = self.of_backend();
+        let mut lines: Vec<Line<'r, 'a>> = Vec::new();
+        let mut place: HashMap<(String, usize), usize> = HashMap::new();
+        for (run, group) in self.groups.iter().enumerate() {
+            let mut seen: HashMap<String, usize> = HashMap::new();
+            for row in group.iter().flat_map(|group| &group.rows) {
+                let key = key(row, &of_backend);
+                // A second cell of the same setting, of another work under the same name, is a line of its own.
+                let nth = seen.entry(key.clone()).or_default();
+                let at = *place.entry((key, *nth)).or_insert_with(|| {
+                    lines.push(Line {
+                        rows: vec![None; self.groups.len()],
+                    });
+                    lines.len() - 1
+                });
+                *nth += 1;
+                lines[at].rows[run] = Some(row);
+            }
+        }
+        lines
+    }
+}
+
+fn key(row: &Row<'_>, left_out: &[Axis]) -> String {
+    let kept = row
+        .cell
+        .setting
+        .iter()
+        .filter(|(axis, _)| !left_out.contains(axis));
+    let values = kept.map(|(axis, value)| format!("{axis}={value} "));
+    values.chain([row.cell.seed.to_string()]).collect()
+}
+
+/// The letter by which a run is called.
+pub(super) fn letter(run: usize) -> char {
+    let letters = u8::try_from(run).ok().and_then(|run| b'A'.checked_add(run));
+    letters.map_or('?', char::from)
+}

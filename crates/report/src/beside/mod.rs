@@ -1,0 +1,21 @@
+//! Several runs in one report: two GPUs, two frameworks, before and after.
+//!
+//! [`load_beside`] reads the folders, [`Beside`] matches their settings and compares every run with the first one, and
+//! [`render_beside`] writes the page, the summary and the figures.
+
+mod compare;
+mod environment;
+mod fields;
+mod figure;
+mod html;
+mod load;
+mod markdown;
+mod matching;
+mod render;
+mod said;
+mod unlike;
+mod view;
+
+pub use load::{MOST_RUNS, load_beside};
+pub use render::render_beside;
+pub use view::Beside;

@@ -1,0 +1,198 @@
+//! What a comparison comes to, in sentences, and what its numbers are.
+
+use mantissa_analysis::{Doubt, Sample, Verdict, smallest_p};
+use mantissa_core::MetricName;
+
+use super::{compare::Entry, matching::letter, view::Comparison};
+use crate::{baseline::SPEED_MATTERS, units};
+
+/// A verdict about machines and not about changes: nothing improves or regresses.
+pub(super) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Improved => "faster",
+        Verdict::Regressed => "slower",
+        Verdict::Unchanged => "as fast",
+        Verdict::Inconclusive(Doubt::TooFewRepeats) => "too few processes",
+        Verdict::Inconclusive(Doubt::TooNoisy) => "not told apart",
+        Verdict::Inconclusive(Doubt::NoRatio) => "no ratio",
+    }
+}
+
+/// What every later run is beside the first one.
+pub(super) fn answer(table: &Comparison<'_, '_>) -> Vec<String> {
+    let runs = table.lines.first().map_or(0, Vec::len);
+    (1..runs).flat_map(|run| of_run(table, run)).collect()
+}
+
+fn of_run(table: &Comparison<'_, '_>, run: usize) -> Vec<String> {
+    let here = letter(run);
+    if table.lacks(run) {
+        return vec![format!("{here} has none of these settings.")];
+    }
+    let entries: Vec<&Entry<'_, '_>> = table.lines.iter().map(|line| &line[run]).collect();
+    let same = entries.iter().filter(|entry| entry.same_work).count();
+    if same == 0 {
+        let text = "did no work to its end that A did too, so that nothing can be compared.";
+        return vec![format!("{here} {text}")];
+    }
+    let mut said = Vec::new();
+    said.extend(speed(&entries).map(|text| format!("{here} is {text}")));
+    let ratios = entries.iter().filter_map(|entry| entry.memory.as_ref());
+    let ratios: Vec<f64> = ratios.map(|ratio| ratio.value).collect();
+    said.extend(range(&ratios).map(|text| format!("Peak memory of {here} is {text} that of A.")));
+    said.extend(worth(table, run, &entries));
+    let other = entries.iter().filter(|entry| entry.other_arithmetic).count();
+    if other > 0 {
+        said.push(format!(
+            "In {} {here} executed another precision than A: their times and errors are of unlike arithmetic.",
+            settings(other)
+        ));
+    }
+    if same < entries.len() {
+        said.push(format!(
+            "{} of {} not compared; the remarks say why.",
+            units::count((entries.len() - same) as u64),
+            settings(entries.len())
+        ));
+    }
+    said
+}
+
+/// `1.42× as fast as A in the median of 12 settings (0.98× to 2.20×): 3 faster, 9 not told apart.`
+fn speed(entries: &[&Entry<'_, '_>]) -> Option<String> {
+    let ratios = entries.iter().filter_map(|entry| entry.speed.as_ref());
+    let ratios: Vec<f64> = ratios.map(|ratio| ratio.value).collect();
+    let middle = match ratios.as_slice() {
+        [only] => format!("{} as fast as A in one setting", units::times(*only)),
+        several => format!(
+            "{} as fast as A in the median of {} ({} to {})",
+            units::times(Sample::new(several.iter().copied())?.median()),
+            settings(several.len()),
+            units::times(several.iter().copied().fold(f64::INFINITY, f64::min)),
+            units::times(several.iter().copied().fold(0.0, f64::max)),
+        ),
+    };
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for verdict in entries.iter().filter_map(|entry| entry.verdict) {
+        match counts.iter_mut().find(|(known, _)| *known == word(verdict)) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((word(verdict), 1)),
+        }
+    }
+    let few = word(Verdict::Inconclusive(Doubt::TooFewRepeats));
+    Some(match counts.as_slice() {
+        [(only, _)] if *only == few => {
+            format!("{middle}: too few processes to tell a difference from chance.")
+        }
+        counts => {
+            let texts = counts.iter().map(|(word, count)| format!("{count} {word}"));
+            format!("{middle}: {}.", texts.collect::<Vec<_>>().join(", "))
+        }
+    })
+}
+
+fn settings(count: usize) -> String {
+    match count {
+        1 => "1 setting".to_owned(),
+        count => format!("{} settings", units::count(count as u64)),
+    }
+}
+
+/// `0.98× to 1.05×`, or `1.00×`.
+fn range(ratios: &[f64]) -> Option<String> {
+    let low = ratios.iter().copied().reduce(f64::min)?;
+    let high = ratios.iter().copied().reduce(f64::max)?;
+    let (low, high) = (units::times(low), units::times(high));
+    Some(match low == high {
+        true => low,
+        false => format!("{low} to {high}"),
+    })
+}
+
+/// How far apart the runs are in what a format costs.
+fn worth(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> Option<String> {
+    let metric = table.worth?;
+    let name = match metric {
+        MetricName::TestAccuracy => "Test accuracies",
+        MetricName::Perplexity => "Perplexities",
+        _ => "Relative errors",
+    };
+    let values = table.lines.iter().filter(|line| line[run].same_work);
+    let values: Vec<(f64, f64)> = values
+        .filter_map(|line| {
+            let value = |entry: &Entry<'_, '_>| Some(entry.row?.metric(metric)?.value);
+            Some((value(&line[run])?, value(&line[0])?))
+        })
+        .collect();
+    let here = letter(run);
+    let equal = values.iter().filter(|(mine, theirs)| mine == theirs).count();
+    if values.is_empty() {
+        return None;
+    }
+    if equal == values.len() {
+        return Some(format!("{name} of {here} are those of A to the last digit."));
+    }
+    let apart = entries.iter().filter(|entry| entry.is_apart()).count();
+    let tested = entries.iter().filter(|entry| entry.accuracy_p.is_some()).count();
+    Some(if metric == MetricName::TestAccuracy {
+        let points = values.iter().map(|(mine, theirs)| 100.0 * (mine - theirs).abs());
+        let most = points.fold(0.0, f64::max);
+        let text = format!("{name} of {here} and A are at most {most:.2} points apart");
+        match (tested, apart) {
+            (0, _) => format!("{text}."),
+            (_, 0) => format!("{text}, on the same examples no more than by chance."),
+            _ => format!("{text}, in {apart} of {} by more than chance.", settings(tested)),
+        }
+    } else {
+        let shares = values
+            .iter()
+            .filter(|(_, theirs)| *theirs != 0.0)
+            .map(|(mine, theirs)| 100.0 * (mine / theirs - 1.0).abs());
+        let most = shares.fold(0.0, f64::max);
+        match most < 0.01 {
+            true => format!("{name} of {here} and A differ by less than 0.01 %."),
+            false => format!("{name} of {here} and A differ by {most:.2} % at most."),
+        }
+    })
+}
+
+/// What the ratios are, and how many processes they would need.
+pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
+    /// More processes than these nobody runs.
+    const MOST: usize = 100;
+    let entries = || table.lines.iter().flatten();
+    let verdicts = entries().filter_map(|entry| entry.verdict);
+    let compared = verdicts.clone().count();
+    let mut notes = Vec::new();
+    if table.memory.is_none() {
+        notes.push("No kind of memory was measured in all runs.".to_owned());
+    }
+    if compared == 0 {
+        return notes;
+    }
+    let (comparisons, need) = match compared {
+        1 => ("1 comparison".to_owned(), "needs"),
+        several => (format!("{} comparisons", units::count(several as u64)), "need"),
+    };
+    let beyond = 100.0 * SPEED_MATTERS;
+    notes.push(format!(
+        "Speeds are Hodges–Lehmann ratios over processes, with 95 % intervals where there are processes enough. Faster and \
+         slower: by more than {beyond:.0} % and not by chance (Mann–Whitney, Holm's correction for {comparisons}); as fast: \
+         within {beyond:.0} %."
+    ));
+    let few = Verdict::Inconclusive(Doubt::TooFewRepeats);
+    if verdicts.clone().any(|verdict| verdict == few) {
+        let enough = (2..MOST).find(|n| smallest_p(*n, *n) * compared as f64 <= 0.05);
+        let needed = enough.map_or_else(String::new, |n| {
+            format!(": {comparisons} {need} {n} from each run")
+        });
+        notes.push(format!(
+            "Too few processes to tell a difference from chance{needed}."
+        ));
+    }
+    if entries().any(|entry| entry.accuracy_p.is_some()) {
+        let text = "Which test examples were right is compared one by one (McNemar's exact test, Holm's correction).";
+        notes.push(text.to_owned());
+    }
+    notes
+}

@@ -1,0 +1,101 @@
+//! What makes two rows of the same setting not the same: other work, other data, other arithmetic.
+
+use mantissa_core::{Record, Status, Workload};
+use serde_json::Value;
+
+use crate::{Row, facts::of_data, row::operands};
+
+/// Why no ratio of two rows means anything, if so: their work or their data differ. `here` and `there` are the letters of
+/// their runs.
+pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, char)) -> Option<String> {
+    let changes = changes(&first.cell.workload, &row.cell.workload);
+    if let Some((name, theirs, mine)) = changes.first() {
+        let more = match changes.len() {
+            1 => String::new(),
+            all => format!(" and {} more", all - 1),
+        };
+        return Some(format!(
+            "other work: `{name}` is {theirs} in {there}, {mine} in {here}{more}"
+        ));
+    }
+    match (data(first), data(row)) {
+        (Some(theirs), Some(mine)) if theirs.hash != mine.hash => Some(format!(
+            "other data: {} in {there}, {} in {here}",
+            of_data(theirs),
+            of_data(mine)
+        )),
+        _ => None,
+    }
+}
+
+fn data<'a>(row: &Row<'a>) -> Option<&'a mantissa_core::DataSource> {
+    row.records.iter().find_map(|record| record.data.as_ref())
+}
+
+/// What was executed instead of what the first run executed, where both were observed.
+pub(super) fn other_arithmetic(
+    row: &Row<'_>,
+    first: &Row<'_>,
+    (here, there): (char, char),
+) -> Option<String> {
+    let (mine, theirs) = (observed(row)?, observed(first)?);
+    (mine != theirs).then(|| format!("{here} executed {mine}, {there} {theirs}"))
+}
+
+/// Operands and sums that were all observed, in words.
+fn observed(row: &Row<'_>) -> Option<String> {
+    let ran = |record: &&&Record| record.status != Status::Skipped;
+    let executed = &row.records.iter().find(ran)?.executed;
+    let (significand, exponent) = (executed.operand_bits?, executed.exponent_bits?);
+    let sums = executed.accumulator.as_deref()?;
+    Some(operands(Some(significand), Some(exponent), Some(sums)))
+}
+
+/// Leaves of two workloads that differ: name, value there, value here. Sorted by name.
+fn changes(there: &Workload, here: &Workload) -> Vec<(String, String, String)> {
+    let mut found = Vec::new();
+    if there != here {
+        let json = |workload: &Workload| serde_json::to_value(&workload.task).unwrap_or_default();
+        differ("", &json(there), &json(here), &mut found);
+    }
+    found.sort();
+    found
+}
+
+fn differ(name: &str, there: &Value, here: &Value, found: &mut Vec<(String, String, String)>) {
+    if let (Value::Object(theirs), Value::Object(mine)) = (there, here) {
+        let only_mine = mine.keys().filter(|key| !theirs.contains_key(*key));
+        for key in theirs.keys().chain(only_mine) {
+            let child = |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+            differ(key, &child(theirs), &child(mine), found);
+        }
+    } else if there != here {
+        let text = |value: &Value| match value {
+            Value::Null => "absent".to_owned(),
+            Value::Object(_) => "there".to_owned(),
+            other => other.to_string().replace('"', ""),
+        };
+        found.push((name.to_owned(), text(there), text(here)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn leaves_that_differ_are_named_with_both_values() {
+        let mut found = vec![];
+        let there = json!({ "train": { "epochs": 3, "split": { "test": 2000, "seed": 1 } } });
+        let here = json!({ "train": { "epochs": 1, "split": { "test": null, "seed": 1 }, "momentum": 0.9 } });
+        differ("", &there, &here, &mut found);
+        found.sort();
+        let texts = |(name, a, b): &(String, String, String)| format!("{name} {a} {b}");
+        assert_eq!(
+            found.iter().map(texts).collect::<Vec<_>>(),
+            ["epochs 3 1", "momentum absent 0.9", "test 2000 absent"]
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! What a run was made on, for people.
+
+use mantissa_core::{DataSource, Fingerprint};
+
+use crate::{Run, units};
+
+/// What the run was made on and with, as pairs of name and text.
+pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
+    let mut facts = of_machine(&run.environment.fingerprint);
+    let mut data: Vec<String> = Vec::new();
+    for source in run.records.iter().filter_map(|record| record.data.as_ref()) {
+        let text = of_data(source);
+        if !data.contains(&text) {
+            data.push(text);
+        }
+    }
+    if !data.is_empty() {
+        facts.push(("Data", data.join("; ")));
+    }
+    facts
+}
+
+/// Where data came from, with its hash.
+pub(crate) fn of_data(source: &DataSource) -> String {
+    format!("{} (blake3 {})", source.name, source.hash)
+}
+
+/// Hardware and software of a fingerprint.
+pub(crate) fn of_machine(machine: &Fingerprint) -> Vec<(&'static str, String)> {
+    let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
+    let unknown = || units::ABSENT.to_owned();
+    let mut facts = vec![
+        ("CPU", machine.cpu.clone().unwrap_or_else(unknown)),
+        ("Cores", machine.cores.to_string()),
+        (
+            "Host memory",
+            machine.memory_bytes.map_or_else(unknown, gigabytes),
+        ),
+        ("System", machine.os.clone()),
+    ];
+    if let Some(gpu) = &machine.gpu {
+        facts.push(("GPU", gpu.name.clone()));
+        facts.push(("GPU memory", gpu.memory_bytes.map_or_else(unknown, gigabytes)));
+        facts.push(("GPU UUID", gpu.uuid.clone().unwrap_or_else(unknown)));
+        facts.push((
+            "Compute capability",
+            gpu.compute_capability.clone().unwrap_or_else(unknown),
+        ));
+        facts.push(("Driver", gpu.driver.clone().unwrap_or_else(unknown)));
+        facts.push(("CUDA", gpu.cuda.clone().unwrap_or_else(unknown)));
+        let hertz = gpu.sm_clock_max_hz.map(|hertz| format!("{:.0} MHz", hertz / 1e6));
+        let watts = gpu.power_limit_watts.map(|watts| format!("{watts:.0} W"));
+        facts.extend(hertz.map(|text| ("Highest clock", text)));
+        facts.extend(watts.map(|text| ("Power limit", text)));
+        facts.extend(gpu.ecc.map(|on| ("Memory corrects errors", yes_no(on))));
+        facts.extend(gpu.persistence.map(|on| ("Driver stays loaded", yes_no(on))));
+    }
+    facts.push(("mantissa", machine.mantissa.clone()));
+    facts.push(("Revision", machine.revision.clone().unwrap_or_else(unknown)));
+    facts.push(("burn", machine.burn.clone()));
+    facts.push(("Build", machine.build.clone()));
+    facts
+}
+
+fn yes_no(on: bool) -> String {
+    if on { "yes" } else { "no" }.to_owned()
+}

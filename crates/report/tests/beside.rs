@@ -1,0 +1,317 @@
+//! Several runs in one report.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::{fs, path::Path};
+
+use mantissa_core::{Axis, ExecutedVerdict, Metric, MetricName, Status, Task};
+use mantissa_report::{MOST_RUNS, Run, load_beside, render_beside};
+use support::{Add, article, cell, invented, record, run, suite, train_metrics, workload};
+
+/// A run of one workload, a cell for each precision, each in as many processes as there are times.
+fn timed(name: &str, precisions: &[(&str, &[f64])]) -> Run {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
+    run.name = name.into();
+    for (precision, times) in precisions {
+        let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
+        run.plan(&cell, None);
+        for (repeat, seconds) in times.iter().enumerate() {
+            let mut record = record(&cell, Status::Ok, None);
+            record.repeat = repeat as u32;
+            train_metrics(&mut record, *seconds, 800, 1e9);
+            run.measured(record, None);
+        }
+    }
+    run
+}
+
+/// What is written of these runs: the summary and the page.
+fn written(runs: &[Run]) -> (String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let rendered = render_beside(runs, folder.path()).unwrap();
+    assert!(rendered.files.iter().all(|path| path.exists()));
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    (read("side-by-side.md"), read("side-by-side.html"))
+}
+
+const FIVE: [f64; 5] = [10.0, 10.1, 10.2, 9.9, 9.8];
+
+#[test]
+fn five_processes_that_take_half_as_long_are_twice_as_fast_with_an_interval() {
+    let half = FIVE.map(|seconds| seconds / 2.0);
+    let runs = [
+        timed("one", &[("32-true", &FIVE), ("bf16-true", &FIVE)]),
+        timed("two", &[("bf16-true", &FIVE), ("32-true", &half)]),
+    ];
+    let (summary, page) = written(&runs);
+    // Twice the third of the 25 quotients from either end: 9.9/10.2 and 10.2/9.9.
+    let line = |precision: &str| {
+        let start = format!("| {precision} |");
+        let found = summary.lines().find(|line| line.starts_with(&start));
+        found.unwrap_or_else(|| panic!("{summary}")).to_owned()
+    };
+    assert!(
+        line("32-true").contains("2.00× (1.94–2.06 · faster)"),
+        "{summary}"
+    );
+    assert!(line("bf16-true").contains("1.00× ("), "{summary}");
+    assert!(!line("bf16-true").contains("faster"), "{summary}");
+    let median = "B is 1.50× as fast as A in the median of 2 settings (1.00× to 2.00×)";
+    assert!(summary.contains(median), "{summary}");
+    for text in ["regressed", "improved"] {
+        assert!(!summary.contains(text) && !page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn three_processes_have_no_interval_and_the_page_says_how_many_it_takes() {
+    let slow = [20.0, 21.0, 22.0];
+    let runs = [
+        timed("one", &[("32-true", &FIVE[..3])]),
+        timed("two", &[("32-true", &slow)]),
+    ];
+    let (summary, _) = written(&runs);
+    assert!(summary.contains("0.48× (too few processes)"), "{summary}");
+    assert!(
+        summary.contains("1 comparison needs 4 from each run"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_setting_is_found_again_on_another_backend_and_the_machines_are_told_apart() {
+    let runs = [
+        timed("cpu", &[("32-true", &FIVE)]),
+        timed("gpu", &[("32-true", &FIVE)]),
+    ];
+    let [cpu, mut gpu] = runs;
+    for (axis, value) in [(Axis::Backend, "cuda"), (Axis::Fusion, "on")] {
+        let value = axis.parse(value).unwrap();
+        for planned in &mut gpu.plan.cells {
+            planned.cell.setting.set(axis, value.clone()).unwrap();
+        }
+        for record in &mut gpu.records {
+            record.cell.setting.set(axis, value.clone()).unwrap();
+        }
+    }
+    gpu.environment.backend = mantissa_core::Backend::Cuda;
+    let (summary, page) = written(&[cpu, gpu]);
+    assert!(
+        summary.contains("**The machines differ.** They differ in: Backend."),
+        "{summary}"
+    );
+    assert!(summary.contains("| Backend | flex | cuda |"), "{summary}");
+    assert!(summary.contains("is no regression") && page.contains("is no regression"));
+    assert!(
+        summary.contains("The same in all: Profile smoke; CPU Invented CPU 9000;"),
+        "{summary}"
+    );
+    assert!(summary.contains("1.00× ("), "{summary}");
+}
+
+#[test]
+fn other_work_and_other_data_have_no_ratio() {
+    let one = || timed("one", &[("32-true", &FIVE)]);
+    let mut longer = timed("longer", &[("32-true", &FIVE)]);
+    for cell in longer
+        .plan
+        .cells
+        .iter_mut()
+        .map(|planned| &mut planned.cell)
+        .chain(longer.records.iter_mut().map(|record| &mut record.cell))
+    {
+        if let Task::Train(task) = &mut cell.workload.task {
+            task.epochs = 7;
+        }
+    }
+    let mut elsewhere = timed("elsewhere", &[("32-true", &FIVE)]);
+    for record in &mut elsewhere.records {
+        record.data.as_mut().unwrap().hash = "ffff".into();
+    }
+    let (summary, _) = written(&[one(), longer, elsewhere]);
+    assert!(
+        summary.contains("other work: \\`epochs\\` is 2 in A, 7 in B"),
+        "{summary}"
+    );
+    assert!(
+        summary.contains("other data: synthetic reviews, seed 1 (blake3 00112233445566aa) in A"),
+        "{summary}"
+    );
+    assert!(!summary.contains("× ("), "no ratio: {summary}");
+    assert!(summary.contains("nothing can be compared"), "{summary}");
+}
+
+#[test]
+fn another_executed_precision_is_flagged_beside_its_ratio() {
+    let observed = |run: &mut Run, bits: u32, verdict| {
+        for record in &mut run.records {
+            record.executed.operand_bits = Some(bits);
+            record.executed.exponent_bits = Some(8);
+            record.executed.accumulator = Some("f32".into());
+            record.executed.verdict = verdict;
+        }
+    };
+    let [mut one, mut two] = [
+        timed("one", &[("32-true", &FIVE)]),
+        timed("two", &[("32-true", &FIVE)]),
+    ];
+    observed(&mut one, 24, ExecutedVerdict::AsRequested);
+    observed(&mut two, 11, ExecutedVerdict::Differs);
+    let (summary, page) = written(&[one, two]);
+    assert!(
+        summary.contains("B executed tf32 → f32, A f32 → f32"),
+        "{summary}"
+    );
+    assert!(summary.contains("another precision)"), "{summary}");
+    assert!(page.contains("In 1 setting B executed another precision than A"));
+}
+
+#[test]
+fn what_one_run_has_alone_is_listed_with_why_and_failures_keep_their_reason() {
+    let one = timed("one", &[("32-true", &FIVE), ("bf16-true", &FIVE)]);
+    let mut two = timed("two", &[("32-true", &FIVE), ("16-true", &FIVE)]);
+    two.records[0].status = Status::Oom;
+    two.records[0].reason = Some("no memory left".into());
+    let (summary, _) = written(&[one, two]);
+    assert!(summary.contains("- w bf16-true: A alone (not in B)"), "{summary}");
+    assert!(summary.contains("- w 16-true: B alone (not in A)"), "{summary}");
+    assert!(
+        summary.contains("B oom: 4 of 5 repeats ok; no memory left"),
+        "{summary}"
+    );
+    assert!(summary.contains("nothing can be compared"), "{summary}");
+}
+
+#[test]
+fn a_copy_and_records_from_elsewhere_are_named() {
+    let mut moved = timed("moved", &[("32-true", &FIVE)]);
+    moved.records[1].fingerprint.cpu = Some("Another CPU".into());
+    let (summary, _) = written(&[
+        timed("one", &[("32-true", &FIVE)]),
+        timed("copy", &[("32-true", &FIVE)]),
+        moved,
+    ]);
+    assert!(summary.contains("A and B hold the same records."), "{summary}");
+    assert!(!summary.contains("and C hold the same"), "{summary}");
+    assert!(
+        summary.contains("C was not made in one place.** 1 of 5 records"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn values_that_are_absent_have_no_ratio_and_no_nan() {
+    let mut one = invented();
+    let two = invented();
+    for record in &mut one.records {
+        for metric in record.metrics.values_mut() {
+            (metric.value, metric.low, metric.high, metric.n) = (None, None, None, None);
+        }
+    }
+    for runs in [[one.clone(), two.clone()], [two, one]] {
+        let (summary, page) = written(&runs);
+        for text in ["NaN", "inf", "× ("] {
+            assert!(!summary.contains(text), "{text}: {summary}");
+        }
+        assert!(!page.contains("NaN"));
+    }
+    let mut zero = timed("zero", &[("32-true", &FIVE)]);
+    for record in &mut zero.records {
+        let metric = Metric::reading(MetricName::TrainSeconds, 0.0, "invented");
+        record.metrics.insert(MetricName::TrainSeconds, metric);
+    }
+    let (summary, _) = written(&[timed("one", &[("32-true", &FIVE)]), zero]);
+    assert!(summary.contains("– (no ratio)"), "{summary}");
+}
+
+#[test]
+fn hostile_names_are_text_and_nothing_else_side_by_side() {
+    let hostile = "<script>alert(1)</script>\"'|`*_&";
+    let one = || {
+        let mut run = run(vec![suite("article", hostile, &[], &[Axis::Precision])]);
+        run.name = hostile.into();
+        run.environment.fingerprint.cpu = Some(hostile.into());
+        run.environment.command = vec![hostile.into()];
+        article(&mut run, &workload(hostile));
+        run.records[0].status = Status::Failed;
+        run.records[0].reason = Some(hostile.into());
+        run
+    };
+    let mut other = one();
+    other.environment.fingerprint.os = hostile.into();
+    let (summary, page) = written(&[one(), other]);
+    assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
+    assert!(!summary.contains("<script>"));
+    let rows = summary.lines().filter(|line| line.starts_with("| ")).count();
+    assert_eq!(rows, 3 + 2 + 13, "a name cannot break out of its row");
+    for loading in ["src=", "@import", "<link", "<iframe", "fetch("] {
+        assert!(!page.contains(loading), "{loading}");
+    }
+}
+
+#[test]
+fn the_same_records_give_the_same_bytes() {
+    let runs = [invented(), invented()];
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [first, second] = folders.each_ref().map(|folder| {
+        let rendered = render_beside(&runs, folder.path()).unwrap();
+        assert_eq!(rendered.html, folder.path().join("side-by-side.html"));
+        let named = |path: &std::path::PathBuf| {
+            let name = path.strip_prefix(folder.path()).unwrap().to_owned();
+            (name, fs::read(path).unwrap())
+        };
+        rendered.files.iter().map(named).collect::<Vec<_>>()
+    });
+    assert_eq!(first.len(), 2 + 2 * 3, "two pages, three figures");
+    assert!(first == second);
+}
+
+#[test]
+fn runs_that_cannot_stand_side_by_side_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, run: &Run| {
+        let path = folder.path().join(name);
+        write_run(&path, run);
+        path
+    };
+    let one = put("one", &timed("one", &[("32-true", &FIVE)]));
+    let two = put("two", &timed("two", &[("32-true", &FIVE)]));
+    let mut newer = timed("newer", &[("32-true", &FIVE)]);
+    newer.environment.schema = 99;
+    let newer = put("newer", &newer);
+    let error = |folders: &[std::path::PathBuf]| load_beside(folders).unwrap_err().to_string();
+    assert!(error(std::slice::from_ref(&one)).starts_with("side by side takes two runs or more\n  hint: "));
+    assert!(error(&vec![one.clone(); MOST_RUNS + 1]).contains("9 runs are too many"));
+    let again = folder.path().join("two/../one");
+    assert!(error(&[one.clone(), two.clone(), again]).contains("one` is given twice"));
+    assert!(error(&[one.clone(), newer]).contains("schema 99"));
+    assert!(error(&[one.clone(), folder.path().join("gone")]).contains("hint: give the folder of a run"));
+    let runs = load_beside(&[one, two]).unwrap();
+    assert_eq!((runs[0].name.as_str(), runs[1].name.as_str()), ("one", "two"));
+
+    let out = folder.path().join("out");
+    let others = [
+        timed("one", &[("32-true", &FIVE)]),
+        timed("two", &[("bf16-true", &FIVE)]),
+    ];
+    let error = render_beside(&others, &out).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the runs have no cell in common\n  hint: "),
+        "{error}"
+    );
+    assert!(!out.exists(), "nothing is written");
+}
+
+fn write_run(folder: &Path, run: &Run) {
+    fs::create_dir_all(folder).unwrap();
+    let write = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
+    write(
+        "environment.json",
+        serde_json::to_string(&run.environment).unwrap(),
+    );
+    write("plan.json", serde_json::to_string(&run.plan).unwrap());
+    let lines = run.records.iter();
+    let lines = lines.map(|record| serde_json::to_string(record).unwrap() + "\n");
+    write("records.jsonl", lines.collect());
+}
