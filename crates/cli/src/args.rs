@@ -93,10 +93,10 @@ pub(crate) struct AdviseArguments {
     pub(crate) runs: Vec<PathBuf>,
     /// Points of test accuracy that a setting may lose against 32-true with matmul highest: the upper end of the interval of its loss
     /// counts [default: 1]
-    #[arg(long, value_name = "POINTS", value_parser = parse_points, allow_negative_numbers = true)]
+    #[arg(long, value_name = "POINTS", value_parser = parse_points, allow_hyphen_values = true)]
     pub(crate) accuracy_loss: Option<f64>,
     /// Relative error that a kernel may have [default: none is chosen for kernels]
-    #[arg(long, value_name = "MAX", value_parser = parse_error, allow_negative_numbers = true)]
+    #[arg(long, value_name = "MAX", value_parser = parse_error, allow_hyphen_values = true)]
     pub(crate) error: Option<f64>,
     /// Peak of memory that may be reached, e.g. `24GiB` or `40GB` [default: any]
     #[arg(long, value_name = "LIMIT", value_parser = parse_memory, allow_hyphen_values = true)]

@@ -1,4 +1,62 @@
 "use strict";
+const tool = (text, work) => {
+  const button = Object.assign(document.createElement("button"), { type: "button", className: "tool", textContent: text });
+  button.addEventListener("click", () => work(button));
+  return button;
+};
+// The system's theme, until somebody chooses.
+{
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
+  const other = () => (isDark() ? "Light page" : "Dark page");
+  const button = tool(other(), () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    button.textContent = other();
+  });
+  system.addEventListener("change", () => (button.textContent = other()));
+  document.querySelector("header nav").append(button);
+}
+// What a table shows at the moment, as texts: the smaller line of a field stands in brackets.
+const shown = (table) => {
+  const field = (cell) => {
+    const small = cell.querySelector("small");
+    const whole = cell.textContent.trim();
+    if (!small) return whole;
+    const below = small.textContent.trim();
+    return `${whole.slice(0, whole.length - below.length).trim()} (${below})`;
+  };
+  const rows = [[...table.tHead.rows].at(-1), ...table.querySelectorAll("tbody tr:not(.head):not([hidden])")];
+  return rows.map((row) => [...row.cells].map(field));
+};
+// Text that a spreadsheet would take for a formula has an apostrophe in front, as in results.csv.
+const csv = (rows) => {
+  const field = (text) => {
+    const safe = /^[=+\-@\t\r\n]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return rows.map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
+};
+const markdown = (rows) => {
+  const line = (row) => `| ${row.map((text) => text.replace(/[|\\`*_<\[]/g, "\\$&").replace(/\s+/g, " ")).join(" | ")} |`;
+  return [line(rows[0]), `|${" --- |".repeat(rows[0].length)}`, ...rows.slice(1).map(line)].join("\n") + "\n";
+};
+const copy = async (text, button) => {
+  const name = button.textContent;
+  let done = true;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Some browsers refuse that to files.
+    const area = Object.assign(document.createElement("textarea"), { value: text });
+    document.body.append(area);
+    area.select();
+    done = document.execCommand("copy");
+    area.remove();
+  }
+  button.textContent = done ? "Copied" : "The browser refused";
+  setTimeout(() => (button.textContent = name), 1500);
+};
 // Sorts a table's measured rows by a column; published rows stay where they are. Rows without a value go last.
 for (const table of document.querySelectorAll("table.results")) {
   const body = table.tBodies[0];
@@ -21,8 +79,13 @@ for (const table of document.querySelectorAll("table.results")) {
       body.append(...[...body.rows].sort(order));
     });
   });
-  const filter = table.closest("section").querySelectorAll("input[data-filter]");
-  const input = filter[[...table.closest("section").querySelectorAll("table.results")].indexOf(table)];
+  const section = table.closest("section");
+  const own = (selector) => section.querySelectorAll(selector)[[...section.querySelectorAll("table.results")].indexOf(table)];
+  own(".tools").append(
+    tool("Copy as CSV", (button) => copy(csv(shown(table)), button)),
+    tool("Copy as Markdown", (button) => copy(markdown(shown(table)), button)),
+  );
+  const input = own("input[data-filter]");
   input.addEventListener("input", () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const row of table.querySelectorAll("tbody tr:not(.head)")) {

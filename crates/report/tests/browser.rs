@@ -1,0 +1,263 @@
+//! The page in a real browser, Chromium without a head: what it does, and that it asks nobody for anything.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use mantissa_core::{Axis, Status};
+use mantissa_report::{Report, Run, figures, html};
+use mantissa_testing::is_there;
+use serde_json::Value;
+use support::{Add, cell, invented, record, run, suite, train_metrics, workload};
+
+fn page(run: &Run) -> String {
+    let report = Report::new(run).unwrap();
+    let drawn = figures(&report);
+    let pictures: Vec<_> = drawn
+        .iter()
+        .map(|figure| (figure, figure.canvas.svg().unwrap()))
+        .collect();
+    html(&report, &pictures).unwrap()
+}
+
+/// Runs Chromium on a page; none where there is no Chromium.
+fn chromium(page: &Path, arguments: &[&str]) -> Option<Output> {
+    let profile = tempfile::tempdir().unwrap();
+    let mut command = Command::new("chromium");
+    command
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-sync",
+        ])
+        .args(["--disable-background-networking", "--disable-component-update"])
+        .args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(arguments)
+        .arg(format!("file://{}", page.display()));
+    let found = match command.output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err("no Chromium".to_owned()),
+        output => Ok(output.unwrap()),
+    };
+    let output = found.as_ref().ok().cloned();
+    is_there("browser", found.map(drop)).then_some(())?;
+    assert!(output.as_ref()?.status.success(), "{output:?}");
+    output
+}
+
+/// What a script makes of a page, as the object that it calls `result`, and what the console said.
+fn browse(html: &str, script: &str) -> Option<(Value, Vec<String>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.html");
+    let harness = format!(
+        "<script>const result = {{}}; {script}\nconst told = document.createElement('pre'); told.id = 'told'; \
+         told.textContent = JSON.stringify(result); document.body.append(told);</script></body>"
+    );
+    let (before, after) = html.rsplit_once("</body>").unwrap();
+    fs::write(&path, format!("{before}{harness}{after}")).unwrap();
+    let output = chromium(&path, &["--dump-dom"])?;
+    let dom = String::from_utf8(output.stdout).unwrap();
+    let (_, told) = dom
+        .rsplit_once("<pre id=\"told\">")
+        .expect("the script ran to its end");
+    let told = told.split_once("</pre>").unwrap().0;
+    let told = told
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&");
+    let console = String::from_utf8_lossy(&output.stderr)
+        .lines()
+        .filter(|line| line.contains("CONSOLE"))
+        .map(str::to_owned)
+        .collect();
+    Some((serde_json::from_str(&told).unwrap(), console))
+}
+
+#[test]
+fn it_opens_without_an_error_and_asks_nobody_for_anything() {
+    let html = page(&invented());
+    let script = "result.asked = performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => !name.startsWith('data:'));\
+                  result.figures = document.querySelectorAll('figure svg').length;";
+    let Some((told, console)) = browse(&html, script) else {
+        return;
+    };
+    assert_eq!(console, [""; 0]);
+    assert_eq!(told["asked"], Value::Array(vec![]));
+    assert!(told["figures"].as_u64().unwrap() > 3, "{told}");
+    // A page that does ask is found out, and held back by its own policy.
+    let asking = html.replacen("<main>", "<main><img src=\"https://example.invalid/x.png\">", 1);
+    let (_, console) = browse(&asking, script).unwrap();
+    assert!(
+        console
+            .iter()
+            .any(|line| line.contains("Content Security Policy")),
+        "{console:?}"
+    );
+    let failing = html.replacen("<main>", "<main><script>nothing.at.all</script>", 1);
+    let (_, console) = browse(&failing, script).unwrap();
+    assert!(
+        console.iter().any(|line| line.contains("nothing is not defined")),
+        "{console:?}"
+    );
+}
+
+#[test]
+fn its_tables_sort_filter_and_can_be_copied() {
+    let script = r#"
+        const copied = [];
+        Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => copied.push(text) } });
+        const table = document.querySelector("table.results");
+        const texts = () => [...table.tBodies[0].rows].filter((row) => !row.hidden).map((row) => row.cells[0].textContent);
+        const press = (text) => [...document.querySelectorAll("button")].find((button) => button.textContent === text).click();
+        result.planned = texts();
+        table.querySelector("th button").click();
+        result.up = texts();
+        table.querySelector("th button").click();
+        result.down = texts();
+        result.sorted = table.querySelector("th").getAttribute("aria-sort");
+        const input = document.querySelector("input[data-filter]");
+        input.value = "bf16-mixed";
+        input.dispatchEvent(new Event("input"));
+        result.filtered = texts();
+        press("Copy as CSV");
+        press("Copy as Markdown");
+        result.copied = copied;
+    "#;
+    let Some((told, console)) = browse(&page(&invented()), script) else {
+        return;
+    };
+    assert_eq!(console, [""; 0]);
+    let texts = |name: &str| -> Vec<String> {
+        let texts = told[name].as_array().unwrap().iter();
+        texts.map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let mut sorted = texts("planned");
+    sorted.sort();
+    assert_eq!(
+        texts("up").iter().collect::<Vec<_>>(),
+        sorted.iter().collect::<Vec<_>>()
+    );
+    sorted.reverse();
+    assert_eq!(
+        (texts("down"), told["sorted"].as_str()),
+        (sorted.clone(), Some("descending"))
+    );
+    let kept = texts("filtered");
+    assert!(!kept.is_empty() && kept.len() < sorted.len(), "{kept:?}");
+    assert!(kept.iter().all(|text| text.starts_with("bf16-mixed")), "{kept:?}");
+    let [csv, markdown] = &texts("copied")[..] else {
+        panic!("{told}")
+    };
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let columns = reader.headers().unwrap().len();
+    let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+    assert!(
+        rows.len() >= kept.len() && rows.iter().all(|row| row.len() == columns),
+        "{csv}"
+    );
+    assert!(
+        rows.iter()
+            .all(|row| row.iter().any(|field| field.contains("bf16-mixed"))),
+        "{csv}"
+    );
+    assert_eq!(markdown.lines().count(), rows.len() + 2, "{markdown}");
+    assert!(markdown.starts_with("| precision | "), "{markdown}");
+}
+
+#[test]
+fn its_theme_is_the_systems_until_somebody_chooses() {
+    let script = r#"
+        const colour = () => getComputedStyle(document.body).backgroundColor;
+        const button = document.querySelector("nav button");
+        result.first = [button.textContent, colour()];
+        button.click();
+        result.chosen = [button.textContent, colour()];
+        button.click();
+        result.back = [button.textContent, colour()];
+    "#;
+    let Some((told, _)) = browse(&page(&invented()), script) else {
+        return;
+    };
+    assert_eq!(told["first"], told["back"]);
+    assert_eq!(told["first"][0], "Dark page");
+    assert_eq!(told["chosen"][0], "Light page");
+    assert_ne!(told["first"][1], told["chosen"][1]);
+}
+
+#[test]
+fn a_cell_unfolds_by_a_link_and_by_the_keyboard() {
+    let script = r##"
+        const link = document.querySelector("table.results tbody a");
+        const target = document.querySelector(link.getAttribute("href"));
+        result.before = target.querySelectorAll("table").length;
+        location.hash = link.getAttribute("href");
+        dispatchEvent(new HashChangeEvent("hashchange"));
+        result.after = target.querySelectorAll("table").length;
+        result.open = target.open;
+        result.focused = document.activeElement === target.querySelector("summary");
+        // Whatever scrolls sideways can be reached with the keyboard.
+        result.unreachable = [...document.querySelectorAll(".scroll")].filter((element) => element.tabIndex !== 0).length;
+    "##;
+    let Some((told, console)) = browse(&page(&invented()), script) else {
+        return;
+    };
+    assert_eq!(console, [""; 0]);
+    assert_eq!(
+        (&told["before"], &told["open"], &told["focused"]),
+        (&0.into(), &true.into(), &true.into())
+    );
+    assert!(told["after"].as_u64().unwrap() >= 3, "{told}");
+    assert_eq!(told["unreachable"], 0);
+}
+
+#[test]
+fn it_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, pdf) = (folder.path().join("page.html"), folder.path().join("page.pdf"));
+    fs::write(&path, page(&invented())).unwrap();
+    let to = format!("--print-to-pdf={}", pdf.display());
+    if chromium(&path, &[&to]).is_none() {
+        return;
+    }
+    let printed = fs::read(pdf).unwrap();
+    assert!(
+        printed.starts_with(b"%PDF-") && printed.len() > 20_000,
+        "{} bytes",
+        printed.len()
+    );
+}
+
+#[test]
+fn a_page_of_ten_thousand_cells_opens_and_sorts() {
+    let mut large = run(vec![suite("s", "Large", &[], &[Axis::Batch])]);
+    for batch in 1..=10_000 {
+        let cell = cell("s", &workload("w"), &[(Axis::Batch, &batch.to_string())]);
+        let mut record = record(&cell, Status::Ok, None);
+        train_metrics(&mut record, 50.0 + f64::from(batch % 97), 800, 1e9);
+        large.plan(&cell, None);
+        large.records.push(record);
+    }
+    let script = r#"
+        const table = document.querySelector("table.results");
+        result.rows = table.tBodies[0].rows.length;
+        const heading = [...table.querySelectorAll("th button")].find((button) => button.textContent === "batch");
+        heading.click();
+        heading.click();
+        const column = heading.closest("th").cellIndex;
+        result.top = Number(table.tBodies[0].rows[0].cells[column].textContent);
+        result.largest = Math.max(...[...table.tBodies[0].rows].map((row) => Number(row.cells[column].textContent)));
+    "#;
+    let Some((told, console)) = browse(&page(&large), script) else {
+        return;
+    };
+    assert_eq!(console, [""; 0]);
+    assert_eq!(told["rows"], 2_000);
+    assert_eq!(told["top"], told["largest"]);
+}
