@@ -32,7 +32,7 @@ const shown = (table) => {
 // Text that a spreadsheet would take for a formula has an apostrophe in front, as in results.csv.
 const csv = (rows) => {
   const field = (text) => {
-    const safe = /^[=+\-@\t\r\n]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
+    const safe = /^[=+\-@\t\r\n]/.test(text) && !isFinite(text) ? `'${text}` : text;
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   return rows.map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
