@@ -34,7 +34,7 @@ fn two_runs_stand_side_by_side_in_a_folder_of_their_own() {
     assert!(summary.contains("The same fingerprint in all runs."), "{summary}");
     assert!(summary.contains("too few processes"), "one each: {summary}");
     assert!(
-        summary.contains("Relative errors of B are those of A to the last digit."),
+        summary.contains("Relative errors of B are those of A to the last digit, in "),
         "{summary}"
     );
 }

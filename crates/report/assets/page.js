@@ -26,8 +26,15 @@ const shown = (table) => {
     const below = small.textContent.trim();
     return `${whole.slice(0, whole.length - below.length).trim()} (${below})`;
   };
-  const rows = [[...table.tHead.rows].at(-1), ...table.querySelectorAll("tbody tr:not(.head):not([hidden])")];
-  return rows.map((row) => [...row.cells].map(field));
+  // Above the headings of several runs stand their letters; published rows stand under the name of their table.
+  const above = [...table.tHead.rows].slice(0, -1).flatMap((row) => [...row.cells]).flatMap((cell) => Array(cell.colSpan).fill(cell.textContent.trim()));
+  const headings = [...[...table.tHead.rows].at(-1).cells].map((cell, column) => [above[column], field(cell)].filter(Boolean).join(": "));
+  const rows = [...table.querySelectorAll("tbody tr:not(.head):not([hidden])")].map((row) => {
+    const head = row.parentElement.querySelector(".head");
+    const source = head ? [`${field(head.cells[0])}: `] : [""];
+    return [...row.cells].map((cell, column) => (column === 0 ? source[0] : "") + field(cell));
+  });
+  return [headings, ...rows];
 };
 // Text that a spreadsheet would take for a formula has an apostrophe in front, as in results.csv.
 const csv = (rows) => {
@@ -38,7 +45,7 @@ const csv = (rows) => {
   return rows.map((row) => row.map(field).join(",")).join("\r\n") + "\r\n";
 };
 const markdown = (rows) => {
-  const line = (row) => `| ${row.map((text) => text.replace(/[|\\`*_<\[]/g, "\\$&").replace(/\s+/g, " ")).join(" | ")} |`;
+  const line = (row) => `| ${row.map((text) => text.replace(/[|\\`*_<>&~[\]]/g, "\\$&").replace(/\s+/g, " ")).join(" | ")} |`;
   return [line(rows[0]), `|${" --- |".repeat(rows[0].length)}`, ...rows.slice(1).map(line)].join("\n") + "\n";
 };
 const copy = async (text, button) => {

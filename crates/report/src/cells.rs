@@ -3,7 +3,7 @@
 //! A page of thousands of cells would be tens of megabytes if all of it were markup. So every text and every table is
 //! written once, and cells refer to them by number; `page.js` makes the markup of a cell when somebody unfolds it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use mantissa_core::{Record, Status, Workload};
 use serde::Serialize;
@@ -191,7 +191,23 @@ fn metrics(row: &Row<'_>) -> Vec<Vec<String>> {
             },
         ]
     };
-    row.metrics.iter().map(line).collect()
+    let known = row.metrics.iter().map(line);
+    // What could not be had has its reason, where no process had it.
+    let records = row.measured.iter().flat_map(|(record, _)| &record.metrics);
+    let lacking: BTreeMap<_, _> = records
+        .filter(|(name, _)| !row.metrics.contains_key(name))
+        .collect();
+    let absent = || units::ABSENT.to_owned();
+    let lacking = lacking.into_iter().map(|(name, metric)| {
+        vec![
+            name.to_string(),
+            absent(),
+            absent(),
+            absent(),
+            metric.method.clone(),
+        ]
+    });
+    known.chain(lacking).collect()
 }
 
 const PROCESSES: [&str; 8] = [

@@ -98,7 +98,7 @@ fn a_setting_is_found_again_on_another_backend_and_the_machines_are_told_apart()
     gpu.environment.backend = mantissa_core::Backend::Cuda;
     let (summary, page) = written(&[cpu, gpu]);
     assert!(
-        summary.contains("**The machines differ.** They differ in: Backend."),
+        summary.contains("**The backends differ.** They differ in: Backend."),
         "{summary}"
     );
     assert!(summary.contains("| Backend | flex | cuda |"), "{summary}");

@@ -78,7 +78,7 @@ fn few_processes_are_said_to_be_few_and_a_faster_setting_of_worse_accuracy_is_no
     trained(&mut run, "bf16-mixed", &[80.0], 790);
     let svg = drawn(&run, "s-speed").unwrap().1;
     assert!(
-        svg.contains("Of equal accuracy: bf16-mixed ran 1.25× as fast as 32-true, which may be chance"),
+        svg.contains("Not told apart in accuracy: bf16-mixed ran 1.25× as fast as 32-true, which may be chance"),
         "{svg}"
     );
     assert!(svg.contains("too few processes"));
@@ -113,7 +113,7 @@ fn what_another_setting_beats_is_grey_and_accuracies_that_overlap_are_not_ranked
         .retain(|record| record.cell.setting.precision().name() != "64-true");
     let (_, svg) = drawn(&run, "s-pareto").unwrap();
     assert!(
-        svg.contains("No test accuracy stands apart; 16-mixed takes the least training time"),
+        svg.contains("The intervals of test accuracy all overlap; by the estimates 16-mixed takes the least training time"),
         "{svg}"
     );
 }
@@ -207,7 +207,7 @@ fn a_ladder_names_what_each_rung_adds_and_shows_what_was_published_of_it() {
     let run = ladder(6);
     let (figure, svg) = drawn(&run, "s-ladder").unwrap();
     for text in [
-        "5 techniques together take 0.17× the memory and 1.50× the time",
+        "By the estimates all rows together take 0.17× the memory and 1.50× the time",
         "+ 16-mixed · high",
         "+ bf16-true",
         "+ batch 16",
@@ -357,7 +357,7 @@ fn distances_of_results_are_shares_by_setting() {
     distances(&mut run, "bf16-true", &[f64::NAN, f64::INFINITY, -3.0, 0.0]);
     let (_, svg) = drawn(&run, "s-ulps").unwrap();
     for text in [
-        "16-true lies furthest from float64, by up to 8 ULP",
+        "Results lie up to 8 ULP of their own formats from float64",
         "90.0 % within 0.5 ULP, all within 2",
     ] {
         assert!(svg.contains(text), "{text}: {svg}");

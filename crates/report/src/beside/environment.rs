@@ -4,8 +4,7 @@ use super::matching::letter;
 use crate::{Banner, Report, Run, banner, facts::facts, units};
 
 /// Facts that name a machine; the others name what ran on it.
-const MACHINE: [&str; 8] = [
-    "Backend",
+const MACHINE: [&str; 7] = [
     "CPU",
     "Cores",
     "Host memory",
@@ -14,6 +13,8 @@ const MACHINE: [&str; 8] = [
     "GPU UUID",
     "Compute capability",
 ];
+/// What executed the work, which may be another part of the same machine.
+const BACKEND: &str = "Backend";
 /// Facts that are about the work, and neither about machine nor software.
 const WORK: [&str; 2] = ["Profile", "Data"];
 
@@ -74,6 +75,12 @@ impl Environments {
             let text = "Machine and software are the same, as far as the records tell. What else ran beside them, and how warm \
                         the machine was, they do not.";
             Banner::note("The same fingerprint in all runs.", text.to_owned())
+        } else if software.contains(&BACKEND) {
+            let text = format!(
+                "They differ in: {named}. A ratio of speed or memory tells of all of these together; that a run is slower is no \
+                 regression."
+            );
+            Banner::warning("The backends differ.", text)
         } else {
             let text = format!("They differ in: {named}. A ratio tells of all of these together.");
             Banner::note("The same machine, with other software.", text)
@@ -83,7 +90,7 @@ impl Environments {
 
 fn of_run(run: &Run) -> Vec<(&'static str, String)> {
     let own = [
-        ("Backend", run.environment.backend.name().to_owned()),
+        (BACKEND, run.environment.backend.name().to_owned()),
         ("Profile", run.plan.profile.name().to_owned()),
     ];
     own.into_iter().chain(facts(run)).collect()

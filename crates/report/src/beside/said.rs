@@ -130,7 +130,10 @@ fn worth(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> 
         return None;
     }
     if equal == values.len() {
-        return Some(format!("{name} of {here} are those of A to the last digit."));
+        let of = settings(values.len());
+        return Some(format!(
+            "{name} of {here} are those of A to the last digit, in {of}."
+        ));
     }
     let apart = entries.iter().filter(|entry| entry.is_apart()).count();
     let tested = entries.iter().filter(|entry| entry.accuracy_p.is_some()).count();
@@ -140,14 +143,25 @@ fn worth(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> 
         let text = format!("{name} of {here} and A are at most {most:.2} points apart");
         match (tested, apart) {
             (0, _) => format!("{text}."),
-            (_, 0) => format!("{text}, on the same examples no more than by chance."),
+            (_, 0) => format!(
+                "{text}; example by example, none of {} compared is told from chance.",
+                settings(tested)
+            ),
             _ => format!("{text}, in {apart} of {} by more than chance.", settings(tested)),
         }
     } else {
-        let shares = values
+        // Beside none at all, no share tells how far apart.
+        let from_none = values
             .iter()
-            .filter(|(_, theirs)| *theirs != 0.0)
-            .map(|(mine, theirs)| 100.0 * (mine / theirs - 1.0).abs());
+            .filter(|(mine, theirs)| *theirs == 0.0 && mine != theirs);
+        if from_none.clone().count() > 0 {
+            let count = settings(from_none.count());
+            return Some(format!(
+                "{name} of {here} are not 0 in {count} in which those of A are."
+            ));
+        }
+        let known = values.iter().filter(|(_, theirs)| *theirs != 0.0);
+        let shares = known.map(|(mine, theirs)| 100.0 * (mine / theirs - 1.0).abs());
         let most = shares.fold(0.0, f64::max);
         match most < 0.01 {
             true => format!("{name} of {here} and A differ by less than 0.01 %."),

@@ -24,7 +24,19 @@ pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, c
             of_data(theirs),
             of_data(mine)
         )),
-        _ => None,
+        // Skipped rows have none, and no ratio either.
+        (Some(known), None) | (None, Some(known)) => {
+            let (one, other) = if data(first).is_some() {
+                (there, here)
+            } else {
+                (here, there)
+            };
+            Some(format!(
+                "other data: {} in {one}, not recorded in {other}",
+                of_data(known)
+            ))
+        }
+        (Some(_), Some(_)) | (None, None) => None,
     }
 }
 

@@ -27,10 +27,17 @@ pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> 
             .any(|(a, b)| accuracy_differs(a, b))
     });
     let equal = if compared.len() < all {
-        "Of equal accuracy: "
+        "Not told apart in accuracy: "
     } else {
         ""
     };
+    let slower = |setting: &Setting<'_, '_>| {
+        matches!(
+            setting.speed_verdict(),
+            Some(Verdict::Unchanged | Verdict::Regressed)
+        )
+    };
+    let none_faster = compared.iter().all(|(setting, ..)| slower(setting));
     compared.sort_by(|a, b| b.2.total_cmp(&a.2));
     let mut sure = compared
         .iter()
@@ -46,7 +53,9 @@ pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> 
     let (setting, base, ratio) = compared.first()?;
     let (name, base, times) = (&setting.label, &base.label, units::times(*ratio));
     Some(match setting.speed_verdict() {
-        Some(Verdict::Unchanged) => format!("{equal}No setting is faster than {base}; {name} is as fast"),
+        Some(Verdict::Unchanged) if none_faster => {
+            format!("{equal}No setting is faster than {base}; {name} is as fast")
+        }
         _ if *ratio > 1.0 => format!("{equal}{name} ran {times} as fast as {base}, which may be chance"),
         _ => format!("{equal}No setting ran faster than {base}; the closest is {name} at {times}"),
     })

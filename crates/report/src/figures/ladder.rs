@@ -233,22 +233,14 @@ fn finding(group: &Group<'_>, rungs: &[Setting<'_, '_>]) -> Option<String> {
         let ratio = value(ok().next_back()?)? / value(rungs.first()?)?;
         ratio.is_finite().then_some(ratio)
     };
-    let last = ok()
-        .next_back()
-        .filter(|last| last.row().cell.id != rungs[0].row().cell.id)?;
-    let steps = rungs
-        .iter()
-        .position(|rung| rung.row().cell.id == last.row().cell.id)?;
+    let last = ok().next_back()?.row();
+    if rungs[0].trouble().is_some() || last.cell.id == rungs[0].row().cell.id {
+        return None;
+    }
     let (memory, time) = (ratio(group.memory?)?, ratio(MetricName::TrainSeconds)?);
-    let steps = if steps == 1 {
-        "one technique takes".to_owned()
-    } else {
-        format!("{steps} techniques together take")
-    };
-    let text = format!(
-        "{steps} {} the memory and {} the time",
+    Some(format!(
+        "By the estimates all rows together take {} the memory and {} the time",
         units::times(memory),
         units::times(time)
-    );
-    Some(text[..1].to_uppercase() + &text[1..])
+    ))
 }

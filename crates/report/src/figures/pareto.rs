@@ -217,7 +217,7 @@ fn finding(panel: &Panel) -> String {
         let (quality, cost) = (what(&panel.y), what(&panel.x));
         let quality = quality.replace("f32", "32-true");
         return format!(
-            "No {quality} stands apart; {} takes the least {cost}",
+            "The intervals of {quality} all overlap; by the estimates {} takes the least {cost}",
             panel.points[*cheapest].label
         );
     }

@@ -51,7 +51,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     }
     let title = match of_kernel && group.varies(Axis::Size) {
         true => finding::speed_at_largest(group),
-        false => finding::speed(group, settings),
+        false => finding::speed(group, &all),
     };
     let title = title.unwrap_or_else(|| suite.info.title.clone());
     let capped = shown_of(settings.len(), all.len()).map(|text| format!(" · {text} settings"));

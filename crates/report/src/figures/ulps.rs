@@ -33,13 +33,11 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     if panels.len() < 2 {
         return None;
     }
-    let farthest = panels
-        .iter()
-        .filter_map(|panel| Some((panel.bars.last()?.0, &panel.title)));
-    let (farthest, name) = farthest.max_by_key(|(exponent, _)| *exponent)?;
+    // Units of different formats are of different size: the title compares no settings.
+    let farthest = panels.iter().filter_map(|panel| Some(panel.bars.last()?.0));
     let title = format!(
-        "{name} lies furthest from float64, by up to {} ULP",
-        edge(farthest)
+        "Results lie up to {} ULP of their own formats from float64",
+        edge(farthest.max()?)
     );
     let at = match group.varies(Axis::Size) {
         true => format!(" · size {}, the largest", units::count(size.into())),
