@@ -1,13 +1,15 @@
 //! Writes everything that a report consists of.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::Write as _,
     path::{Path, PathBuf},
 };
 
 use crate::{
-    Figure, Report, ReportError, Run, csv,
-    figures::{figures, font_faces},
+    Figure, Report, ReportError, Run,
+    export::csv_to,
+    figures::{each_figure, font_faces},
     html, markdown,
 };
 
@@ -24,13 +26,15 @@ pub struct Rendered {
 /// there. Earlier renderings are replaced; nothing else in the folder is touched.
 pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
     let report = Report::new(run)?;
-    let drawn = figures(&report);
     let mut writer = Writer::new(folder);
-    let mut pictures = Vec::with_capacity(drawn.len());
-    for figure in &drawn {
-        pictures.push((figure, writer.figure(figure)?));
-    }
-    writer.write("results.csv", &csv(&report)?)?;
+    writer.stream("results.csv", |file| csv_to(&report, file))?;
+    let (mut drawn, mut svgs) = (Vec::new(), Vec::new());
+    each_figure(&report, |figure| -> Result<(), ReportError> {
+        svgs.push(writer.figure(&figure)?);
+        drawn.push(figure);
+        Ok(())
+    })?;
+    let pictures: Vec<_> = drawn.iter().zip(svgs).collect();
     writer.write("summary.md", markdown(&report).as_bytes())?;
     writer.write("report.html", html(&report, &pictures)?.as_bytes())?;
     Ok(writer.done("report.html"))
@@ -52,12 +56,24 @@ impl<'f> Writer<'f> {
 
     pub fn write(&mut self, name: &str, bytes: &[u8]) -> Result<(), ReportError> {
         let path = self.folder.join(name);
+        let failed = |source| ReportError::Write { path, source };
+        self.stream(name, |mut file| file.write_all(bytes).map_err(failed))
+    }
+
+    /// Writes a file as its bytes come.
+    pub fn stream(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&File) -> Result<(), ReportError>,
+    ) -> Result<(), ReportError> {
+        let path = self.folder.join(name);
         let parent = path.parent().unwrap_or(self.folder);
-        let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
-        written.map_err(|source| ReportError::Write {
+        let opened = fs::create_dir_all(parent).and_then(|()| File::create(&path));
+        let file = opened.map_err(|source| ReportError::Write {
             path: path.clone(),
             source,
         })?;
+        write(&file)?;
         self.files.push(path);
         Ok(())
     }

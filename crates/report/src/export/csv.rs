@@ -1,13 +1,24 @@
 //! Comma-separated values as RFC 4180 has them, in UTF-8; lines end in a line feed. An absent value is an empty field.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, io};
 
 use super::{column::Column, line::Line, value::Value};
 use crate::ReportError;
 
 /// A header, then a row for every line.
 pub(super) fn write(columns: &[Column], lines: &[Line<'_>]) -> Result<Vec<u8>, ReportError> {
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let mut bytes = Vec::new();
+    write_to(&mut bytes, columns, lines)?;
+    Ok(bytes)
+}
+
+/// The same, written as it comes.
+pub(super) fn write_to(
+    to: impl io::Write,
+    columns: &[Column],
+    lines: &[Line<'_>],
+) -> Result<(), ReportError> {
+    let mut writer = ::csv::Writer::from_writer(to);
     writer.write_record(columns.iter().map(|column| &column.name))?;
     for line in lines {
         for column in columns {
@@ -15,9 +26,7 @@ pub(super) fn write(columns: &[Column], lines: &[Line<'_>]) -> Result<Vec<u8>, R
         }
         writer.write_record(None::<&[u8]>)?;
     }
-    writer
-        .into_inner()
-        .map_err(|error| ReportError::Csv(error.into_error().into()))
+    writer.flush().map_err(|error| ReportError::Csv(error.into()))
 }
 
 fn field<'a>(value: &'a Value<'_>) -> Cow<'a, str> {

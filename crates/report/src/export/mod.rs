@@ -16,3 +16,4 @@ mod value;
 
 pub use format::{ExportFormat, export};
 pub use records::csv;
+pub(crate) use records::csv_to;

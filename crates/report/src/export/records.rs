@@ -1,12 +1,12 @@
 //! `results.csv`: a line a record, so that nothing is aggregated away; skipped cells have one too.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io};
 
 use mantissa_core::MetricName;
 
 use super::{
     column::{self, Column},
-    csv::write,
+    csv::write_to,
     line::Line,
     value::Kind,
 };
@@ -14,6 +14,13 @@ use crate::{Report, ReportError};
 
 /// The results as CSV (RFC 4180, UTF-8). Metrics are in their recorded units, an absent value is an empty field.
 pub fn csv(report: &Report<'_>) -> Result<Vec<u8>, ReportError> {
+    let mut bytes = Vec::new();
+    csv_to(report, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same, written as it comes.
+pub(crate) fn csv_to(report: &Report<'_>, to: impl io::Write) -> Result<(), ReportError> {
     let mut lines = Vec::new();
     for (_, row) in report.rows() {
         let line = Line::of_cell(report.run, row);
@@ -25,7 +32,7 @@ pub fn csv(report: &Report<'_>) -> Result<Vec<u8>, ReportError> {
             ..line
         }));
     }
-    write(&columns(report), &lines)
+    write_to(to, &columns(report), &lines)
 }
 
 fn columns(report: &Report<'_>) -> Vec<Column> {

@@ -32,6 +32,8 @@ mod ulps;
 pub use canvas::Canvas;
 pub(crate) use type_setting::font_faces;
 
+use std::convert::Infallible;
+
 use mantissa_core::{Backend, Record};
 
 use crate::{Group, Report, Row, Run, Suite, units};
@@ -57,23 +59,37 @@ const MAX_OF_ONE_PROCESS: usize = 3;
 /// Every figure of a report, in the order of its pages. A figure without anything to show is left out.
 pub fn figures(report: &Report<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
-    for (suite, group) in groups(report) {
-        let drawn = [
-            ("times", article::draw(suite, group)),
-            ("ladder", ladder::draw(suite, group)),
-            ("accumulation", accumulation::draw(suite, group)),
-            ("quality", quality::draw(suite, group)),
-            ("speed", speed::draw(suite, group)),
-            ("pareto", pareto::draw(group)),
-            ("memory", memory::draw(suite, group)),
-            ("loss", loss::draw(report.run, group)),
-            ("kernel", kernel::draw(suite, group)),
-            ("ulps", ulps::draw(report.run, group)),
-        ];
-        for (kind, drawing) in drawn {
-            let index = figures.len();
-            figures.extend(drawing.map(|drawing| figure((suite, group), (kind, index), false, drawing)));
-        }
+    let all: Result<(), Infallible> = each_figure(report, |figure| {
+        figures.push(figure);
+        Ok(())
+    });
+    match all {
+        Ok(()) => figures,
+    }
+}
+
+/// Gives away one figure after the other: what one of them needs for its drawing is gone when the next is drawn.
+pub(crate) fn each_figure<E>(
+    report: &Report<'_>,
+    mut take: impl FnMut(Figure) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut index = 0;
+    let mut give = |of, kind, folded, drawing: Option<(Canvas, String)>| {
+        let given = drawing.map(|drawing| take(figure(of, (kind, index), folded, drawing)));
+        index += usize::from(given.is_some());
+        given.unwrap_or(Ok(()))
+    };
+    for of @ (suite, group) in groups(report) {
+        give(of, "times", false, article::draw(suite, group))?;
+        give(of, "ladder", false, ladder::draw(suite, group))?;
+        give(of, "accumulation", false, accumulation::draw(suite, group))?;
+        give(of, "quality", false, quality::draw(suite, group))?;
+        give(of, "speed", false, speed::draw(suite, group))?;
+        give(of, "pareto", false, pareto::draw(group))?;
+        give(of, "memory", false, memory::draw(suite, group))?;
+        give(of, "loss", false, loss::draw(report.run, group))?;
+        give(of, "kernel", false, kernel::draw(suite, group))?;
+        give(of, "ulps", false, ulps::draw(report.run, group))?;
     }
     for (kind, choose, draw) in OF_ONE_PROCESS {
         let chosen = groups(report).filter_map(|(suite, group)| {
@@ -84,19 +100,17 @@ pub fn figures(report: &Report<'_>) -> Vec<Figure> {
         chosen.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (_, suite, group, row, record) in chosen.into_iter().take(MAX_OF_ONE_PROCESS) {
             let drawing = draw(report.run, suite, group, row, record);
-            let index = figures.len();
-            figures.extend(drawing.map(|drawing| figure((suite, group), (kind, index), true, drawing)));
+            give((suite, group), kind, true, drawing)?;
         }
     }
     let (canvas, caption) = formats::draw();
-    figures.push(Figure {
+    take(Figure {
         id: "formats".to_owned(),
         suite: None,
         caption,
         folded: false,
         canvas,
-    });
-    figures
+    })
 }
 
 type Choose = for<'r> fn(&Run, &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)>;
