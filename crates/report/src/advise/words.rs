@@ -60,7 +60,7 @@ fn unmeasured(group: &Group<'_>, goal: Goal) -> String {
 
 fn stay(one: &Assessed<'_, '_>, budget: &Budget) -> String {
     format!(
-        "Stay with {}: no other setting that is shown to be within the budget is {}.",
+        "Stay with {}: no other setting that is shown to be within the budget is shown to be {}.",
         one.candidate.label,
         budget.minimise.superlative()
     )

@@ -36,7 +36,7 @@ fn outcome(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Outcome 
     let fits = |row: &&&Row<'_>| row.verdict() != Some(ExecutedVerdict::Differs);
     let records = rows.iter().filter(fits).flat_map(|row| &row.records);
     let ended: Vec<&&Record> = records
-        .filter(|record| record.status != Status::Skipped)
+        .filter(|record| claimed.contains(&record.status) || shows_how_it_ends(record.status))
         .collect();
     if ended.is_empty() {
         let why = rows.iter().find_map(|row| unfit(group, row));
@@ -63,6 +63,12 @@ fn outcome(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Outcome 
         finding,
         evidence: format!("ended as {}", counts.join(", ")),
     }
+}
+
+/// Whether a process got so far that its status is that of the arithmetic. One that was killed, or found no memory or no time, says
+/// nothing of it.
+fn shows_how_it_ends(status: Status) -> bool {
+    matches!(status, Status::Ok | Status::Diverged)
 }
 
 fn processes(count: usize) -> String {

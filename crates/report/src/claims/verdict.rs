@@ -226,7 +226,7 @@ fn remarks(run: &Run, claim: &Claim, subjects: &[Subject<'_, '_>]) -> Vec<String
     if run.environment.backend == Backend::Flex && !tested.is_empty() {
         remarks.push(match &claim.source.hardware {
             Some(hardware) => format!("The source measured on {hardware}, this run on a CPU."),
-            None => "The source does not say what it measured on; this run is on a CPU.".to_owned(),
+            None => "What the source measured on is not recorded here; this run is on a CPU.".to_owned(),
         });
     }
     let mut data = rows()

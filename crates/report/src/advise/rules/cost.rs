@@ -60,12 +60,7 @@ fn faster(
         Better::Higher => hodges_lehmann_ratio(&fast, &slow),
         Better::Lower => hodges_lehmann_ratio(&slow, &fast),
     }?;
-    let sure = match verdict {
-        Verdict::Improved => "",
-        Verdict::Inconclusive(_) => ", which may be chance",
-        Verdict::Unchanged | Verdict::Regressed => return None,
-    };
-    (ratio.value > 1.0 + SPEED_MATTERS).then(|| format!("{} as fast as highest{sure}", words::times(&ratio)))
+    (verdict == Verdict::Improved).then(|| format!("{} as fast as highest", words::times(&ratio)))
 }
 
 pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
