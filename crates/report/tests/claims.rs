@@ -109,7 +109,7 @@ fn claimed() -> Run {
         claim(
             "f16 fails",
             &[(Axis::Precision, "16-true")],
-            Claimed::Status(vec![Status::Diverged, Status::Failed]),
+            Claimed::Status(vec![Status::Diverged]),
         ),
         claim(
             "everything runs in mixed precision",
@@ -143,6 +143,22 @@ fn the_claims_of_the_summary_are_these() {
     let summary = markdown(&Report::new(&run).unwrap());
     let (_, claims) = summary.split_once("What the articles say").unwrap();
     insta::assert_snapshot!(claims);
+}
+
+#[test]
+fn a_process_that_was_killed_or_found_no_memory_says_nothing_of_how_the_arithmetic_ends() {
+    for status in [Status::Failed, Status::Oom, Status::Timeout] {
+        let mut run = claimed();
+        let f16 = run
+            .records
+            .iter_mut()
+            .filter(|record| record.cell.setting.precision().name() == "16-true");
+        f16.for_each(|record| record.status = status);
+        let tables = terminal_tables(&Report::new(&run).unwrap());
+        let told = &tables[1].rows[5..7];
+        assert_eq!(told[0], ["f16 fails", "not tested"], "{status}");
+        assert_eq!(told[1][1], "not tested", "{status}");
+    }
 }
 
 #[test]
