@@ -93,6 +93,13 @@ def tost(a, b, margin):
     }
 
 
+def welch(a, b):
+    """b less a."""
+    test = stats.ttest_ind(b, a, equal_var=False)
+    interval = test.confidence_interval(0.95)
+    return {"value": float(np.mean(b) - np.mean(a)), "low": float(interval.low), "high": float(interval.high), "p": float(test.pvalue), "freedom": float(test.df)}
+
+
 def main():
     s = samples()
     pairs = [
@@ -130,6 +137,8 @@ def main():
             {"first": a, "second": b, **tost(s[a], s[b], margin)}
             for a, b, margin in (("normal_5", "normal_8", 1.5), ("log_normal_30", "log_normal_40", 0.7), ("ticks_7", "ticks_9", 3.0))
         ],
+        "welch": [{"baseline": a, "candidate": b, **welch(s[a], s[b])} for a, b in pairs],
+        "welch_of_logarithms": [{"baseline": a, "candidate": b, **welch(np.log(s[a]), np.log(s[b]))} for a, b in pairs],
         "trend_p": {name: float(stats.spearmanr(range(len(s[name])), s[name]).pvalue) for name in ("normal_12", "log_normal_30", "ticks_45")},
         "median_order_statistics": [
             {"n": n, "within": d, "covers": float(1 - 2 * stats.binom.cdf(d - 1, n, 0.5))}

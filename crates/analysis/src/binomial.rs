@@ -1,6 +1,8 @@
 //! Shares of a count.
 
-use crate::{Estimate, Interval, estimate::Z};
+use statrs::distribution::{Beta, ContinuousCDF};
+
+use crate::{CONFIDENCE, Estimate, Interval, estimate::Z};
 
 /// The share `hits / n` with Wilson's score interval at 95 % (Wilson 1927, doi:10.1080/01621459.1927.10502953).
 ///
@@ -22,6 +24,28 @@ pub fn wilson(hits: u64, n: u64) -> Option<Estimate> {
         interval: Some(Interval { low, high }),
         n,
         method: "Wilson",
+    })
+}
+
+/// The share `hits / n` with the exact interval at 95 % (Clopper and Pearson 1934, doi:10.1093/biomet/26.4.404): the shares under which
+/// as many hits or more, and as few or fewer, each have a probability of 2.5 % or more. For a handful of draws, where Wilson's covers
+/// too little. Absent if `n` is 0, or if there are more hits than draws.
+pub fn exact_share(hits: u64, n: u64) -> Option<Estimate> {
+    if n == 0 || hits > n {
+        return None;
+    }
+    let tail = (1.0 - CONFIDENCE) / 2.0;
+    let (k, count) = (hits as f64, n as f64);
+    // Without a hit there is no lower end, and without a miss no upper one: the distribution does not exist.
+    let end = |a: f64, b: f64, p: f64| Some(Beta::new(a, b).ok()?.inverse_cdf(p));
+    Some(Estimate {
+        value: k / count,
+        interval: Some(Interval {
+            low: end(k, count - k + 1.0, tail).unwrap_or(0.0),
+            high: end(k + 1.0, count - k, 1.0 - tail).unwrap_or(1.0),
+        }),
+        n,
+        method: "Clopper–Pearson",
     })
 }
 
@@ -71,6 +95,18 @@ mod tests {
         assert_close(ends(1, 1), (0.206_549, 1.0));
         assert_close(ends(0, 20), (0.0, 0.161_125));
         assert_eq!(ends(20, 20).1, 1.0);
+    }
+
+    #[test]
+    fn the_exact_interval_leaves_out_a_half_from_six_of_six_on() {
+        let ends = |hits, n| exact_share(hits, n).unwrap().interval.unwrap();
+        // All of n: the n-th root of 2.5 %.
+        assert!((ends(1, 1).low - 0.025).abs() < 1e-9 && (ends(6, 6).low - 0.540_741).abs() < 1e-5);
+        assert!(ends(5, 5).low < 0.5 && ends(6, 6).low > 0.5 && ends(0, 6).high < 0.5);
+        // Tables: 3 of 10.
+        assert!((ends(3, 10).low - 0.066_74).abs() < 1e-4 && (ends(3, 10).high - 0.652_45).abs() < 1e-4);
+        assert_eq!((ends(0, 3).low, ends(3, 3).high), (0.0, 1.0));
+        assert_eq!((exact_share(0, 0), exact_share(3, 2)), (None, None));
     }
 
     #[test]

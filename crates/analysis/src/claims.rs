@@ -2,31 +2,7 @@
 
 use mantissa_core::Bounds;
 
-use crate::{
-    CONFIDENCE, Estimate, Interval, hodges_lehmann_ratio, holm, mann_whitney, mcnemar, normal, paired,
-};
-
-/// What was measured of a pair of settings. "First" is the setting that a claim is about, "second" the one it is held against.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Evidence {
-    /// A number in which there is no chance: the same in every process.
-    Counted(f64),
-    /// A positive quantity, one value a process: the ratio of the first to the second.
-    Processes(Vec<f64>, Vec<f64>),
-    /// Which of the same examples were predicted right: the difference of the two shares.
-    Examples {
-        /// Examples that only the first got right.
-        only_first: u64,
-        /// Examples that only the second got right.
-        only_second: u64,
-        /// All examples, one or more.
-        examples: u64,
-    },
-    /// A quantity of both settings under the same seeds, one value a seed: the difference of the first to the second.
-    Seeds(Vec<f64>, Vec<f64>),
-    /// A difference of which nothing is known but its size.
-    Size(f64),
-}
+use crate::{CONFIDENCE, Estimate, Evidence, Interval, holm};
 
 /// What is to be said of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,7 +73,7 @@ fn leaning(pair: &Evidence, estimate: Option<&Estimate>, within: Bounds) -> (Fin
         }),
         (_, estimate) => estimate.and_then(|estimate| estimate.interval),
     };
-    let Some(Interval { low, high }) = span else {
+    let Some(Interval { low, high }) = span.filter(|_| !pair.is_too_little()) else {
         return (Finding::Inconclusive, f64::NAN);
     };
     if within.hold(low, high) {
@@ -107,61 +83,6 @@ fn leaning(pair: &Evidence, estimate: Option<&Estimate>, within: Bounds) -> (Fin
         (Finding::Refuted, pair.p(bound))
     } else {
         (Finding::Inconclusive, 1.0)
-    }
-}
-
-impl Evidence {
-    /// The ratio or the difference, with its interval where there is enough for one.
-    fn estimate(&self) -> Option<Estimate> {
-        match self {
-            Self::Counted(value) => value.is_finite().then_some(Estimate {
-                value: *value,
-                interval: None,
-                n: 1,
-                method: "counted",
-            }),
-            Self::Processes(first, second) => hodges_lehmann_ratio(first, second),
-            Self::Examples {
-                only_first,
-                only_second,
-                examples,
-            } => (*examples > 0).then(|| mcnemar::accuracy_difference(*only_first, *only_second, *examples)),
-            Self::Seeds(first, second) => Some(paired(first, second)?.difference),
-            Self::Size(value) => value.is_finite().then_some(Estimate {
-                value: *value,
-                interval: None,
-                n: 1,
-                method: "difference",
-            }),
-        }
-    }
-
-    /// How seldom chance would show as much beside a bound, two-sided; not a number where there is no chance.
-    fn p(&self, bound: f64) -> f64 {
-        let test = match self {
-            Self::Counted(_) | Self::Size(_) => None,
-            Self::Processes(first, second) => {
-                let moved: Vec<f64> = first.iter().map(|value| value / bound).collect();
-                mann_whitney(&moved, second).map(|test| test.p)
-            }
-            Self::Examples {
-                only_first,
-                only_second,
-                ..
-            } if bound == 0.0 => Some(mcnemar(*only_first, *only_second)),
-            Self::Examples { .. } => self.estimate().and_then(|estimate| {
-                // The bound where the normal law of the interval puts it.
-                let Interval { low, high } = estimate.interval?;
-                let distance = (bound - f64::midpoint(low, high)).abs();
-                let error = (high - low) / (2.0 * crate::estimate::Z);
-                Some((2.0 * normal::above(distance / error)).min(1.0))
-            }),
-            Self::Seeds(first, second) => {
-                let moved: Vec<f64> = first.iter().map(|value| value - bound).collect();
-                paired(&moved, second).map(|test| test.p)
-            }
-        };
-        test.unwrap_or(f64::NAN)
     }
 }
 
@@ -180,7 +101,7 @@ mod tests {
 
     fn times(factor: f64, n: usize) -> Evidence {
         let first = FAST[..n].iter().map(|value| value * factor).collect();
-        Evidence::Processes(first, FAST[..n].to_vec())
+        Evidence::Processes(vec![(first, FAST[..n].to_vec())])
     }
 
     fn of(pair: Evidence, within: Bounds) -> Finding {
@@ -219,7 +140,17 @@ mod tests {
         assert_eq!(of(Evidence::Counted(0.5), above(0.4)), Finding::Confirmed);
         assert_eq!(of(Evidence::Counted(1.0), above(1.0)), Finding::Refuted);
         assert_eq!(of(Evidence::Counted(f64::NAN), above(1.0)), Finding::Inconclusive);
-        assert_eq!(of(Evidence::Size(0.5), above(0.0)), Finding::Inconclusive);
+        let given = |interval| {
+            Evidence::Given(Estimate {
+                value: 0.5,
+                interval,
+                n: 1,
+                method: "invented",
+            })
+        };
+        let ends = Interval { low: 0.4, high: 0.6 };
+        assert_eq!(of(given(None), above(0.0)), Finding::Inconclusive);
+        assert_eq!(of(given(Some(ends)), above(0.0)), Finding::Confirmed);
     }
 
     #[test]
@@ -262,18 +193,98 @@ mod tests {
         );
     }
 
+    /// Differences of about 2 points, each with an interval that reaches so far to either side.
+    fn seeds(n: usize, reach: Option<f64>) -> Evidence {
+        let difference = |seed: usize| {
+            let value = 0.02 + 1e-3 * seed as f64;
+            Estimate {
+                value,
+                interval: reach.map(|reach| Interval {
+                    low: value - reach,
+                    high: value + reach,
+                }),
+                n: 1_000,
+                method: "invented",
+            }
+        };
+        Evidence::Seeds {
+            differences: (0..n).map(difference).collect(),
+            same_examples: reach.is_some(),
+        }
+    }
+
     #[test]
     fn six_seeds_can_tell_and_five_cannot() {
-        let seeds = |n: usize| {
-            let base: Vec<f64> = (0..n).map(|seed| 0.70 + 0.01 * seed as f64).collect();
-            let better = base
-                .iter()
-                .enumerate()
-                .map(|(seed, value)| value + 0.02 + 1e-3 * seed as f64);
-            Evidence::Seeds(better.collect(), base.clone())
+        for reach in [None, Some(0.001)] {
+            assert_eq!(of(seeds(6, reach), above(0.0)), Finding::Confirmed);
+            assert_eq!(of(seeds(5, reach), above(0.0)), Finding::Inconclusive);
+            assert_eq!(of(seeds(6, reach), above(0.05)), Finding::Refuted);
+        }
+    }
+
+    #[test]
+    fn seeds_do_not_narrow_what_their_shared_examples_leave_open() {
+        assert_eq!(of(seeds(12, Some(0.05)), above(0.0)), Finding::Inconclusive);
+        let Evidence::Seeds { mut differences, .. } = seeds(12, Some(0.001)) else {
+            unreachable!("they are seeds")
         };
-        assert_eq!(of(seeds(6), above(0.0)), Finding::Confirmed);
-        assert_eq!(of(seeds(5), above(0.0)), Finding::Inconclusive);
-        assert_eq!(of(seeds(6), above(0.05)), Finding::Refuted);
+        differences[3].interval = None;
+        let unknown = Evidence::Seeds {
+            differences,
+            same_examples: true,
+        };
+        assert_eq!(of(unknown, above(0.0)), Finding::Inconclusive);
+    }
+
+    #[test]
+    fn processes_are_compared_within_their_seed() {
+        // Twice as fast under every seed, of which one takes a hundred times as long as the other.
+        let of_seed = |scale: f64| {
+            (
+                vec![0.5 * scale, 0.51 * scale, 0.52 * scale],
+                vec![scale, 1.01 * scale, 1.02 * scale],
+            )
+        };
+        let below = Bounds {
+            above: None,
+            below: Some(0.9),
+        };
+        let two = Evidence::Processes(vec![of_seed(1.0), of_seed(100.0)]);
+        assert_eq!(of(two, below), Finding::Confirmed, "2/400");
+        let pooled = Evidence::Processes(vec![(
+            [of_seed(1.0).0, of_seed(100.0).0].concat(),
+            [of_seed(1.0).1, of_seed(100.0).1].concat(),
+        )]);
+        assert_eq!(of(pooled, below), Finding::Inconclusive);
+    }
+
+    #[test]
+    fn one_training_shows_no_rule_and_six_do() {
+        let ends = |as_claimed, otherwise, torn| {
+            of(
+                Evidence::Ends {
+                    as_claimed,
+                    otherwise,
+                    torn,
+                },
+                above(0.5),
+            )
+        };
+        assert_eq!(
+            (ends(1, 0, 0), ends(0, 1, 0)),
+            (Finding::Inconclusive, Finding::Inconclusive)
+        );
+        assert_eq!(
+            (ends(5, 0, 0), ends(6, 0, 0)),
+            (Finding::Inconclusive, Finding::Confirmed)
+        );
+        assert_eq!(
+            (ends(0, 6, 0), ends(6, 6, 0)),
+            (Finding::Refuted, Finding::Inconclusive)
+        );
+        assert_eq!(
+            (ends(6, 0, 1), ends(0, 6, 1)),
+            (Finding::Inconclusive, Finding::Inconclusive)
+        );
     }
 }

@@ -5,11 +5,16 @@
 
 mod binomial;
 mod bootstrap;
+mod change_points;
 mod claims;
 mod clusters;
 mod equivalence;
 mod estimate;
+mod evidence;
 mod fair_coin;
+mod fence;
+mod floor;
+mod gate;
 mod hierarchical;
 mod hodges_lehmann;
 mod holm;
@@ -17,7 +22,9 @@ mod mann_whitney;
 mod mcnemar;
 mod median;
 mod normal;
+mod over_seeds;
 pub mod pareto;
+mod prior;
 mod range;
 mod ranks;
 mod ratio;
@@ -30,19 +37,30 @@ mod spread;
 mod stopping;
 mod student;
 mod verdict;
+mod welch;
 
-pub use binomial::wilson;
+pub use binomial::{exact_share, wilson};
 pub use bootstrap::{RESAMPLES, bca_interval, bootstrap_interval};
-pub use claims::{Evidence, Finding, Tested, test_claim};
+pub use change_points::{CHANGE_POINT_LEVEL, CHANGE_POINT_RUNS, ChangePoint, change_points};
+pub use claims::{Finding, Tested, test_claim};
 pub use clusters::{Cluster, MIN_CLUSTERS, cluster_interval};
 pub use equivalence::{Equivalence, equivalence, equivalent_curves};
 pub use estimate::{CONFIDENCE, Estimate, Interval};
+pub use evidence::{Evidence, MIN_SEEDS, endings_missing};
+pub use fence::{FENCE_FROM, FENCE_RUNS, noise_fence};
+pub use floor::{Floor, Scale};
+pub use gate::{
+    Change, Compared, GATE_DRIFT_FROM, GATE_LEAST_DEVIATION, GATE_LEVEL, GATE_POWER, GATE_REPEATS, Rules,
+    Ruling, examples_error, gate,
+};
 pub use hierarchical::{MIN_PROCESSES, Process, median_over_processes};
-pub use hodges_lehmann::hodges_lehmann_ratio;
+pub use hodges_lehmann::{hodges_lehmann_ratio, hodges_lehmann_ratio_within};
 pub use holm::holm;
-pub use mann_whitney::{MannWhitney, mann_whitney, smallest_p};
+pub use mann_whitney::{MannWhitney, mann_whitney, mann_whitney_within, smallest_p};
 pub use mcnemar::{PairedAccuracy, accuracy_difference, mcnemar, paired_accuracy};
 pub use median::{MEDIAN_INTERVAL_FROM, median, median_interval};
+pub use over_seeds::mean_over_seeds;
+pub use prior::{MIN_KIN, Prior, prior};
 pub use range::range_counts;
 pub use ratio::ratio;
 pub use sample::Sample;
@@ -56,3 +74,4 @@ pub use stopping::{
 };
 pub use student::mean;
 pub use verdict::{Doubt, Groups, Judgement, Verdict, judge};
+pub use welch::{Welch, WelchTerms, welch, welch_ratio};

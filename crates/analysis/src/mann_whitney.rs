@@ -24,58 +24,141 @@ pub struct MannWhitney {
 /// with ties too; with many it comes from the normal law with tie and continuity corrections. Absent if a sample is empty
 /// or a value is not finite.
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<MannWhitney> {
-    let pooled: Vec<f64> = first.iter().chain(second).copied().collect();
-    if first.is_empty() || second.is_empty() || !pooled.iter().all(|value| value.is_finite()) {
-        return None;
-    }
-    let (ranks, ties) = midranks(&pooled);
-    let (n, m) = (first.len() as f64, second.len() as f64);
-    let u = ranks[..first.len()].iter().sum::<f64>() - n * (n + 1.0) / 2.0;
-    let p = if pooled.len() <= COUNT_UP_TO {
-        dealt(&ranks, first.len())
-    } else {
-        approximate(u, n, m, ties)
-    };
-    Some(MannWhitney { u, p })
+    mann_whitney_within(&[(first, second)])
+}
+
+/// [`mann_whitney`] of several pairs of samples, values being compared within their pair alone: the sum of the pairs' U. Of pairs of one
+/// size it is the test of van Elteren 1960; of pairs of single values, the sign test. What pairs differ in beside their samples, such as
+/// a seed, is no difference between the samples. Absent without pairs.
+pub fn mann_whitney_within(pairs: &[(&[f64], &[f64])]) -> Option<MannWhitney> {
+    let ranked: Option<Vec<Ranked>> = pairs
+        .iter()
+        .map(|(first, second)| Ranked::new(first, second))
+        .collect();
+    let ranked = ranked.filter(|ranked| !ranked.is_empty())?;
+    let values: usize = ranked.iter().map(|pair| pair.ranks.len()).sum();
+    Some(MannWhitney {
+        u: ranked.iter().map(Ranked::u).sum(),
+        p: if values <= COUNT_UP_TO {
+            dealt(&ranked)
+        } else {
+            approximate(&ranked)
+        },
+    })
 }
 
 /// The smallest two-sided p-value that samples of these sizes can give: 2 / C(n + m, n). Three against three cannot
 /// reach 0.05 whatever was measured; four against four can (0.029).
 pub fn smallest_p(n: usize, m: usize) -> f64 {
-    let ways = (1..=n.min(m)).fold(1.0, |ways, i| ways * (n.max(m) + i) as f64 / i as f64);
-    (2.0 / ways).min(1.0)
+    smallest_p_within(&[(n, m)])
 }
 
-/// Counts the deals of all ranks, of which the first `taken` were dealt to the first sample, by their sum of ranks.
-fn dealt(ranks: &[f64], taken: usize) -> f64 {
-    // Midranks are multiples of one half.
-    let doubled: Vec<usize> = ranks.iter().map(|rank| (2.0 * rank) as usize).collect();
-    let sums = doubled.iter().sum::<usize>() + 1;
-    // ways[k][s]: sets of k ranks whose doubled sum is s.
-    let mut ways = vec![vec![0.0; sums]; taken + 1];
-    ways[0][0] = 1.0;
-    for &rank in &doubled {
-        for size in (1..=taken).rev() {
-            let (fewer, these) = ways.split_at_mut(size);
-            for sum in rank..sums {
-                these[0][sum] += fewer[size - 1][sum - rank];
+/// The same of several pairs of samples, compared within their pair: 2 over the product of C(n + m, n).
+pub(crate) fn smallest_p_within(sizes: &[(usize, usize)]) -> f64 {
+    let ways = |&(n, m): &(usize, usize)| {
+        (1..=n.min(m)).fold(1.0, |ways, i| ways * (n.max(m) + i) as f64 / i as f64)
+    };
+    (2.0 / sizes.iter().map(ways).product::<f64>()).min(1.0)
+}
+
+/// Two samples by the ranks of their values among both; the first sample's come first.
+struct Ranked {
+    ranks: Vec<f64>,
+    ties: Ties,
+    first: usize,
+}
+
+impl Ranked {
+    fn new(first: &[f64], second: &[f64]) -> Option<Self> {
+        let pooled: Vec<f64> = first.iter().chain(second).copied().collect();
+        if first.is_empty() || second.is_empty() || !pooled.iter().all(|value| value.is_finite()) {
+            return None;
+        }
+        let (ranks, ties) = midranks(&pooled);
+        Some(Self {
+            ranks,
+            ties,
+            first: first.len(),
+        })
+    }
+
+    fn sizes(&self) -> (f64, f64) {
+        (self.first as f64, (self.ranks.len() - self.first) as f64)
+    }
+
+    fn u(&self) -> f64 {
+        let (n, _) = self.sizes();
+        self.ranks[..self.first].iter().sum::<f64>() - n * (n + 1.0) / 2.0
+    }
+
+    fn variance(&self) -> f64 {
+        let (n, m) = self.sizes();
+        let all = n + m;
+        n * m / 12.0 * (all + 1.0 - self.ties.cubes / (all * (all - 1.0)))
+    }
+
+    /// Ranks doubled: midranks are multiples of one half.
+    fn doubled(&self) -> Vec<usize> {
+        self.ranks.iter().map(|rank| (2.0 * rank) as usize).collect()
+    }
+
+    /// For each doubled sum, in how many deals the first sample's ranks add up to it.
+    fn ways(&self) -> Vec<f64> {
+        let doubled = self.doubled();
+        let sums = doubled.iter().sum::<usize>() + 1;
+        // ways[k][s]: sets of k ranks whose doubled sum is s.
+        let mut ways = vec![vec![0.0; sums]; self.first + 1];
+        ways[0][0] = 1.0;
+        for &rank in &doubled {
+            for size in (1..=self.first).rev() {
+                let (fewer, these) = ways.split_at_mut(size);
+                for sum in rank..sums {
+                    these[0][sum] += fewer[size - 1][sum - rank];
+                }
             }
         }
+        ways.swap_remove(self.first)
     }
-    let observed = doubled[..taken].iter().sum::<usize>();
-    let total: f64 = ways[taken].iter().sum();
-    let below: f64 = ways[taken][..=observed].iter().sum();
-    let above: f64 = ways[taken][observed..].iter().sum();
+}
+
+/// Counts the deals of all ranks, pair by pair, by the sum of those that the first samples were dealt.
+fn dealt(pairs: &[Ranked]) -> f64 {
+    let observed: usize = pairs
+        .iter()
+        .map(|pair| pair.doubled()[..pair.first].iter().sum::<usize>())
+        .sum();
+    let ways = pairs
+        .iter()
+        .map(Ranked::ways)
+        .reduce(|all, these| convolved(&all, &these));
+    let ways = ways.unwrap_or_default();
+    let total: f64 = ways.iter().sum();
+    let below: f64 = ways[..=observed].iter().sum();
+    let above: f64 = ways[observed..].iter().sum();
     (2.0 * below.min(above) / total).min(1.0)
 }
 
-fn approximate(u: f64, n: f64, m: f64, ties: Ties) -> f64 {
-    let all = n + m;
-    let variance = n * m / 12.0 * (all + 1.0 - ties.cubes / (all * (all - 1.0)));
+/// In how many ways two sums add up, from in how many ways each comes about.
+pub(crate) fn convolved(first: &[f64], second: &[f64]) -> Vec<f64> {
+    let mut ways = vec![0.0; first.len() + second.len() - 1];
+    for (i, a) in first.iter().enumerate().filter(|(_, a)| **a != 0.0) {
+        for (sum, b) in ways[i..].iter_mut().zip(second) {
+            *sum += a * b;
+        }
+    }
+    ways
+}
+
+fn approximate(pairs: &[Ranked]) -> f64 {
+    let variance: f64 = pairs.iter().map(Ranked::variance).sum();
     if variance <= 0.0 {
         return 1.0;
     }
-    let distance = ((u - n * m / 2.0).abs() - 0.5).max(0.0);
+    let beyond = |pair: &Ranked| {
+        let (n, m) = pair.sizes();
+        pair.u() - n * m / 2.0
+    };
+    let distance = (pairs.iter().map(beyond).sum::<f64>().abs() - 0.5).max(0.0);
     (2.0 * normal::above(distance / variance.sqrt())).min(1.0)
 }
 
@@ -119,12 +202,25 @@ mod tests {
     }
 
     #[test]
+    fn pairs_of_single_values_are_signs_and_pairs_of_two_are_dealt_one_by_one() {
+        let single = |n: usize| mann_whitney_within(&vec![(&[2.0][..], &[1.0][..]); n]).unwrap().p;
+        assert!((single(5) - 2.0 / 32.0).abs() < 1e-12 && (single(6) - 2.0 / 64.0).abs() < 1e-12);
+        // Of the 6 · 6 deals of two times two, one is as far out to either side.
+        let two: (&[f64], &[f64]) = (&[3.0, 4.0], &[1.0, 2.0]);
+        let other: (&[f64], &[f64]) = (&[300.0, 400.0], &[100.0, 200.0]);
+        let test = mann_whitney_within(&[two, other]).unwrap();
+        assert_eq!(test.u, 8.0);
+        assert!((test.p - 2.0 / 36.0).abs() < 1e-12, "{test:?}");
+        assert_eq!(mann_whitney_within(&[]), None);
+    }
+
+    #[test]
     fn counting_and_the_normal_law_meet() {
         let first: Vec<f64> = (0..20).map(|i| f64::from(i) * 1.37 % 1.0).collect();
         let second: Vec<f64> = (0..20).map(|i| f64::from(i) * 0.61 % 1.0 + 0.15).collect();
         let counted = mann_whitney(&first, &second).unwrap();
-        let (_, ties) = midranks(&[first, second].concat());
-        assert!((counted.p - approximate(counted.u, 20.0, 20.0, ties)).abs() < 2e-3);
+        let ranked = Ranked::new(&first, &second).unwrap();
+        assert!((counted.p - approximate(&[ranked])).abs() < 2e-3);
     }
 
     proptest! {

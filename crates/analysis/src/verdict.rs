@@ -75,7 +75,7 @@ pub struct Judgement {
     pub adjusted_p: Option<f64>,
 }
 
-/// Judges a family of comparisons: everything that one report or one gate looks at. In at most one of twenty families
+/// Judges a family of comparisons: everything that one table of a report looks at; [`crate::gate`] is the gate's. In at most one of twenty families
 /// whose candidates equal their baselines is any called improved or regressed.
 ///
 /// Improved and regressed take an adjusted p-value of at most 5 % *and* a ratio beyond the threshold; unchanged takes an

@@ -1,8 +1,8 @@
 //! Statistics against SciPy's: `peers/estimates.py` made the file.
 
 use mantissa_analysis::{
-    Sample, bca_interval, equivalence, hodges_lehmann_ratio, holm, mann_whitney, mcnemar, median,
-    median_absolute_deviation, paired, serial, wilson,
+    Sample, WelchTerms, bca_interval, change_points, equivalence, hodges_lehmann_ratio, holm, mann_whitney,
+    mcnemar, median, median_absolute_deviation, paired, serial, welch, welch_ratio, wilson,
 };
 use serde_json::Value;
 
@@ -152,6 +152,47 @@ fn equivalence_is_scipys_two_one_sided_tests() {
         assert_p(found.p, &row["p"], row);
         assert_close(found.interval.low, &row["low"], 1e-9, row);
         assert_close(found.interval.high, &row["high"], 1e-9, row);
+    }
+}
+
+#[test]
+fn welchs_tests_are_scipys_of_values_and_of_logarithms() {
+    let golden = golden();
+    let terms = WelchTerms::default();
+    for row in rows(&golden, "welch") {
+        let found = welch(
+            &of(&golden, row, "baseline"),
+            &of(&golden, row, "candidate"),
+            &terms,
+        )
+        .unwrap();
+        assert_p(found.p, &row["p"], row);
+        assert_close(found.value, &row["value"], 1e-9, row);
+        assert_close(found.interval.low, &row["low"], 1e-9, row);
+        assert_close(found.interval.high, &row["high"], 1e-9, row);
+        assert_close(found.freedom, &row["freedom"], 1e-9, row);
+    }
+    for row in rows(&golden, "welch_of_logarithms") {
+        let found = welch_ratio(
+            &of(&golden, row, "baseline"),
+            &of(&golden, row, "candidate"),
+            &terms,
+        )
+        .unwrap();
+        assert_p(found.p, &row["p"], row);
+        assert_close(found.value.ln(), &row["value"], 1e-9, row);
+        assert_close(found.interval.low.ln(), &row["low"], 1e-9, row);
+        assert_close(found.interval.high.ln(), &row["high"], 1e-9, row);
+    }
+}
+
+#[test]
+fn change_points_are_those_that_mongodbs_e_divisive_finds() {
+    let golden: Value = serde_json::from_str(include_str!("golden/change_points.json")).unwrap();
+    for row in rows(&golden, "histories") {
+        let found = change_points(&numbers(&row["values"]), 1);
+        let firsts: Vec<f64> = found.iter().map(|point| point.first as f64).collect();
+        assert_eq!(firsts, numbers(&row["firsts"]), "{}", row["name"]);
     }
 }
 

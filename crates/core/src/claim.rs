@@ -37,7 +37,7 @@ pub struct ClaimSource {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Claimed {
-    /// It ends in one of these statuses.
+    /// Most of its trainings, or processes, end in one of these statuses; never in `failed`, which is a fault of a program.
     Status(Vec<Status>),
     /// A quantity is so many times that of another setting.
     Ratio(Comparison),

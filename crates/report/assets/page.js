@@ -118,7 +118,8 @@ if (facts) {
   const fill = (details) => {
     for (const number of details.dataset.filled ? [] : cells[details.dataset.cell]) {
       const [title, headings, rows] = tables[number];
-      const scroll = Object.assign(document.createElement("div"), { className: "scroll", tabIndex: 0 });
+      const scroll = Object.assign(document.createElement("div"), { className: "scroll", tabIndex: 0, role: "region" });
+      scroll.setAttribute("aria-label", texts[title]);
       const table = document.createElement("table");
       if (headings.length) table.createTHead().append(line(headings, true));
       table.createTBody().append(...rows.map((row) => line(row, false)));

@@ -12,7 +12,13 @@ pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
         TaskKind::Kernel => kernel(group),
     };
     if sentences.is_empty() {
-        sentences.push("No cell ran to its end, so there is nothing to compare.".to_owned());
+        sentences.push(match group.skipped_alike() {
+            Some(why) => format!(
+                "None of the {} settings was tried, all for one reason: {why}.",
+                units::count(group.rows.len() as u64)
+            ),
+            None => "No cell ran to its end, so there is nothing to compare.".to_owned(),
+        });
     }
     sentences.extend(parts::saving(group));
     sentences.extend(seeds(group));
@@ -38,29 +44,63 @@ fn unexpected(group: &Group<'_>) -> Option<String> {
     }
 }
 
-/// The group's main baseline: that of its first row that ran.
-fn main_baseline(group: &Group<'_>) -> Option<usize> {
-    group.ok().find_map(|row| row.baseline)
+/// The main baseline of each length of sequences, which is work of its own: that of the first row that ran.
+fn main_baselines(group: &Group<'_>) -> Vec<usize> {
+    let mut known: Vec<(String, usize)> = Vec::new();
+    for row in group.ok() {
+        let sequence = row.axis(Axis::Sequence);
+        if let Some(baseline) = row.baseline
+            && known.iter().all(|(other, _)| *other != sequence)
+        {
+            known.push((sequence, baseline));
+        }
+    }
+    known.into_iter().map(|(_, baseline)| baseline).collect()
+}
+
+/// The rows that are compared with a baseline.
+fn rivals<'g, 'a>(group: &'g Group<'a>, baseline: usize) -> Vec<&'g Row<'a>> {
+    let base = &group.rows[baseline].cell.id;
+    let compared = |row: &&Row<'_>| row.baseline == Some(baseline) && row.cell.id != *base;
+    group.ok().filter(compared).collect()
 }
 
 fn train(group: &Group<'_>) -> Vec<String> {
-    let Some(baseline) = main_baseline(group) else {
-        return Vec::new();
-    };
-    let base = &group.rows[baseline];
-    let rivals: Vec<&Row<'_>> = group
-        .ok()
-        .filter(|row| row.baseline == Some(baseline) && row.cell.id != base.cell.id)
-        .collect();
-    if rivals.is_empty() {
-        return vec![if group.ok().count() > 1 {
-            "No two settings did the same work, so there is nothing to compare.".to_owned()
-        } else {
-            format!(
-                "Only {} ran to its end, so there is nothing to compare.",
-                group.label(base, &[])
-            )
+    let baselines = main_baselines(group);
+    if let [baseline, ..] = baselines[..]
+        && baselines
+            .iter()
+            .all(|baseline| rivals(group, *baseline).is_empty())
+    {
+        return vec![match group.ok().count() {
+            1 => alone(group, &group.rows[baseline]),
+            _ => "No two settings did the same work, so there is nothing to compare.".to_owned(),
         }];
+    }
+    let of_each = baselines.iter().flat_map(|baseline| {
+        let mut sentences = beside(group, *baseline);
+        if let (Some(first), true) = (sentences.first_mut(), baselines.len() > 1) {
+            *first = format!(
+                "At sequence {}: {first}",
+                group.rows[*baseline].axis(Axis::Sequence)
+            );
+        }
+        sentences
+    });
+    of_each.collect()
+}
+
+fn alone(group: &Group<'_>, row: &Row<'_>) -> String {
+    let name = group.label(row, &[]);
+    format!("Only {name} ran to its end, so there is nothing to compare.")
+}
+
+/// What there is to say of all that did the same work as a baseline.
+fn beside(group: &Group<'_>, baseline: usize) -> Vec<String> {
+    let base = &group.rows[baseline];
+    let rivals = rivals(group, baseline);
+    if rivals.is_empty() {
+        return vec![alone(group, base)];
     }
     if !rivals.iter().any(|row| is_compared(row, base)) {
         return by_speed(group, &rivals, base);
@@ -85,8 +125,9 @@ fn train(group: &Group<'_>) -> Vec<String> {
             .map(|text| format!(" is {text} and"))
             .unwrap_or_default();
         sentences.push(format!(
-            "{} is faster still, at {}, but its test accuracy{apart} lies apart from the baseline's.",
+            "{} {} faster still, at {}, but its test accuracy{apart} lies apart from the baseline's.",
             group.label(row, &[]),
+            if is_faster(row) { "is" } else { "ran" },
             ratio(row.speed_up.as_ref()),
         ));
     }
@@ -124,13 +165,13 @@ fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<Strin
     let fastest = fastest(rivals);
     if let Some(row) = fastest {
         let (name, speed) = (group.label(row, &[]), row.speed_up.as_ref());
-        sentences.push(match speed.is_some_and(|speed| speed.value <= 1.0) {
-            true => format!(
-                "No setting is faster than the baseline, {base_name} ({}); the closest is {name} at {}.",
-                seconds(base),
-                ratio(speed)
-            ),
+        sentences.push(match is_faster(row) {
             false => format!(
+                "No setting is faster beyond noise than the baseline, {base_name} ({}); {}.",
+                seconds(base),
+                nearest(group, &name, row)
+            ),
+            true => format!(
                 "{name} is the fastest setting: {} as fast as the baseline ({base_name}), {} instead of {}.",
                 ratio(speed),
                 seconds(row),
@@ -188,20 +229,19 @@ fn fastest_equal(group: &Group<'_>, row: &Row<'_>, base: &Row<'_>) -> Vec<String
     let (name, base_name) = (group.label(row, &[]), group.label(base, &[]));
     let seconds = |row: &Row<'_>| group.value(group.speed, row);
     let speed = row.speed_up.as_ref();
-    let mut sentences = vec![if speed.is_some_and(|speed| speed.value <= 1.0) {
-        format!(
-            "No setting of equal test accuracy is faster than the baseline, {base_name} ({}); the closest is {name} at \
-             {}.",
-            seconds(base),
-            ratio(speed),
-        )
-    } else {
+    let mut sentences = vec![if is_faster(row) {
         format!(
             "{name} is the fastest setting whose test accuracy cannot be told apart from the baseline's ({base_name}): \
              {} as fast, {} instead of {}.",
             ratio(speed),
             seconds(row),
             seconds(base),
+        )
+    } else {
+        format!(
+            "No setting of equal test accuracy is faster beyond noise than the baseline, {base_name} ({}); {}.",
+            seconds(base),
+            nearest(group, &name, row),
         )
     }];
     sentences.extend(row.speed_verdict.map(|verdict| certainty(verdict, row)));
@@ -215,6 +255,24 @@ fn fastest_equal(group: &Group<'_>, row: &Row<'_>, base: &Row<'_>) -> Vec<String
         ));
     }
     sentences
+}
+
+/// Whether it is faster than its baseline by more than chance.
+fn is_faster(row: &Row<'_>) -> bool {
+    row.speed_verdict == Some(Verdict::Improved)
+}
+
+/// What came nearest to being faster, by the estimate alone.
+fn nearest(group: &Group<'_>, name: &str, row: &Row<'_>) -> String {
+    let speed = row.speed_up.as_ref();
+    match speed.is_some_and(|speed| speed.value > 1.0) {
+        true => format!(
+            "by the estimates alone {name} comes first, at {} the baseline's speed, {}",
+            ratio(speed),
+            group.value(group.speed, row)
+        ),
+        false => format!("the closest is {name} at {}", ratio(speed)),
+    }
 }
 
 /// How sure a difference in speed is.
@@ -332,8 +390,11 @@ fn told(row: &Row<'_>, metric: MetricName) -> Option<String> {
 
 fn fastest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
     let speed = |row: &Row<'_>| row.speed_up.as_ref().map(|e| e.value);
-    let known = rows.iter().copied().filter(|row| speed(row).is_some());
-    known.max_by(|a, b| speed(a).unwrap_or(0.0).total_cmp(&speed(b).unwrap_or(0.0)))
+    let known = || rows.iter().copied().filter(|row| speed(row).is_some());
+    let first = |a: &&Row<'_>, b: &&Row<'_>| speed(a).unwrap_or(0.0).total_cmp(&speed(b).unwrap_or(0.0));
+    // One that is faster for sure comes before any that only may be.
+    let sure = known().filter(|row| is_faster(row)).max_by(first);
+    sure.or_else(|| known().max_by(first))
 }
 
 fn beats(row: &Row<'_>, other: Option<&Row<'_>>) -> bool {
@@ -387,6 +448,14 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
     let speed = |row: &Row<'_>| group.value(group.speed, row);
     let mut sentences = Vec::new();
     match base.filter(|base| base.cell.id != fastest.cell.id) {
+        Some(base) if !is_faster(fastest) => sentences.push(format!(
+            "{place}, no setting is faster beyond noise than the baseline, {} ({}, relative error {}); {}, at a relative error of {}.",
+            label(base),
+            speed(base),
+            error(base),
+            nearest(group, &label(fastest), fastest),
+            error(fastest),
+        )),
         Some(base) => sentences.push(format!(
             "{place}, {} is fastest: {}, {} the baseline's ({}, {}), at a relative error of {} instead of {}.",
             label(fastest),

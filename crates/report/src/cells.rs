@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    Row, Run,
+    Row, Run, digits,
     facts::{of_data, of_machine},
     units::{self, Scale},
 };
@@ -176,12 +176,12 @@ fn metrics(row: &Row<'_>) -> Vec<Vec<String>> {
     };
     let line = |(name, estimate): (&mantissa_core::MetricName, &mantissa_analysis::Estimate)| {
         let scale = Scale::of(*name, estimate.value);
-        let interval = estimate.interval.map(|interval| scale.range(interval));
+        let interval = estimate.interval.map(|interval| digits::range(scale, interval));
         let recorded = alone.and_then(|record| record.metrics.get(name));
         let how = recorded.map_or(estimate.method, |metric| &metric.method);
         vec![
             name.to_string(),
-            scale.text(estimate.value),
+            digits::text(scale, estimate.value),
             interval.unwrap_or_else(|| units::ABSENT.to_owned()),
             units::count(estimate.n),
             match estimate.interval {
@@ -228,7 +228,10 @@ fn processes(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
         let told = |text: Option<String>| text.unwrap_or_else(|| units::ABSENT.to_owned());
         let median = times.map(|times| {
             let seconds = times.process.median();
-            Scale::of(mantissa_core::MetricName::StepSeconds, seconds).text(seconds)
+            digits::text(
+                Scale::of(mantissa_core::MetricName::StepSeconds, seconds),
+                seconds,
+            )
         });
         vec![
             record.repeat.to_string(),

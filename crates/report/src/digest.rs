@@ -129,6 +129,11 @@ impl Correct {
         self.examples as u64
     }
 
+    /// How many examples it got right.
+    pub fn hits(&self) -> u64 {
+        self.bits.iter().map(|bits| u64::from(bits.count_ones())).sum()
+    }
+
     /// How many examples only this one got right, and how many only the other; nothing if the examples are not the same.
     pub fn apart(&self, other: &Self) -> Option<(u64, u64)> {
         let only = |these: &Self, others: &Self| {
@@ -178,6 +183,7 @@ mod tests {
         let first = Correct::new(&text(&[3, 70]));
         let second = Correct::new(&text(&[70, 71, 129]));
         assert_eq!(first.apart(&second), Some((2, 1)));
+        assert_eq!((first.hits(), second.hits()), (128, 127));
         assert_eq!(first.apart(&Correct::new("1")), None);
         assert_eq!(Correct::new("").apart(&Correct::new("")), None);
     }

@@ -67,6 +67,9 @@ pub enum ReportError {
         /// What the drawing library said.
         reason: String,
     },
+    /// A report that is no JSON: a bug of this build.
+    #[error("cannot write the report as JSON: {0}")]
+    Json(serde_json::Error),
     /// Something can stand beside a run only if there is another one.
     #[error(
         "side by side takes two runs or more\n  hint: name another run folder, or leave out `--side-by-side`"

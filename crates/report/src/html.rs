@@ -10,7 +10,7 @@ use crate::{
     cells::Cells,
     claims,
     facts::facts,
-    figures::{font_faces, shown_of},
+    figures::{font_faces, settings_of, shown_of},
     held::{MemoryTable, memory_table},
     table::{Align, Column, Field, columns, published_baseline},
     units,
@@ -54,6 +54,8 @@ struct GroupPage<'a> {
     /// How many of how many rows are shown, where not all are.
     capped: Option<String>,
     memory: Option<MemoryTable>,
+    /// What stands for a table whose rows would all say the same: how many were skipped, and why.
+    folded: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -80,6 +82,8 @@ struct ClaimLine<'a> {
     /// Its word, with dashes.
     class: String,
     verdict: &'a str,
+    /// Names of the tests behind it; empty without any.
+    tests: String,
     tested_as: &'a str,
     evidence: &'a [String],
     remarks: &'a [String],
@@ -232,6 +236,7 @@ fn claim_line<'a>(verdict: &'a ClaimVerdict<'_>) -> ClaimLine<'a> {
         hardware: source.hardware.as_deref().unwrap_or_default(),
         class: verdict.standing.name().replace(' ', "-"),
         verdict: &verdict.verdict,
+        tests: verdict.tests.join("; "),
         tested_as: &verdict.tested_as,
         evidence: &verdict.evidence,
         remarks: &verdict.remarks,
@@ -254,10 +259,18 @@ fn group_page<'a>(
             align: column.align(),
         }
     });
+    let alike = group.skipped_alike();
     let lines = shown.iter().map(|row| Line {
         id: row.cell.id.to_string(),
         class: class(row),
-        fields: columns.iter().map(|column| column.field(group, row)).collect(),
+        fields: columns
+            .iter()
+            .map(|column| column.field(group, row))
+            .map(|field| match field.status && alike.is_some() {
+                true => field.without_detail(),
+                false => field,
+            })
+            .collect(),
         command: row.command().unwrap_or_default().to_owned(),
         label: group.label(row, &[]),
         cell: Some(cells.add(report.run, row)),
@@ -290,6 +303,12 @@ fn group_page<'a>(
         published: published.collect(),
         capped: shown_of(shown.len(), group.rows.len()),
         memory: memory_table(group, &shown),
+        folded: alike.map(|why| {
+            format!(
+                "{}, all skipped: {why}",
+                settings_of(shown.len(), group.rows.len())
+            )
+        }),
     }
 }
 

@@ -61,7 +61,10 @@ fn section(out: &mut String, run: &Run, suite: &Suite<'_>, most: usize) {
                 &format!("The table is {text} settings; `results.csv` has them all."),
             );
         }
-        table(out, suite, group, &columns(group), &shown);
+        // The answer says it once for all of them.
+        if group.skipped_alike().is_none() {
+            table(out, suite, group, &columns(group), &shown);
+        }
         line(out, &escape(&group.notes.join(" ")));
         if let Some(table) = memory_table(group, &shown).filter(|table| table.estimated) {
             memory(out, &table);
@@ -164,10 +167,15 @@ fn said(out: &mut String, run: &Run, suite: &Suite<'_>) {
             .chain(&verdict.evidence)
             .chain(&verdict.remarks);
         let tested: Vec<String> = lines.map(|line| escape(line)).collect();
-        row(
-            out,
-            [says, escape(&verdict.verdict), tested.join("<br>")].into_iter(),
-        );
+        let here = match verdict.tests.is_empty() {
+            true => escape(&verdict.verdict),
+            false => format!(
+                "{} ({})",
+                escape(&verdict.verdict),
+                escape(&verdict.tests.join("; "))
+            ),
+        };
+        row(out, [says, here, tested.join("<br>")].into_iter());
     }
     out.push('\n');
     line(out, &escape(&claims::heading(run)));

@@ -87,6 +87,12 @@ impl Field {
         Self { detail, ..self }
     }
 
+    /// The same without its smaller line.
+    pub(crate) fn without_detail(self) -> Self {
+        let detail = String::new();
+        Self { detail, ..self }
+    }
+
     /// The same with more detail, unless that is empty.
     pub(crate) fn and(mut self, detail: &str) -> Self {
         if !(self.detail.is_empty() || detail.is_empty()) {
@@ -144,6 +150,7 @@ impl Column {
             Self::Metric(MetricName::RelativeError) => ("relative error", "against float64, by source"),
             Self::Metric(MetricName::MaxUlp) => ("largest error", "ULP"),
             Self::Metric(MetricName::EnergyCounterJoules) => ("energy", "NVML counter"),
+            Self::Metric(MetricName::EnergyIntegralJoules) => ("energy", "sampled power"),
             Self::Metric(metric) => (metric.name(), ""),
             Self::SpeedUp => ("speed", "of the baseline"),
             Self::Executed if of_rows(group) => ("kernel", "as launched"),
@@ -395,8 +402,8 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
             .to_vec(),
     });
     columns.extend(group.memory.map(Column::Metric));
-    let energy = MetricName::EnergyCounterJoules;
-    columns.extend(group.has(energy).then_some(Column::Metric(energy)));
+    let energy = units::ENERGY.into_iter().find(|metric| group.has(*metric));
+    columns.extend(energy.map(Column::Metric));
     columns.push(Column::Executed);
     if group.rows.iter().any(|row| row.records.len() > 1) {
         columns.push(Column::Repeats);

@@ -1,9 +1,11 @@
 //! The results as plain tables that fit a terminal.
 
+use std::collections::BTreeSet;
+
 use mantissa_core::{Axis, ExecutedVerdict, MetricName};
 
 use crate::{
-    Group, Report, Row, Suite,
+    ClaimVerdict, Group, Report, Row, Suite,
     figures::shown_of,
     table::{Align, Column, columns},
     units,
@@ -20,45 +22,73 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Widest line of a terminal table, borders included.
+/// Widest line of a table where nobody knows how wide the terminal is, borders included.
 const WIDTH: usize = 110;
 /// Room for the longest status.
 const LEAST_STATUS: usize = 8;
+/// As much of a word as tells it from others.
+const LEAST_WORD: usize = 6;
 /// Columns that a terminal can do without, the most dispensable first. What was executed is not among them.
-const DISPENSABLE: [Column; 4] = [
+const DISPENSABLE: [Column; 3] = [
     Column::Repeats,
     Column::Metric(MetricName::EnergyCounterJoules),
     Column::Metric(MetricName::MaxUlp),
-    Column::Axis(Axis::Seed),
 ];
 
 /// The results as tables, one a workload and one of the claims of each suite that has any, no wider than 110 columns with a
 /// border of one character and a space on either side of each column.
 pub fn terminal_tables(report: &Report<'_>) -> Vec<Table> {
+    terminal_tables_within(report, WIDTH)
+}
+
+/// The same, no wider than so many columns where these are enough for the axes, a time, what was executed and how it ended. Titles
+/// name what was left out for that; numbers are never cut, and words only as far as they stay different.
+pub fn terminal_tables_within(report: &Report<'_>, width: usize) -> Vec<Table> {
     let most = report.rows_shown();
     let mut tables = Vec::new();
     for suite in &report.suites {
-        tables.extend(suite.groups.iter().map(|group| table(suite, group, most)));
-        tables.extend(claims(suite));
+        let groups = suite.groups.iter();
+        tables.extend(groups.map(|group| table(suite, group, most, width)));
+        tables.extend(claims(suite, width));
     }
     tables
 }
 
-/// What the articles say, and the verdicts; the reasons are in the page.
-fn claims(suite: &Suite<'_>) -> Option<Table> {
-    let verdicts = suite.claims.iter().map(|claim| claim.verdict.chars().count());
-    let room = WIDTH.saturating_sub(verdicts.max()? + 7);
-    let rows = suite
-        .claims
-        .iter()
-        .map(|claim| vec![cut(&claim.claim.says, room), claim.verdict.clone()]);
+/// Title of the column of claims.
+const SENTENCE: &str = "the sentence";
+
+/// What the articles say, and the verdicts with the tests behind them; the reasons are in the page.
+fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
+    // Room for the name of a test.
+    let tests = |claim: &ClaimVerdict<'_>| cut(&claim.tests.join("; "), width * 3 / 10);
+    let widths = suite.claims.iter();
+    let verdicts = widths.clone().map(|claim| claim.verdict.chars().count()).max()?;
+    let by = widths.map(|claim| tests(claim).chars().count()).max()?;
+    let room = width.saturating_sub(verdicts + by + 10).max(SENTENCE.len());
+    let rows = suite.claims.iter().map(|claim| {
+        vec![
+            cut(&inert(&claim.claim.says), room),
+            claim.verdict.clone(),
+            tests(claim),
+        ]
+    });
     Some(Table {
-        title: format!("{}: what the articles say, tested here", suite.info.title),
-        header: ["the sentence", "here"]
+        title: inert(&format!(
+            "{}: what the articles say, tested here",
+            suite.info.title
+        )),
+        header: [SENTENCE, "here", "by"]
             .map(|title| (title.to_owned(), Align::Left))
             .to_vec(),
         rows: rows.collect(),
     })
+}
+
+/// Text of others without what would colour it, move the cursor or end the line.
+fn inert(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 /// A text that is no longer than the room for it.
@@ -69,7 +99,7 @@ fn cut(text: &str, room: usize) -> String {
     }
 }
 
-fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize) -> Table {
+fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize, width: usize) -> Table {
     let shown = group.shown(most);
     let mut columns = columns(group);
     columns.retain(|column| match column {
@@ -79,27 +109,77 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize) -> Table {
     // Reasons are cut where the line ends, so they stand there.
     columns.retain(|column| *column != Column::Status);
     columns.push(Column::Status);
-    let mut dispensable = DISPENSABLE.iter();
     let (mut header, mut rows) = text(group, &shown, &columns);
-    while width_without_last(&header, &rows) + LEAST_STATUS > WIDTH {
-        let Some(dropped) = dispensable.next() else { break };
-        columns.retain(|column| column != dropped);
-        (header, rows) = text(group, &shown, &columns);
+    let mut left_out = Vec::new();
+    let status = longest(&header, &rows, header.len() - 1).min(LEAST_STATUS);
+    while width_without_last(&header, &rows) + status > width {
+        let Some(dropped) = dispensable(group, &columns) else {
+            break;
+        };
+        left_out.push(header.remove(dropped).0);
+        columns.remove(dropped);
+        rows.iter_mut().for_each(|row| drop(row.remove(dropped)));
     }
-    let room = WIDTH
+    narrow(&mut header, &mut rows, width.saturating_sub(status));
+    let room = width
         .saturating_sub(width_without_last(&header, &rows))
-        .max(LEAST_STATUS);
+        .max(status);
     for status in rows.iter_mut().filter_map(|row| row.last_mut()) {
         *status = cut(status, room);
     }
-    let capped = shown_of(shown.len(), group.rows.len())
-        .map(|text| format!(", {text}"))
-        .unwrap_or_default();
+    let capped = shown_of(shown.len(), group.rows.len()).map(|text| format!(", {text}"));
+    let narrowed = (!left_out.is_empty()).then(|| format!(", too narrow for {}", left_out.join(", ")));
     Table {
-        title: format!("{} ({}{capped})", suite.info.title, group.workload),
+        title: inert(&format!(
+            "{} ({}{}{})",
+            suite.info.title,
+            group.workload,
+            capped.unwrap_or_default(),
+            narrowed.unwrap_or_default()
+        )),
         header,
         rows,
     }
+}
+
+/// The place of the column that can be spared first: those of the list, the memory, the speed-up, the seed, then metrics from the
+/// last on but for the one that speeds come from.
+fn dispensable(group: &Group<'_>, columns: &[Column]) -> Option<usize> {
+    let memory = group.memory.map(Column::Metric);
+    let last = [Column::SpeedUp, Column::Axis(Axis::Seed)];
+    let mut listed = DISPENSABLE.into_iter().chain(memory).chain(last);
+    let place = |spared: Column| columns.iter().position(|column| *column == spared);
+    let other = |column: &Column| matches!(column, Column::Metric(metric) if *metric != group.speed);
+    listed.find_map(place).or_else(|| columns.iter().rposition(other))
+}
+
+/// Cuts titles and words, the longest first, until all but the last column fit. Numbers stay whole, and words as long as it takes to
+/// tell them apart.
+fn narrow(header: &mut [(String, Align)], rows: &mut [Vec<String>], width: usize) {
+    while width_without_last(header, rows) > width {
+        let columns =
+            (0..header.len() - 1).filter_map(|column| Some((shorter(header, rows, column)?, column)));
+        let Some((length, column)) = columns.max() else {
+            break;
+        };
+        header[column].0 = cut(&header[column].0, length);
+        for row in rows.iter_mut() {
+            row[column] = cut(&row[column], length);
+        }
+    }
+}
+
+/// One character less than a column has, unless that would cut a number, make two words one, or leave less than [`LEAST_WORD`].
+fn shorter(header: &[(String, Align)], rows: &[Vec<String>], column: usize) -> Option<usize> {
+    let room = longest(header, rows, column).checked_sub(1)?;
+    let words: BTreeSet<&str> = rows.iter().map(|row| row[column].as_str()).collect();
+    let left: BTreeSet<String> = words.iter().map(|word| cut(word, room)).collect();
+    let whole = left.iter().all(|word| words.contains(word.as_str()));
+    let told = match header[column].1 {
+        Align::Left => left.len() == words.len(),
+        Align::Right => whole,
+    };
+    (room >= LEAST_WORD && told).then_some(room)
 }
 
 type Text = (Vec<(String, Align)>, Vec<Vec<String>>);
@@ -111,9 +191,12 @@ fn text(group: &Group<'_>, rows: &[&Row<'_>], columns: &[Column]) -> Text {
         column => column.title(group).0,
     };
     let header = columns.iter().map(|column| (title(column), column.align()));
-    let rows = rows
-        .iter()
-        .map(|row| columns.iter().map(|column| field(group, *column, row)).collect());
+    let rows = rows.iter().map(|row| {
+        columns
+            .iter()
+            .map(|column| inert(&field(group, *column, row)))
+            .collect()
+    });
     (header.collect(), rows.collect())
 }
 
@@ -132,10 +215,13 @@ fn field(group: &Group<'_>, column: Column, row: &Row<'_>) -> String {
 
 /// Width of a table but for the text of its last column.
 fn width_without_last(header: &[(String, Align)], rows: &[Vec<String>]) -> usize {
+    let columns = 0..header.len() - 1;
+    columns.map(|column| longest(header, rows, column)).sum::<usize>() + 3 * header.len() + 1
+}
+
+/// Characters of the longest text of a column, its title included.
+fn longest(header: &[(String, Align)], rows: &[Vec<String>], column: usize) -> usize {
     let length = |text: &str| text.chars().count();
-    let widest = |column: usize| {
-        let texts = rows.iter().map(|row| length(&row[column]));
-        texts.chain([length(&header[column].0)]).max().unwrap_or(0)
-    };
-    (0..header.len() - 1).map(widest).sum::<usize>() + 3 * header.len() + 1
+    let texts = rows.iter().map(|row| length(&row[column]));
+    texts.chain([length(&header[column].0)]).max().unwrap_or(0)
 }

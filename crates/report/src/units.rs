@@ -98,9 +98,12 @@ impl Scale {
 
     /// The number alone.
     pub fn number(self, value: f64) -> String {
+        /// What is measured is never so large, and what is not fills no table with its digits.
+        const WRITTEN_OUT: f64 = 1e15;
         let shown = value * self.factor;
         match self.notation {
             _ if !shown.is_finite() => ABSENT.to_owned(),
+            _ if shown.abs() >= WRITTEN_OUT => scientific(shown),
             Notation::Decimals(decimals) => group_thousands(&format!("{shown:.decimals$}")),
             Notation::Scientific => scientific(shown),
         }
@@ -261,6 +264,17 @@ pub fn memory_title(metric: MetricName) -> &'static str {
     }
 }
 
+/// Which energy a metric is, for a heading.
+pub fn energy_title(metric: MetricName) -> &'static str {
+    match metric {
+        MetricName::EnergyCounterJoules => "Energy by NVML counter",
+        _ => "Energy by sampled power",
+    }
+}
+
+/// Energy, the one first that the device counts itself.
+pub const ENERGY: [MetricName; 2] = [MetricName::EnergyCounterJoules, MetricName::EnergyIntegralJoules];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,6 +306,11 @@ mod tests {
         assert_eq!(shown(MetricName::ValuesPerSecond, 31.4e6), "31.40 M values/s");
         assert_eq!(shown(MetricName::BytesPerSecond, 12.5e9), "12.50 GB/s");
         assert_eq!(shown(MetricName::TokensPerSecond, 12345.6), "12,346 tokens/s");
+    }
+
+    #[test]
+    fn what_no_machine_measures_is_a_power_of_ten() {
+        assert_eq!(shown(MetricName::HostPeakBytes, -1.7e308), "-1.70×10²⁹⁹ GB");
     }
 
     #[test]

@@ -248,6 +248,16 @@ impl<'a> Group<'a> {
         shown.unwrap_or_else(|| units::ABSENT.to_owned())
     }
 
+    /// Why none of its rows was tried, where all were skipped for one reason.
+    pub(crate) fn skipped_alike(&self) -> Option<&str> {
+        let mut reasons = self.rows.iter().map(|row| {
+            let skipped = row.status == Some(Status::Skipped);
+            row.reason.as_deref().filter(|_| skipped)
+        });
+        let first = reasons.next()??;
+        reasons.all(|reason| reason == Some(first)).then_some(first)
+    }
+
     /// Whether any row has this metric.
     pub fn has(&self, metric: MetricName) -> bool {
         self.magnitudes.contains_key(&metric)

@@ -23,6 +23,12 @@ fn drawn(run: &Run, id: &str) -> Option<(Figure, String)> {
     Some((figure, svg))
 }
 
+/// What an SVG says, however its lines are broken.
+fn words(svg: &str) -> String {
+    let text = svg.lines().filter(|line| !line.starts_with('<'));
+    text.collect::<Vec<_>>().join(" ")
+}
+
 /// A training under a precision, a process for each number of seconds.
 fn trained(run: &mut Run, precision: &str, seconds: &[f64], hits: u64) {
     let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
@@ -58,7 +64,7 @@ fn a_title_says_how_much_faster_a_setting_is_once_that_is_more_than_chance() {
         assert!(svg.contains(&format!(">\n{text}\n<")), "{text}: {svg}");
     }
     // Blue, orange and the grey of what is not told apart, beside the baseline's.
-    for colour in ["#0072B2", "#D55E00", "#B3BAC4"] {
+    for colour in ["#0072B2", "#D55E00", "#8A929E"] {
         assert!(svg.contains(colour), "{colour}");
     }
     assert!(
@@ -106,7 +112,7 @@ fn what_another_setting_beats_is_grey_and_accuracies_that_overlap_are_not_ranked
     assert!(svg.contains(title), "{svg}");
     // Two panels, each with one grey point.
     let grey = svg.matches("<circle").count();
-    assert_eq!((grey, svg.matches("fill=\"#B3BAC4\"").count()), (6, 2), "{svg}");
+    assert_eq!((grey, svg.matches("fill=\"#8A929E\"").count()), (6, 2), "{svg}");
     trained(&mut run, "16-mixed", &[40.0], 890);
     trained(&mut run, "bf16-true", &[60.0], 890);
     run.records
@@ -205,26 +211,59 @@ fn ladder(rungs: usize) -> Run {
 }
 
 #[test]
-fn a_ladder_names_what_each_rung_adds_and_shows_what_was_published_of_it() {
+fn a_ladder_names_what_each_rung_changes_and_shows_what_was_published_of_it() {
     let run = ladder(6);
     let (figure, svg) = drawn(&run, "s-ladder").unwrap();
     for text in [
         "By the estimates all rows together take 0.17× the memory and 1.50× the time",
-        "+ 16-mixed · high",
-        "+ bf16-true",
-        "+ batch 16",
-        "+ sgd",
+        "→ 16-mixed · high",
+        "→ bf16-true",
+        "→ batch 16",
+        "+ accumulate 4 · batch 4",
+        "→ sgd",
+        "memory of another kind (allocator, reserved; ours: host, worker process)",
         "26.84 GB",
         "2.88 min",
         "97.34 %",
     ] {
-        assert!(svg.contains(text), "{text}: {svg}");
+        assert!(words(&svg).contains(text), "{text}: {svg}");
     }
     assert!(figure.caption.contains("Raschka"), "{}", figure.caption);
     assert!(
         drawn(&run, "s-accumulation").is_none(),
         "the ladder says the same"
     );
+}
+
+#[test]
+fn the_first_rungs_own_spread_is_in_the_whiskers_of_every_other() {
+    let whiskers = |first: [f64; 6]| {
+        let mut run = empty(&[Axis::Precision, Axis::Optimizer]);
+        for (precision, optimizer, seconds) in [
+            ("32-true", "adam", first),
+            ("bf16-true", "adam", [80.0; 6]),
+            ("bf16-true", "sgd", [70.0; 6]),
+        ] {
+            let cell = cell(
+                "s",
+                &workload("w"),
+                &[(Axis::Precision, precision), (Axis::Optimizer, optimizer)],
+            );
+            run.plan(&cell, None);
+            for (repeat, seconds) in (0..).zip(seconds) {
+                let mut record = record(&cell, Status::Ok, None);
+                record.repeat = repeat;
+                let time = Metric::reading(MetricName::TrainSeconds, seconds, "invented");
+                record.metrics.insert(MetricName::TrainSeconds, time);
+                run.measured(record, None);
+            }
+        }
+        let svg = drawn(&run, "s-ladder").unwrap().1;
+        let ink = |line: &&str| line.starts_with("<polyline") && line.contains("#1B1F24");
+        svg.lines().filter(ink).count()
+    };
+    // A line and two ends a whisker; none where there is nothing to be unsure of.
+    assert_eq!((whiskers([100.0; 6]), whiskers(SLOW)), (0, 6));
 }
 
 #[test]
@@ -465,7 +504,10 @@ fn more_settings_than_a_figure_shows_are_counted() {
     }
     for id in ["s-speed", "s-pareto", "s-accumulation"] {
         let (figure, svg) = drawn(&run, id).unwrap();
-        assert!(svg.contains("showing 40 of 200"), "{id}");
+        assert!(
+            words(&svg).contains("the baseline and the 39 fastest others of 200 settings"),
+            "{id}"
+        );
         assert!(
             figure.caption.contains("40 of 200 settings"),
             "{}",

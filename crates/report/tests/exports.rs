@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mantissa_core::{Axis, Metric, MetricName, Status};
+use mantissa_core::{Axis, Executed, ExecutedVerdict, Gpu, Metric, MetricName, Status};
 use mantissa_report::{ExportFormat, ReportError, Run, export};
 use parquet::{
     file::{reader::FileReader, serialized_reader::SerializedFileReader},
@@ -246,6 +246,79 @@ fn a_cell_measured_on_two_machines_names_both() {
 }
 
 #[test]
+fn a_cell_of_which_one_process_knew_its_driver_is_not_said_to_have_it() {
+    let gpu = |driver: Option<&str>| Gpu {
+        name: "Invented GPU".into(),
+        uuid: None,
+        memory_bytes: None,
+        compute_capability: None,
+        driver: driver.map(str::to_owned),
+        cuda: None,
+        sm_clock_max_hz: None,
+        power_limit_watts: None,
+        ecc: None,
+        persistence: None,
+    };
+    let of = |drivers: [Option<&str>; 2]| {
+        let mut run = of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 2);
+        for (record, driver) in run.records.iter_mut().zip(drivers) {
+            record.fingerprint.gpu = Some(gpu(driver));
+        }
+        tidy(&[run])[0]["driver"].clone()
+    };
+    assert_eq!(of([Some("570.1"), None]), "570.1; unknown");
+    assert_eq!(of([None, Some("570.1")]), "unknown; 570.1");
+    assert_eq!(of([Some("570.1"), Some("570.1")]), "570.1");
+    assert_eq!(of([None, None]), "");
+}
+
+#[test]
+fn processes_that_executed_or_read_different_things_are_said_to() {
+    let mut run = of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 2);
+    let executed = |run: &Run| {
+        let line = tidy(std::slice::from_ref(run)).remove(0);
+        ["operand_bits", "accumulator", "verdict", "emulated", "alike"]
+            .map(|name| line[&format!("executed_{name}")].clone())
+    };
+    for record in &mut run.records {
+        record.executed = Executed {
+            operand_bits: Some(11),
+            accumulator: Some("f32".into()),
+            verdict: ExecutedVerdict::AsRequested,
+            ..Executed::unverified()
+        };
+        record.data = Some(support::synthetic());
+    }
+    assert_eq!(executed(&run), ["11", "f32", "as-requested", "false", "true"]);
+    run.records[1].executed.operand_bits = Some(24);
+    run.records[1].executed.accumulator = None;
+    run.records[1].executed.verdict = ExecutedVerdict::Differs;
+    assert_eq!(
+        executed(&run),
+        ["", "f32; unknown", "as-requested; differs", "false", "false"]
+    );
+    let data = |run: &Run| tidy(std::slice::from_ref(run))[0]["data"].clone();
+    assert_eq!(data(&run), "synthetic reviews, seed 1");
+    let other = |hash: &str, name: &str| {
+        let mut data = support::synthetic();
+        (data.hash, data.name) = (hash.into(), name.into());
+        Some(data)
+    };
+    run.records[1].data = other("00112233445566aa", "reviews");
+    assert_eq!(data(&run), "synthetic reviews, seed 1; reviews");
+    run.records[1].data = other("ffff", "synthetic reviews, seed 1");
+    assert_eq!(
+        data(&run),
+        "synthetic reviews, seed 1 (blake3 00112233445566aa); synthetic reviews, seed 1 (blake3 ffff)"
+    );
+    run.records[1].data = None;
+    assert_eq!(data(&run), "synthetic reviews, seed 1; unknown");
+    // What failed is not behind the metrics, and says nothing of them.
+    run.records[1].status = Status::Failed;
+    assert_eq!(executed(&run), ["11", "f32", "as-requested", "false", "true"]);
+}
+
+#[test]
 fn rows_of_several_runs_carry_their_names() {
     let (mut other, run) = (invented(), invented());
     other.name = "another".into();
@@ -360,6 +433,47 @@ fn the_tables_for_papers_are_these() {
         MetricName::RelativeError,
     ];
     insta::assert_snapshot!(exported(&[invented()], ExportFormat::Latex, &metrics));
+}
+
+#[test]
+fn tables_for_papers_say_what_stands_below_a_value() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
+    for (precision, bytes) in [("32-true", 2e9), ("bf16-mixed", 1e9)] {
+        let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
+        run.plan(&cell, None);
+        for repeat in 0..3 {
+            let mut record = record(&cell, Status::Ok, None);
+            train_metrics(&mut record, 10.0, 800, bytes);
+            record.repeat = repeat;
+            run.measured(record, None);
+        }
+    }
+    let text = exported(&[run], ExportFormat::Latex, &[]);
+    for words in [
+        "10.00 s (3 processes)",
+        "1.00 GB (0.50$\\times$ baseline)",
+        "80.00 \\% [77.41, 82.36] (n 1,000)",
+    ] {
+        let words = words.replace("1,000", "1\\,000");
+        assert!(text.contains(&words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn names_that_differ_in_a_dot_are_two_labels() {
+    let of = |name: &str| {
+        let mut run = of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 1);
+        run.name = name.into();
+        run
+    };
+    let text = exported(
+        &[of("a.b"), of("a-b"), of("a_b"), of("a b")],
+        ExportFormat::Latex,
+        &[],
+    );
+    let labels: Vec<&str> = text.lines().filter(|line| line.contains("\\label")).collect();
+    let different: BTreeSet<&&str> = labels.iter().collect();
+    assert_eq!((labels.len(), different.len()), (4, 4), "{labels:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{collections::HashSet, fs};
 
 use mantissa_core::{Axis, Cell, Event, Metric, MetricName, Samples, Status};
 use mantissa_report::{Figure, Report, figures, html, markdown, render};
-use support::{Add, article, cell, invented, loss, matmul, record, run, suite, workload};
+use support::{Add, cell, invented, loss, matmul, record, run, suite, workload};
 use traces::{launches, trace};
 
 /// Decodes a PNG to its size and the number of its colours.
@@ -207,26 +207,88 @@ fn seeds_of_a_setting_are_one_curve_with_a_band_and_the_first_loss_that_was_lost
 }
 
 #[test]
-fn more_cells_than_a_figure_can_show_are_counted() {
-    let mut run = run(vec![suite("article", "Many", &[], &[Axis::Seed])]);
-    for seed in 0..10 {
-        let before = run.records.len();
-        article(&mut run, &workload("w"));
-        for record in &mut run.records[before..] {
-            record.cell = Cell::new("article", workload("w"), record.cell.setting.clone(), seed);
-        }
-        for (planned, record) in run
-            .plan
-            .cells
-            .iter_mut()
-            .filter(|p| p.skip.is_none())
-            .zip(&run.records)
-        {
-            planned.cell = record.cell.clone();
+fn the_chart_has_one_bar_a_setting_however_many_seeds() {
+    let mut run = run(vec![suite("article", "Seeds", &[], &[Axis::Seed])]);
+    for (precision, scale) in [("32-true", 1.0), ("bf16-true", 0.5)] {
+        let at = cell("article", &workload("w"), &[(Axis::Precision, precision)]);
+        for (seed, seconds) in (1..).zip([300.0, 100.0, 200.0]) {
+            let seeded = Cell::new("article", workload("w"), at.setting.clone(), seed);
+            let lost = precision == "bf16-true" && seed == 1;
+            let status = if lost { Status::Diverged } else { Status::Ok };
+            let mut record = record(&seeded, status, None);
+            support::train_metrics(&mut record, seconds * scale, 800 + seed, 1e9);
+            support::memory_parts(&mut record, precision);
+            run.add(record, None);
         }
     }
     let drawn = figures(&Report::new(&run).unwrap());
-    assert!(drawn[0].canvas.svg().unwrap().contains("showing 40 of 130"));
+    let svg = svg_of(&drawn, "article-times");
+    let bars = svg.matches("fill=\"#0F6DB4\"").count();
+    assert_eq!(bars, 1 + 2, "one in the key and one a setting");
+    // The median of three, and of the two that were not lost.
+    for text in [
+        "3.33 min",
+        "1.25 min",
+        "1 of 3 diverged",
+        "80.20 %",
+        " ± 0.1",
+        "half the seeds",
+    ] {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
+    let figure = drawn.iter().find(|figure| figure.id == "article-times").unwrap();
+    assert!(figure.caption.contains("2 settings of w") && figure.caption.contains("Medians over 3 seeds"));
+    let memory = svg_of(&drawn, "article-memory");
+    assert_eq!(memory.matches("bf16-true").count(), 1, "one bar a setting");
+}
+
+#[test]
+fn energy_is_a_cost_beside_time_and_memory_and_says_how_it_was_read() {
+    let mut run = invented();
+    for (record, joules) in run
+        .records
+        .iter_mut()
+        .zip((30..).map(|kilojoules| 1e3 * f64::from(kilojoules)))
+    {
+        for (metric, joules) in [
+            (MetricName::EnergyCounterJoules, joules),
+            (MetricName::EnergyIntegralJoules, 1.5 * joules),
+        ] {
+            record
+                .metrics
+                .insert(metric, Metric::reading(metric, joules, "invented"));
+        }
+    }
+    let shown = |run: &mantissa_report::Run, title: &str, below: &str, values: [&str; 2]| {
+        let report = Report::new(run).unwrap();
+        let svg = svg_of(&figures(&report), "article-pareto");
+        assert!(svg.contains(&format!("{title}, kJ")), "{svg}");
+        let summary = markdown(&report);
+        assert!(summary.contains(&format!("| energy ({below}) |")), "{summary}");
+        for value in values {
+            assert!(summary.contains(value), "{value}: {summary}");
+        }
+    };
+    shown(
+        &run,
+        "Energy by NVML counter",
+        "NVML counter",
+        ["30.00 kJ", "31.00 kJ"],
+    );
+    for record in &mut run.records {
+        record.metrics.remove(&MetricName::EnergyCounterJoules);
+    }
+    shown(
+        &run,
+        "Energy by sampled power",
+        "sampled power",
+        ["45.00 kJ", "46.50 kJ"],
+    );
+    for record in &mut run.records {
+        record.metrics.remove(&MetricName::EnergyIntegralJoules);
+    }
+    let drawn = figures(&Report::new(&run).unwrap());
+    assert!(!svg_of(&drawn, "article-pareto").contains("Energy"));
 }
 
 /// One cell with the traces of its sensors and every launch.

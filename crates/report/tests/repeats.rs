@@ -60,7 +60,67 @@ fn one_process_keeps_its_interval_and_proves_nothing_about_the_next() {
     assert!(notes(&run).contains("hold within that process and say nothing of the next one"));
     assert!(notes(&run).contains("1 comparison would need 4 processes each"));
     assert!(answer(&run).contains("With one process of it, that difference may be chance"));
+    assert!(answer(&run).starts_with("No setting"), "{}", answer(&run));
     assert!(markdown(&Report::new(&run).unwrap()).contains("2.00× (inconclusive)"));
+}
+
+#[test]
+fn the_headline_names_what_is_surely_faster_and_not_what_may_be() {
+    let mut run = two_settings(
+        &[100.0, 101.0, 99.0, 100.5, 99.5, 100.2],
+        &[50.0, 52.0, 51.0, 50.5, 51.5, 51.2],
+    );
+    let noisy = cell("s", &workload("w"), &[(Axis::Matmul, "medium")]);
+    trained(&mut run, &noisy, &[20.0, 180.0, 20.0, 170.0, 20.0, 20.0]);
+    assert!(
+        answer(&run).starts_with("32-true · high is the fastest setting"),
+        "{}",
+        answer(&run)
+    );
+}
+
+#[test]
+fn every_length_of_sequences_has_an_answer_of_its_own() {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Sequence, Axis::Matmul])]);
+    for (sequence, matmul, seconds) in [
+        ("64", "highest", 100.0),
+        ("64", "high", 50.0),
+        ("128", "highest", 300.0),
+        ("128", "high", 200.0),
+    ] {
+        let axes = [(Axis::Sequence, sequence), (Axis::Matmul, matmul)];
+        let cell = cell("s", &workload("w"), &axes);
+        trained(
+            &mut run,
+            &cell,
+            &[
+                seconds,
+                seconds * 1.01,
+                seconds * 0.99,
+                seconds * 1.005,
+                seconds * 0.995,
+                seconds,
+            ],
+        );
+    }
+    let report = Report::new(&run).unwrap();
+    let told = &report.suites[0].groups[0].answer;
+    for (sequence, ratio) in [("64", "2.00×"), ("128", "1.50×")] {
+        let start = format!("At sequence {sequence}: ");
+        let first = told.iter().find(|sentence| sentence.starts_with(&start));
+        assert!(first.is_some_and(|sentence| sentence.contains(ratio)), "{told:?}");
+    }
+    // Nothing to compare is said once.
+    run.records
+        .retain(|record| record.cell.setting.to_string().contains("matmul=highest"));
+    run.plan
+        .cells
+        .retain(|planned| planned.cell.setting.to_string().contains("matmul=highest"));
+    assert!(
+        answer(&run).starts_with("No two settings did the same work"),
+        "{}",
+        answer(&run)
+    );
 }
 
 #[test]
@@ -97,6 +157,11 @@ fn five_processes_have_an_interval_between_them_and_can_carry_a_claim() {
     });
     assert!(notes(&run).contains("Medians over 5 processes; intervals are between processes"));
     assert!(answer(&run).contains("That difference is more than chance, by 5 processes of it."));
+    assert!(
+        answer(&run).starts_with("32-true · high is the fastest setting"),
+        "{}",
+        answer(&run)
+    );
     assert!(markdown(&Report::new(&run).unwrap()).contains(" · improved)"));
 }
 
@@ -304,7 +369,9 @@ fn what_was_not_compared_is_not_called_equal() {
     let rate = (MetricName::DecodeTokensPerSecond, [20.0, 30.0]);
     let told = answer(&of_words(Task::Generate(writing), &[rate]));
     assert!(
-        told.contains("is the fastest setting: 1.50× as fast as the baseline"),
+        told.contains(
+            "No setting is faster beyond noise than the baseline, 32-true · highest (20.00 tokens/s)"
+        ),
         "{told}"
     );
     assert!(

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use mantissa_core::{
-    Axis, AxisValue, Bounds, Claim, ClaimSource, Claimed, Comparison, MetricName, TaskKind, Workload, nearest,
+    Axis, AxisValue, Bounds, Claim, ClaimSource, Claimed, Comparison, MetricName, Status, TaskKind, Workload,
+    nearest,
 };
 
 use crate::{
@@ -136,7 +137,7 @@ fn claimed(
     };
     if way.name == by_status::STATUS.name {
         section.only(&[claim::KEYS, by_status::KEYS]);
-        return section.names(&by_status::STATUS).map(Claimed::Status);
+        return statuses(section).map(Claimed::Status);
     }
     let is_ratio = way.name == by_ratio::RATIO.name;
     section.only(&[
@@ -177,6 +178,19 @@ fn claimed(
     } else {
         Claimed::Difference(comparison)
     })
+}
+
+fn statuses(section: &Section<'_>) -> Option<Vec<Status>> {
+    let statuses: Vec<Status> = section.names(&by_status::STATUS)?;
+    if statuses.contains(&Status::Failed) {
+        section.complain(
+            &by_status::STATUS,
+            "a claim that cells end as `failed`, which is a fault of a program and says nothing of a setting\n  hint: a loss that stops being finite is \
+             `diverged`, and too little memory is `oom`",
+        );
+        return None;
+    }
+    Some(statuses)
 }
 
 /// The metrics that a name stands for. What was learned differs by so much, and everything else is so many times as large.

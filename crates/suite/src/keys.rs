@@ -334,7 +334,7 @@ tables! {
     }
     /// `[[claim]]` of how cells end.
     by_status = "claim, of a status" {
-        STATUS: "status", Takes::Names(names!(Status)), Absent::Error, "statuses, in one of which cells of that setting end";
+        STATUS: "status", Takes::Names(claimable_names), Absent::Error, "statuses, in one of which most cells of that setting end; `failed` is a fault of a program and none of these";
     }
     /// `source` of a claim.
     source = "source" {
@@ -352,6 +352,12 @@ tables! {
         ABOVE: "above", Takes::Number, Absent::Means("no lower bound"), "the difference is larger than this";
         BELOW: "below", Takes::Number, Absent::Means("no upper bound"), "the difference is smaller than this";
     }
+}
+
+/// Names of the statuses that say something of a setting.
+fn claimable_names() -> Vec<&'static str> {
+    let claimable = Status::ALL.iter().filter(|status| **status != Status::Failed);
+    claimable.map(|status| status.name()).collect()
 }
 
 /// Names of the models.

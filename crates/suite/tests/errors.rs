@@ -205,6 +205,10 @@ fn a_claim_is_checked_like_the_rest() {
         suites/x.toml:21:1: unknown key `metric`
           hint: valid: `says`, `source`, `workload`, `of`, `status`
         "#);
+    insta::assert_snapshot!(claim("of = { batch = 1 }\nstatus = ['diverged', 'failed']"), @r#"
+        suites/x.toml:20:10: a claim that cells end as `failed`, which is a fault of a program and says nothing of a setting
+          hint: a loss that stops being finite is `diverged`, and too little memory is `oom`
+        "#);
 }
 
 #[test]

@@ -75,7 +75,16 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// The setting that has least of it, in a word.
+    /// The setting that has least of it, first in a sentence.
+    pub(crate) fn most(self) -> &'static str {
+        match self {
+            Self::Time => "Fastest",
+            Self::Energy => "Most frugal",
+            Self::Memory => "Leanest",
+        }
+    }
+
+    /// A setting that has less of it, in a word.
     pub(crate) fn superlative(self) -> &'static str {
         match self {
             Self::Time => "faster",

@@ -1,14 +1,14 @@
 //! Which setting is within the budget, and which of those is the cheapest.
 
 use mantissa_analysis::{Estimate, Groups, Verdict, judge, pareto};
-use mantissa_core::{Better, ExecutedVerdict, MetricName, TaskKind};
+use mantissa_core::{Better, ExecutedVerdict, MetricName, Record, TaskKind};
 
 use super::{
     Budget, Goal,
     candidate::{Candidate, Work},
     words,
 };
-use crate::{Group, baseline::SPEED_MATTERS, units};
+use crate::{Group, Row, baseline::SPEED_MATTERS, units};
 
 /// A setting beside the budget.
 #[derive(Debug)]
@@ -35,10 +35,14 @@ pub(crate) struct Choice<'r, 'a> {
     pub place: String,
     /// What is to be as little as possible, or as much in the case of a rate; absent where nothing was recorded that says it.
     pub cost: Option<MetricName>,
+    /// Whether anything tells how good the results are: an accuracy, or the error of a kernel.
+    pub is_judged: bool,
     /// Every setting of which something ran.
     pub assessed: Vec<Assessed<'r, 'a>>,
-    /// The cheapest of those within the budget.
+    /// The cheapest of those within the budget by its median, or of those shown to be as cheap the nearest to the baseline.
     pub chosen: Option<usize>,
+    /// Whether of those shown to be as cheap the nearest to the baseline was chosen.
+    pub is_nearest: bool,
     /// The others within the budget beside the chosen one: regressed is costlier by more than chance, anything else is not.
     pub rivals: Vec<(usize, Verdict)>,
     /// Settings that no other one beats in both speed and error, where no bound of the error was given.
@@ -46,11 +50,27 @@ pub(crate) struct Choice<'r, 'a> {
 }
 
 impl Choice<'_, '_> {
-    /// Whether the chosen setting is shown to be cheaper than the baseline, where that is within the budget.
+    /// The setting that was chosen.
+    pub fn chosen(&self) -> Option<&Assessed<'_, '_>> {
+        self.assessed.get(self.chosen?)
+    }
+
+    /// Whether the chosen setting is the baseline, or shown to be cheaper than it. Where the baseline is not within the budget,
+    /// whether nothing else might be cheaper.
     pub fn is_shown(&self) -> bool {
-        let mut rivals = self.rivals.iter();
-        let base = rivals.find(|(index, _)| self.assessed[*index].candidate.is_baseline());
-        base.is_none_or(|(_, verdict)| *verdict == Verdict::Regressed)
+        self.is_shown_beside(self.chosen, &self.rivals)
+    }
+
+    fn is_shown_beside(&self, chosen: Option<usize>, rivals: &[(usize, Verdict)]) -> bool {
+        let is_baseline = |index: usize| self.assessed[index].candidate.is_baseline;
+        let base = rivals.iter().find(|(index, _)| is_baseline(*index));
+        match base {
+            _ if chosen.is_some_and(is_baseline) => true,
+            Some((_, verdict)) => *verdict == Verdict::Regressed,
+            None => rivals
+                .iter()
+                .all(|(_, verdict)| matches!(verdict, Verdict::Regressed | Verdict::Unchanged)),
+        }
     }
 
     /// The others within the budget that are not shown to cost more than the chosen one, the cheapest first.
@@ -81,29 +101,63 @@ pub(crate) fn cost(group: &Group<'_>, goal: Goal) -> Option<MetricName> {
 /// Compares the settings of some work with the budget and chooses among them.
 pub(crate) fn choose<'r, 'a>(group: &Group<'_>, work: Work<'r, 'a>, budget: &Budget) -> Choice<'r, 'a> {
     let cost = cost(group, budget.minimise);
-    let assess = |candidate| assess(group, candidate, budget, cost);
+    let is_judged = is_judged(group, &work.candidates);
+    let assess = |candidate| assess(group, candidate, budget, (cost, is_judged));
     let mut choice = Choice {
         place: work.place,
         cost,
+        is_judged,
         assessed: work.candidates.into_iter().map(assess).collect(),
         chosen: None,
+        is_nearest: false,
         rivals: Vec::new(),
         front: Vec::new(),
     };
-    if group.kind == TaskKind::Kernel && budget.error.is_none() {
+    if group.kind == TaskKind::Kernel && budget.error.is_none() && is_judged {
         choice.front = front(&choice, group.speed);
     } else if let Some(cost) = cost {
-        choice.chosen = cheapest(&choice, cost, |one| one.is_kept());
-        choice.rivals = rivals(&choice, cost);
+        take(&mut choice, cost);
     }
     choice
+}
+
+/// Whether any setting that ran says how good its results are.
+fn is_judged(group: &Group<'_>, candidates: &[Candidate<'_, '_>]) -> bool {
+    let quality = match group.kind {
+        TaskKind::Kernel => MetricName::RelativeError,
+        TaskKind::Train | TaskKind::Evaluate | TaskKind::Generate => MetricName::TestAccuracy,
+    };
+    let mut ran = candidates.iter().filter(|candidate| candidate.ended().is_none());
+    ran.any(|candidate| candidate.median(quality).is_some())
+}
+
+/// Takes the cheapest. Settings that are shown to be as cheap tie: of them the one is taken that is nearest to the baseline, unless
+/// that would no longer be shown to be cheaper than the baseline.
+fn take(choice: &mut Choice<'_, '_>, cost: MetricName) {
+    let Some(cheapest) = cheapest(choice, cost, |one| one.is_kept()) else {
+        return;
+    };
+    let beside = rivals(choice, cost, cheapest);
+    let ties = beside
+        .iter()
+        .filter(|(_, verdict)| *verdict == Verdict::Unchanged);
+    let ties = ties.map(|(index, _)| *index).chain([cheapest]);
+    let distance = |index: &usize| (choice.assessed[*index].candidate.distance(), *index);
+    let nearest = ties.min_by_key(distance).unwrap_or(cheapest);
+    let beside_nearest = rivals(choice, cost, nearest);
+    choice.is_nearest = choice.is_shown_beside(Some(nearest), &beside_nearest);
+    let (chosen, rivals) = match choice.is_nearest {
+        true => (nearest, beside_nearest),
+        false => (cheapest, beside),
+    };
+    (choice.chosen, choice.rivals) = (Some(chosen), rivals);
 }
 
 fn assess<'r, 'a>(
     group: &Group<'_>,
     candidate: Candidate<'r, 'a>,
     budget: &Budget,
-    cost: Option<MetricName>,
+    (cost, is_judged): (Option<MetricName>, bool),
 ) -> Assessed<'r, 'a> {
     let is_kernel = group.kind == TaskKind::Kernel;
     let loss = candidate.loss().filter(|_| !is_kernel);
@@ -111,9 +165,10 @@ fn assess<'r, 'a>(
     if doubts.is_empty() {
         doubts.extend(otherwise_than_asked(&candidate));
         if is_kernel {
-            doubts.extend(budget.error.and_then(|most| too_wrong(&candidate, most)));
-        } else if !candidate.is_baseline() {
-            doubts.extend(too_inaccurate(loss.as_ref(), budget.accuracy_loss));
+            let most = budget.error.filter(|_| is_judged);
+            doubts.extend(most.and_then(|most| too_wrong(&candidate, most)));
+        } else if is_judged && !candidate.is_baseline {
+            doubts.extend(too_inaccurate(&candidate, loss.as_ref(), budget.accuracy_loss));
         }
         doubts.extend(
             budget
@@ -132,15 +187,19 @@ fn assess<'r, 'a>(
 
 /// What it did that its suite or its name does not say.
 fn otherwise_than_asked(candidate: &Candidate<'_, '_>) -> Option<String> {
-    let row = candidate
-        .rows()
-        .iter()
-        .find(|row| !row.unexpected.is_empty() || row.verdict() == Some(ExecutedVerdict::Differs))?;
-    if row.unexpected.is_empty() {
-        Some(format!("not what was asked for: {}", row.executed()?))
-    } else {
-        Some(row.remark())
-    }
+    let of_row = |row: &&Row<'_>| {
+        let differs = |record: &&&Record| record.executed.verdict == ExecutedVerdict::Differs;
+        let (differ, all) = (row.records.iter().filter(differs).count(), row.records.len());
+        match differ {
+            _ if !row.unexpected.is_empty() => Some(row.remark()),
+            0 => None,
+            _ if differ == all => Some(format!("not what was asked for: {}", row.executed()?)),
+            _ => Some(format!(
+                "{differ} of {all} processes executed another precision than was asked for"
+            )),
+        }
+    };
+    candidate.rows().iter().find_map(of_row)
 }
 
 fn too_wrong(candidate: &Candidate<'_, '_>, most: f64) -> Option<String> {
@@ -155,10 +214,15 @@ fn too_wrong(candidate: &Candidate<'_, '_>, most: f64) -> Option<String> {
     }
 }
 
-fn too_inaccurate(loss: Option<&Estimate>, most: f64) -> Option<String> {
+fn too_inaccurate(candidate: &Candidate<'_, '_>, loss: Option<&Estimate>, most: f64) -> Option<String> {
     let unshown = |why: String| Some(format!("not shown to keep accuracy: {why}"));
     let Some(loss) = loss else {
-        return unshown("none was measured that could be compared".to_owned());
+        return unshown(match (candidate.without_baseline(), candidate.rows().len()) {
+            (0, _) | (_, 1) => "none was measured that could be compared".to_owned(),
+            (without, seeds) => {
+                format!("the baseline did not run to its end under {without} of {seeds} seeds")
+            }
+        });
     };
     match loss.interval {
         None => unshown(format!(
@@ -212,10 +276,8 @@ fn lower_is_better(metric: MetricName, value: f64) -> f64 {
     }
 }
 
-fn rivals(choice: &Choice<'_, '_>, cost: MetricName) -> Vec<(usize, Verdict)> {
-    let Some(chosen) = choice.chosen else {
-        return Vec::new();
-    };
+/// The others within the budget beside one of them, the cheapest first.
+fn rivals(choice: &Choice<'_, '_>, cost: MetricName, chosen: usize) -> Vec<(usize, Verdict)> {
     let is_rival = |index: &usize| *index != chosen && choice.assessed[*index].is_kept();
     let mut rivals: Vec<usize> = (0..choice.assessed.len()).filter(is_rival).collect();
     let values = |index: usize| choice.assessed[index].candidate.values(cost);

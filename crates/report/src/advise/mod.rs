@@ -5,9 +5,9 @@ mod budget;
 mod candidate;
 mod choice;
 mod gaps;
-mod loss;
 mod rules;
 mod text;
+mod tokens;
 mod told;
 mod words;
 

@@ -2,7 +2,7 @@
 
 use super::{
     Advice, Evidence, Fired, Measured, OfGroup, OfWork,
-    words::{accuracy_change, listed, times},
+    words::{UNJUDGED, accuracy_change, listed, times},
 };
 use crate::{
     Align, Banner, Table,
@@ -50,6 +50,8 @@ fn bullets(title: &str, lines: Vec<String>) -> Option<String> {
 
 fn out(work: &OfWork) -> Vec<String> {
     let fallen = work.evidence.iter().filter(|one| !one.kept);
+    // That nothing tells how good any is, the answer says once.
+    let fallen = fallen.filter(|one| one.reasons != [UNJUDGED]);
     fallen
         .map(|one| format!("{}: {}.", one.setting, one.reasons.join("; ")))
         .collect()
@@ -122,12 +124,16 @@ fn columns<'t>(group: &'t OfGroup, work: &'t OfWork) -> Vec<Column<'t>> {
 }
 
 fn verdict(work: &OfWork, one: &Evidence) -> &'static str {
-    if work.chosen.as_ref() == Some(&one.setting) {
-        if work.shown { "advised" } else { "cheapest" }
+    if work.chosen.as_ref() == Some(&one.setting) && work.shown {
+        "advised"
+    } else if [&work.chosen, &work.unjudged].contains(&&Some(one.setting.clone())) {
+        "cheapest"
     } else if work.equals.contains(&one.setting) {
         "tie"
     } else if one.kept {
         "kept"
+    } else if one.reasons == [UNJUDGED] {
+        "not judged"
     } else {
         "out"
     }

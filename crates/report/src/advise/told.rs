@@ -58,9 +58,12 @@ pub struct OfWork {
     pub work: String,
     /// The answer in sentences.
     pub answer: Vec<String>,
-    /// The setting to take; absent if none is within the budget, or nothing tells which is the cheapest.
+    /// The setting to take; absent if none is within the budget, or nothing tells which is the cheapest or how good it is.
     pub chosen: Option<String>,
-    /// Whether it is shown to be cheaper than the baseline, or the baseline is not within the budget.
+    /// The cheapest setting where nothing tells how good any is.
+    pub unjudged: Option<String>,
+    /// Whether either is the baseline or shown to be cheaper than it; if the baseline is not within the budget, whether nothing
+    /// else that is might be cheaper.
     pub shown: bool,
     /// Settings within the budget that are not shown to cost more, the cheapest first.
     pub equals: Vec<String>,
@@ -169,6 +172,7 @@ fn of_group(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>, budget: &
         .map(|work| choose(group, work, budget))
         .collect();
     let context = Context {
+        run: report.run,
         group,
         choices: &choices,
     };
@@ -188,31 +192,37 @@ fn of_group(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>, budget: &
 
 fn of_work(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> OfWork {
     let label = |index: usize| choice.assessed[index].candidate.label.clone();
+    let taken = |judged: bool| choice.chosen.filter(|_| choice.is_judged == judged).map(label);
     OfWork {
         work: choice.place.clone(),
         answer: words::answer(group, choice, budget),
-        chosen: choice.chosen.map(label),
+        chosen: taken(true),
+        unjudged: taken(false),
         shown: choice.chosen.is_some() && choice.is_shown(),
         equals: choice.equals().map(label).collect(),
         evidence: choice
             .assessed
             .iter()
-            .map(|one| evidence(group, one, choice.cost))
+            .map(|one| evidence(group, one, choice))
             .collect(),
     }
 }
 
-fn evidence(group: &Group<'_>, one: &Assessed<'_, '_>, cost: Option<MetricName>) -> Evidence {
-    let candidate = &one.candidate;
+fn evidence(group: &Group<'_>, one: &Assessed<'_, '_>, choice: &Choice<'_, '_>) -> Evidence {
+    let (candidate, cost) = (&one.candidate, choice.cost);
+    let mut reasons = one.doubts.clone();
+    if reasons.is_empty() && !choice.is_judged {
+        reasons.push(words::UNJUDGED.to_owned());
+    }
     let ran = candidate.ended().is_none();
     let only_if_ran = |value: Option<Estimate>| value.filter(|_| ran).as_ref().map(Measured::of);
     Evidence {
         setting: candidate.label.clone(),
         cells: candidate.cells(),
         processes: candidate.processes(),
-        baseline: candidate.is_baseline(),
-        kept: one.is_kept(),
-        reasons: one.doubts.clone(),
+        baseline: candidate.is_baseline,
+        kept: reasons.is_empty(),
+        reasons,
         speed: only_if_ran(candidate.advantage(group.speed)),
         cost: cost.and_then(|metric| candidate.median(metric)).filter(|_| ran),
         memory_bytes: group
@@ -220,7 +230,7 @@ fn evidence(group: &Group<'_>, one: &Assessed<'_, '_>, cost: Option<MetricName>)
             .and_then(|metric| candidate.highest(metric))
             .filter(|_| ran),
         memory: only_if_ran(group.memory.and_then(|metric| candidate.ratio(metric))),
-        accuracy_loss: only_if_ran(one.loss.clone().filter(|_| !candidate.is_baseline())),
+        accuracy_loss: only_if_ran(one.loss.clone().filter(|_| !candidate.is_baseline)),
         error: (group.kind == TaskKind::Kernel)
             .then(|| candidate.highest(MetricName::RelativeError))
             .flatten(),

@@ -7,8 +7,12 @@ use super::{
     Budget, Goal,
     candidate::{Candidate, name},
     choice::{Assessed, Choice, cheapest},
+    tokens,
 };
 use crate::{Group, baseline::SPEED_MATTERS, units};
+
+/// Why no setting is within the budget where nothing tells how good any is.
+pub(crate) const UNJUDGED: &str = "nothing tells how good its results are";
 
 /// The answer, for a reader who reads nothing else.
 pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> Vec<String> {
@@ -16,27 +20,25 @@ pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget
     if !ran {
         return vec!["No setting ran to its end, so there is none to advise.".to_owned()];
     }
-    if group.kind == TaskKind::Kernel && budget.error.is_none() {
+    if group.kind == TaskKind::Kernel && budget.error.is_none() && choice.is_judged {
         return of_front(group, choice);
     }
     let Some(cost) = choice.cost else {
         return vec![unmeasured(group, budget.minimise)];
     };
-    let mut sentences = match choice.chosen {
+    let mut sentences = match choice.chosen() {
+        _ if !choice.is_judged => unjudged(group, choice, budget.minimise),
         None => vec!["No setting is shown to be within the budget, so none is advised.".to_owned()],
-        Some(chosen) => {
-            let one = &choice.assessed[chosen];
-            match one.candidate.is_baseline() && !is_kernel(group) {
-                true => vec![stay(one, budget)],
-                false => vec![take(group, one, choice.is_shown(), budget)],
-            }
-        }
+        Some(one) if one.candidate.is_baseline && !is_kernel(group) => vec![stay(one, budget)],
+        Some(one) => vec![take(group, one, choice.is_shown(), budget)],
     };
     sentences.extend(certainty(choice, budget.minimise));
-    sentences.extend(equals(choice, cost, budget.minimise));
+    sentences.extend(equals(group, choice, cost, budget.minimise));
     sentences.extend(tempting(choice, cost, budget.minimise));
-    sentences.extend(other_baseline(group, choice));
-    sentences.extend(one_seed(group, choice));
+    if choice.is_judged {
+        sentences.extend(other_baseline(group, choice));
+        sentences.extend(one_seed(group, choice));
+    }
     sentences
 }
 
@@ -69,26 +71,16 @@ fn stay(one: &Assessed<'_, '_>, budget: &Budget) -> String {
 /// `Use bf16-mixed · high: 1.90× (1.80–2.00) as fast as 32-true · highest, …`
 fn take(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Budget) -> String {
     let candidate = &one.candidate;
-    let mut facts = Vec::new();
-    if candidate.is_baseline() {
-        facts.extend(error_of(candidate).map(|error| format!("relative error {error}")));
+    if candidate.is_baseline {
+        let error = error_of(candidate).map(|error| format!("relative error {error}; "));
         return format!(
-            "Use {}: {}; nothing else within the budget is {}.",
+            "Use {}: {}nothing else within the budget is shown to be {}.",
             candidate.label,
-            facts.join(", "),
+            error.unwrap_or_default(),
             budget.minimise.superlative()
         );
     }
-    let base = base_label(group, candidate);
-    facts.extend(
-        candidate
-            .advantage(group.speed)
-            .map(|ratio| format!("{} as fast as {base}", times(&ratio))),
-    );
-    let energy = super::choice::cost(group, Goal::Energy).and_then(|metric| candidate.ratio(metric));
-    facts.extend(energy.map(|ratio| format!("{} its energy", times(&ratio))));
-    let memory = group.memory.and_then(|metric| candidate.ratio(metric));
-    facts.extend(memory.map(|ratio| format!("{} its peak memory", times(&ratio))));
+    let mut facts = costs(group, candidate);
     if is_kernel(group) {
         facts.extend(error_of(candidate).map(|error| format!("relative error {error}")));
     } else {
@@ -105,6 +97,49 @@ fn take(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Budget)
     }
 }
 
+/// What a setting costs beside the baseline: `1.90× (1.80–2.00) as fast as 32-true · highest`, …
+fn costs(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Vec<String> {
+    let base = base_label(group, candidate);
+    let speed = candidate.advantage(group.speed);
+    let energy = super::choice::cost(group, Goal::Energy).and_then(|metric| candidate.ratio(metric));
+    let memory = group.memory.and_then(|metric| candidate.ratio(metric));
+    let facts = [
+        speed.map(|ratio| format!("{} as fast as {base}", times(&ratio))),
+        energy.map(|ratio| format!("{} its energy", times(&ratio))),
+        memory.map(|ratio| format!("{} its peak memory", times(&ratio))),
+    ];
+    facts.into_iter().flatten().collect()
+}
+
+/// Which setting is the cheapest where nothing tells how good any is.
+fn unjudged(group: &Group<'_>, choice: &Choice<'_, '_>, goal: Goal) -> Vec<String> {
+    let what = match group.kind {
+        TaskKind::Kernel => "no error was measured",
+        TaskKind::Generate => "what is written here is timed and not judged",
+        TaskKind::Train | TaskKind::Evaluate => "no accuracy was measured",
+    };
+    let mut sentences = vec![format!(
+        "Nothing tells how good the results of any setting are ({what}), so none is advised."
+    )];
+    let Some(one) = choice.chosen() else {
+        sentences.push("Nor is any shown to be within the rest of the budget.".to_owned());
+        return sentences;
+    };
+    let candidate = &one.candidate;
+    let median = if choice.is_shown() { "" } else { " by its median" };
+    let facts = match candidate.is_baseline {
+        true => "what the others are compared with".to_owned(),
+        false => costs(group, candidate).join(", "),
+    };
+    sentences.push(format!(
+        "{}{median}, quality not measured: {}, {facts}.",
+        goal.most(),
+        candidate.label
+    ));
+    sentences.extend(tokens::alike(candidate, &base_label(group, candidate)));
+    sentences
+}
+
 fn error_of(candidate: &Candidate<'_, '_>) -> Option<String> {
     candidate
         .highest(MetricName::RelativeError)
@@ -112,9 +147,10 @@ fn error_of(candidate: &Candidate<'_, '_>) -> Option<String> {
 }
 
 fn base_label(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> String {
-    let base = candidate.baselines();
-    base.first()
-        .map_or_else(|| units::ABSENT.to_owned(), |row| name(group, row))
+    let mut pairs = candidate.pairs();
+    pairs
+        .next()
+        .map_or_else(|| units::ABSENT.to_owned(), |(_, base)| name(group, base))
 }
 
 /// `1.90× (1.80–2.00)`.
@@ -151,7 +187,7 @@ fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
     let (index, verdict) = choice
         .rivals
         .iter()
-        .find(|(index, _)| choice.assessed[*index].candidate.is_baseline())?;
+        .find(|(index, _)| choice.assessed[*index].candidate.is_baseline)?;
     let (base, better) = (&choice.assessed[*index].candidate.label, goal.superlative());
     match verdict {
         Verdict::Regressed => None,
@@ -166,7 +202,8 @@ fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
     }
 }
 
-fn doubt(verdict: Verdict) -> String {
+/// Why a difference is not known.
+pub(crate) fn doubt(verdict: Verdict) -> String {
     match verdict {
         Verdict::Inconclusive(Doubt::TooFewRepeats) => {
             "too few processes to tell a difference from chance".to_owned()
@@ -176,12 +213,16 @@ fn doubt(verdict: Verdict) -> String {
     }
 }
 
-/// Which others within the budget cost as much, or are not shown to cost more; the baseline is spoken of before.
-fn equals(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Vec<String> {
+/// Which others within the budget cost as much, or are not shown to cost more, and why the chosen one is named before them; the
+/// baseline is spoken of before.
+fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Vec<String> {
+    let Some(chosen) = choice.chosen().map(|one| &one.candidate) else {
+        return Vec::new();
+    };
     let of = |is: fn(Verdict) -> bool| -> Vec<String> {
         let rivals = choice.rivals.iter().filter(|(_, verdict)| is(*verdict));
         let others = rivals.map(|(index, _)| &choice.assessed[*index].candidate);
-        let others = others.filter(|candidate| !candidate.is_baseline());
+        let others = others.filter(|candidate| !candidate.is_baseline);
         let told = others.map(|candidate| match candidate.advantage(cost) {
             Some(ratio) => format!("{} ({})", candidate.label, beside(goal, &ratio)),
             None => candidate.label.clone(),
@@ -189,23 +230,35 @@ fn equals(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Vec<String> 
         told.collect()
     };
     let same = of(|verdict| verdict == Verdict::Unchanged);
-    let unsure = of(|verdict| matches!(verdict, Verdict::Inconclusive(_)));
+    let unsure = of(|verdict| !matches!(verdict, Verdict::Unchanged | Verdict::Regressed));
+    let (much, what) = match goal {
+        Goal::Time => ("as fast as", "speed"),
+        Goal::Energy => ("as frugal as", "energy"),
+        Goal::Memory => ("as lean as", "memory"),
+    };
+    let (name, base) = (&chosen.label, base_label(group, chosen));
+    let brackets = format!("in brackets the {what} over that of {base}");
     let mut sentences = Vec::new();
     if !same.is_empty() {
+        let rule = match choice.is_nearest {
+            true => {
+                "it gives up the fewest bits of the baseline's weights and operands, or else changes the fewest axes"
+            }
+            false => "its median is the least",
+        };
         sentences.push(format!(
-            "Equal to within {:.0} %: {}.",
+            "Shown to be {much} {name} to within {:.0} % ({brackets}): {}. Of these {name} is named because {rule}.",
             100.0 * SPEED_MATTERS,
             listed(&same, ", ")
         ));
     }
     if !unsure.is_empty() {
+        let rule = match same.is_empty() && !chosen.is_baseline {
+            true => format!(" Of these {name} is named because its median is the least."),
+            false => String::new(),
+        };
         sentences.push(format!(
-            "Within the budget too, and not shown to cost more (in brackets {} the baseline's): {}.",
-            match goal {
-                Goal::Time => "their speed over",
-                Goal::Energy => "their energy over",
-                Goal::Memory => "their memory over",
-            },
+            "Within the budget too, and not shown to cost more than {name} ({brackets}): {}.{rule}",
             listed(&unsure, ", ")
         ));
     }
@@ -253,7 +306,7 @@ fn tempting(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Option<Str
 
 /// A baseline that is no f32 training says less.
 fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
-    let base = choice.assessed.iter().find(|one| one.candidate.is_baseline())?;
+    let base = choice.assessed.iter().find(|one| one.candidate.is_baseline)?;
     let setting = &base.candidate.row().cell.setting;
     let usual = setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest;
     (!usual && !is_kernel(group)).then(|| {
@@ -266,8 +319,8 @@ fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> 
 
 /// Test examples say nothing of what another seed would have learned.
 fn one_seed(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
-    let chosen = &choice.assessed[choice.chosen?].candidate;
-    let rests = group.kind == TaskKind::Train && chosen.rows().len() == 1 && !chosen.is_baseline();
+    let chosen = &choice.chosen()?.candidate;
+    let rests = group.kind == TaskKind::Train && chosen.rows().len() == 1 && !chosen.is_baseline;
     rests.then(|| {
         "Its accuracy is that of one seed: another seed may change it by more than this interval.".to_owned()
     })

@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use mantissa_analysis::Evidence;
+use mantissa_analysis::{Estimate, Evidence};
 use mantissa_core::{Axis, AxisValue, Comparison, ExecutedVerdict, MetricName, Status, TaskKind};
 
-use crate::{Group, Row, baseline::right};
+use crate::{
+    Group, Row,
+    claims::learnt::learnt,
+    difference::{difference, discordant},
+};
 
 /// The cells of two settings, those of either differing in the seed alone.
 pub(crate) struct Pair<'g, 'a> {
@@ -20,6 +24,8 @@ pub(crate) struct Measured {
     pub metric: MetricName,
     /// Seeds under which both settings ran to their end, of all.
     pub seeds: (usize, usize),
+    /// Whether either setting learnt more than chance; absent where that cannot be told, and for what is not learned.
+    pub learnt: Option<bool>,
 }
 
 /// Whether a setting has these values.
@@ -126,6 +132,7 @@ impl<'g, 'a> Pair<'g, 'a> {
             evidence: evidence(&sound, metric),
             metric,
             seeds: (sound.len(), same.len()),
+            learnt: metric.is_learned().then(|| either_learnt(&sound)).flatten(),
         })
     }
 }
@@ -143,46 +150,72 @@ pub(crate) fn unfit(group: &Group<'_>, row: &Row<'_>) -> Option<String> {
     })
 }
 
-fn evidence(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
-    let value = |row: &Row<'_>| row.metric(metric).map_or(f64::NAN, |estimate| estimate.value);
-    let evaluated = |(of, _): &(&Row<'_>, &Row<'_>)| of.cell.workload.kind() == TaskKind::Evaluate;
-    match pairs {
-        // Weights that are given predict the same under every seed.
-        [pair @ (of, against), ..] if metric.is_learned() && evaluated(pair) => {
-            return examples(of, against, metric).unwrap_or(Evidence::Size(value(of) - value(against)));
-        }
-        _ if metric.is_learned() => {
-            return Evidence::Seeds(
-                pairs.iter().map(|(of, _)| value(of)).collect(),
-                pairs.iter().map(|(_, against)| value(against)).collect(),
-            );
-        }
-        _ => {}
-    }
-    let of: Vec<f64> = pairs.iter().flat_map(|(of, _)| of.values(metric)).collect();
-    let against: Vec<f64> = pairs
-        .iter()
-        .flat_map(|(_, against)| against.values(metric))
-        .collect();
-    let constant = |values: &[f64]| values.windows(2).all(|pair| pair[0] == pair[1]);
-    match (of.first(), against.first()) {
-        (Some(first), Some(second)) if metric.is_counted() && constant(&of) && constant(&against) => {
-            Evidence::Counted(first / second)
-        }
-        _ => Evidence::Processes(of, against),
+/// Whether one of two settings learnt more than chance. That neither did must be known of both.
+fn either_learnt(pairs: &[(&Row<'_>, &Row<'_>)]) -> Option<bool> {
+    let (of, against): (Vec<&Row<'_>>, Vec<&Row<'_>>) = pairs.iter().copied().unzip();
+    match (learnt(&of), learnt(&against)) {
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (Some(false), Some(false)) => Some(false),
+        _ => None,
     }
 }
 
-/// Which of the same examples the same weights got right. Words of a text depend on each other: they are no examples.
-fn examples(of: &Row<'_>, against: &Row<'_>, metric: MetricName) -> Option<Evidence> {
-    if metric != MetricName::TestAccuracy || of.cell.workload.predicts_words() {
-        return None;
+fn evidence(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
+    match pairs {
+        // Weights that are given predict the same under every seed.
+        [(of, against), ..] if metric.is_learned() && of.cell.workload.kind() == TaskKind::Evaluate => {
+            given(of, against, metric)
+        }
+        _ if metric.is_learned() => over_seeds(pairs, metric),
+        _ => over_processes(pairs, metric),
     }
-    let ((data, mine), (same, theirs)) = (right(of)?, right(against)?);
-    let (only_first, only_second) = mine.apart(theirs).filter(|_| data == same)?;
-    Some(Evidence::Examples {
-        only_first,
-        only_second,
-        examples: mine.examples(),
-    })
+}
+
+fn given(of: &Row<'_>, against: &Row<'_>, metric: MetricName) -> Evidence {
+    let examples = discordant(of, against).filter(|_| metric == MetricName::TestAccuracy);
+    match examples {
+        Some(examples) => Evidence::Examples {
+            only_first: examples.only_first,
+            only_second: examples.only_second,
+            examples: examples.examples,
+        },
+        None => Evidence::Given(difference(of, against, metric).unwrap_or_else(nothing)),
+    }
+}
+
+fn over_seeds(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
+    let of_seed =
+        |(of, against): &(&Row<'_>, &Row<'_>)| difference(of, against, metric).unwrap_or_else(nothing);
+    Evidence::Seeds {
+        differences: pairs.iter().map(of_seed).collect(),
+        // What a training saw it saw in another order under each seed.
+        same_examples: !matches!(metric, MetricName::FinalLoss | MetricName::TrainAccuracy),
+    }
+}
+
+/// Of one seed, the values of the processes of either setting.
+type Processes = (Vec<f64>, Vec<f64>);
+
+fn over_processes(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
+    let of_seed = |(of, against): &(&Row<'_>, &Row<'_>)| (of.values(metric), against.values(metric));
+    let seeds: Vec<Processes> = pairs.iter().map(of_seed).collect();
+    let constant = |pick: fn(&Processes) -> &Vec<f64>| {
+        let mut values = seeds.iter().flat_map(pick);
+        let first = values.next().copied()?;
+        values.all(|value| *value == first).then_some(first)
+    };
+    match (constant(|seed| &seed.0), constant(|seed| &seed.1)) {
+        (Some(first), Some(second)) if metric.is_counted() => Evidence::Counted(first / second),
+        _ => Evidence::Processes(seeds),
+    }
+}
+
+/// What was recorded of neither.
+fn nothing() -> Estimate {
+    Estimate {
+        value: f64::NAN,
+        interval: None,
+        n: 0,
+        method: "not recorded",
+    }
 }

@@ -1,79 +1,138 @@
-//! Claims of how cells end: a status is what happened, and a single process shows it.
+//! Claims of how cells end, which are claims of a rule: that most trainings end so. One that does shows that it can happen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mantissa_analysis::Finding;
-use mantissa_core::{Axis, AxisValue, ExecutedVerdict, Record, Status};
+use mantissa_analysis::{Evidence, test_claim};
+use mantissa_core::{Axis, AxisValue, Bounds, ExecutedVerdict, Record, Status, TaskKind};
 
 use crate::{
     Group, Row,
     claims::{
         pairs::{has, together, unfit},
         verdict::{Outcome, Subject},
+        words,
     },
 };
 
-/// Tests it on every setting of a group that has these values; seeds are put together.
-pub(crate) fn subjects<'g, 'a>(
-    group: &'g Group<'a>,
-    of: &BTreeMap<Axis, AxisValue>,
-    claimed: &[Status],
-) -> Vec<Subject<'g, 'a>> {
-    let (settings, _) = together(group, |row| has(row, of), |_| false);
-    let subject = |rows: Vec<&'g Row<'a>>| Subject {
-        label: rows
-            .first()
-            .map(|row| group.label(row, &[Axis::Seed]))
-            .unwrap_or_default(),
-        outcome: outcome(group, &rows, claimed),
-        metric: None,
-        rows,
-    };
-    settings.into_iter().map(subject).collect()
+/// More than half.
+const MOST: Bounds = Bounds {
+    above: Some(0.5),
+    below: None,
+};
+
+/// How the cells of a setting ended.
+pub(crate) struct Endings {
+    /// What is counted: a seed's trainings are one, and of other tasks each process is.
+    pub of_seeds: bool,
+    pub as_claimed: u64,
+    pub otherwise: u64,
+    pub torn: u64,
+    /// Each status with its processes.
+    pub statuses: Vec<(Status, usize)>,
 }
 
-fn outcome(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Outcome {
-    let fits = |row: &&&Row<'_>| row.verdict() != Some(ExecutedVerdict::Differs);
-    let records = rows.iter().filter(fits).flat_map(|row| &row.records);
-    let ended: Vec<&&Record> = records
-        .filter(|record| claimed.contains(&record.status) || shows_how_it_ends(record.status))
-        .collect();
-    if ended.is_empty() {
-        let why = rows.iter().find_map(|row| unfit(group, row));
-        return Outcome::NotTested(why.unwrap_or_else(|| "nothing ran".to_owned()));
+impl Endings {
+    pub fn evidence(&self) -> Evidence {
+        Evidence::Ends {
+            as_claimed: self.as_claimed,
+            otherwise: self.otherwise,
+            torn: self.torn,
+        }
     }
-    let as_claimed = ended
-        .iter()
-        .filter(|record| claimed.contains(&record.status))
-        .count();
-    let finding = match as_claimed {
-        0 => Finding::Refuted,
-        all if all == ended.len() => Finding::Confirmed,
-        _ => Finding::Inconclusive,
-    };
-    let statuses: BTreeSet<Status> = ended.iter().map(|record| record.status).collect();
-    let counts: Vec<String> = statuses
-        .into_iter()
-        .map(|status| {
-            let count = ended.iter().filter(|record| record.status == status).count();
-            format!("{status} in {count} of {}", processes(ended.len()))
+}
+
+/// Tests it on every setting of some groups that has these values; seeds are put together, and settings are one family.
+pub(crate) fn subjects<'g, 'a>(
+    groups: impl Iterator<Item = &'g Group<'a>>,
+    of: &BTreeMap<Axis, AxisValue>,
+    claimed: &[Status],
+) -> Vec<Subject<'g, 'a>>
+where
+    'a: 'g,
+{
+    let settings = groups.flat_map(|group| {
+        let (settings, _) = together(group, |row| has(row, of), |_| false);
+        settings.into_iter().map(move |rows| (group, rows))
+    });
+    let ended: Vec<_> = settings
+        .map(|(group, rows)| {
+            let endings = endings(group, &rows, claimed);
+            (group, rows, endings)
         })
         .collect();
-    Outcome::Tested {
-        finding,
-        evidence: format!("ended as {}", counts.join(", ")),
+    let evidence: Vec<Evidence> = ended
+        .iter()
+        .filter_map(|(_, _, endings)| Some(endings.as_ref().ok()?.evidence()))
+        .collect();
+    let mut tested = test_claim(&evidence, MOST).into_iter();
+    let subject =
+        |(group, rows, endings): (&'g Group<'a>, Vec<&'g Row<'a>>, Result<Endings, String>)| Subject {
+            label: rows
+                .first()
+                .map(|row| group.label(row, &[Axis::Seed]))
+                .unwrap_or_default(),
+            outcome: match endings {
+                Err(why) => Outcome::NotTested(why),
+                Ok(endings) => tested.next().map_or_else(
+                    || Outcome::NotTested("nothing ran".to_owned()),
+                    |tested| Outcome::Tested {
+                        finding: tested.finding,
+                        test: words::test(&endings.evidence(), MOST, endings.of_seeds),
+                        evidence: words::endings(&endings, &tested, evidence.len()),
+                    },
+                ),
+            },
+            metric: None,
+            learnt: None,
+            rows,
+        };
+    ended.into_iter().map(subject).collect()
+}
+
+fn endings(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Result<Endings, String> {
+    let fits = |row: &&&Row<'_>| row.verdict() != Some(ExecutedVerdict::Differs);
+    let counts = |record: &&&Record| claimed.contains(&record.status) || shows_how_it_ends(record.status);
+    let of_rows: Vec<Vec<&Record>> = rows
+        .iter()
+        .filter(fits)
+        .map(|row| row.records.iter().filter(counts).copied().collect())
+        .collect();
+    let all: Vec<&Record> = of_rows.iter().flatten().copied().collect();
+    if all.is_empty() {
+        let why = rows.iter().find_map(|row| unfit(group, row));
+        return Err(why.unwrap_or_else(|| "nothing ran".to_owned()));
     }
+    let of_seeds = rows.iter().all(|row| row.cell.workload.kind() == TaskKind::Train);
+    let units: Vec<Vec<&Record>> = if of_seeds {
+        of_rows
+            .into_iter()
+            .filter(|records| !records.is_empty())
+            .collect()
+    } else {
+        all.iter().map(|record| vec![*record]).collect()
+    };
+    let ends = |unit: &&Vec<&Record>, so: bool| {
+        let mut records = unit.iter();
+        records.all(|record| claimed.contains(&record.status) == so)
+    };
+    let count = |so: bool| units.iter().filter(|unit| ends(unit, so)).count();
+    let (as_claimed, otherwise) = (count(true), count(false));
+    let statuses: BTreeSet<Status> = all.iter().map(|record| record.status).collect();
+    let of_status = |status: Status| all.iter().filter(|record| record.status == status).count();
+    Ok(Endings {
+        of_seeds,
+        as_claimed: as_claimed as u64,
+        otherwise: otherwise as u64,
+        torn: (units.len() - as_claimed - otherwise) as u64,
+        statuses: statuses
+            .into_iter()
+            .map(|status| (status, of_status(status)))
+            .collect(),
+    })
 }
 
 /// Whether a process got so far that its status is that of the arithmetic. One that was killed, or found no memory or no time, says
 /// nothing of it.
 fn shows_how_it_ends(status: Status) -> bool {
     matches!(status, Status::Ok | Status::Diverged)
-}
-
-fn processes(count: usize) -> String {
-    match count {
-        1 => "1 process".to_owned(),
-        count => format!("{count} processes"),
-    }
 }

@@ -23,6 +23,8 @@ pub struct ClaimVerdict<'a> {
     pub standing: Standing,
     /// The same in words: `confirmed`, or `confirmed in 3 of 4 pairs, refuted in 1`.
     pub verdict: String,
+    /// By what it was found, every test once: `exact McNemar`; empty where nothing was tested.
+    pub tests: Vec<String>,
     /// A line each pair, those that decide against the claim first; or why there is none.
     pub evidence: Vec<String>,
     /// What a reader must know of the verdict.
@@ -56,12 +58,19 @@ pub(crate) struct Subject<'g, 'a> {
     pub label: String,
     pub rows: Vec<&'g Row<'a>>,
     pub metric: Option<MetricName>,
+    /// Whether anything was learnt; absent where that is not known, or not the question.
+    pub learnt: Option<bool>,
     pub outcome: Outcome,
 }
 
 /// What came of it.
 pub(crate) enum Outcome {
-    Tested { finding: Finding, evidence: String },
+    Tested {
+        finding: Finding,
+        /// Its name.
+        test: String,
+        evidence: String,
+    },
     NotTested(String),
 }
 
@@ -80,10 +89,7 @@ pub(crate) fn test<'a>(run: &Run, claim: &'a Claim, groups: &[Group<'_>]) -> Cla
         .iter()
         .filter(|group| claim.workload.as_ref().is_none_or(|name| name == group.workload));
     let (mut subjects, what) = match &claim.claimed {
-        Claimed::Status(claimed) => {
-            let of_group = |group| status::subjects(group, &claim.of, claimed);
-            (concerned.flat_map(of_group).collect(), "settings")
-        }
+        Claimed::Status(claimed) => (status::subjects(concerned, &claim.of, claimed), "settings"),
         Claimed::Ratio(comparison) | Claimed::Difference(comparison) => {
             let pairs = concerned.flat_map(|group| pairs(group, &claim.of, &comparison.against));
             (compared(pairs.collect(), comparison), "pairs")
@@ -108,6 +114,7 @@ pub(crate) fn test<'a>(run: &Run, claim: &'a Claim, groups: &[Group<'_>]) -> Cla
         tested_as: words::tested_as(claim),
         standing,
         verdict,
+        tests: tests(&subjects),
         evidence: lines(&subjects, what),
         remarks: remarks(run, claim, &subjects),
     }
@@ -124,21 +131,28 @@ fn compared<'g, 'a>(pairs: Vec<Pair<'g, 'a>>, comparison: &Comparison) -> Vec<Su
     let mut tested = test_claim(&evidence, comparison.within).into_iter();
     let subject = |(pair, measured): (Pair<'g, 'a>, Result<Measured, String>)| {
         let metric = measured.as_ref().ok().map(|measured| measured.metric);
+        let learnt = measured.as_ref().ok().and_then(|measured| measured.learnt);
         let outcome = match measured {
             Err(why) => Outcome::NotTested(why),
-            Ok(measured) => outcome(&measured, tested.next(), evidence.len()),
+            Ok(measured) => outcome(&measured, comparison, tested.next(), evidence.len()),
         };
         Subject {
             label: pair.label(),
             rows: pair.rows().collect(),
             metric,
+            learnt,
             outcome,
         }
     };
     pairs.into_iter().zip(measured).map(subject).collect()
 }
 
-fn outcome(measured: &Measured, tested: Option<mantissa_analysis::Tested>, family: usize) -> Outcome {
+fn outcome(
+    measured: &Measured,
+    comparison: &Comparison,
+    tested: Option<mantissa_analysis::Tested>,
+    family: usize,
+) -> Outcome {
     let Some(tested) = tested else {
         return Outcome::NotTested("nothing was measured".to_owned());
     };
@@ -147,10 +161,33 @@ fn outcome(measured: &Measured, tested: Option<mantissa_analysis::Tested>, famil
     if sound < all {
         evidence += &format!("; under {sound} of {all} seeds, the others did not run to their end");
     }
+    // Settings that both guess are equal whatever their formats do.
+    let guessed = measured.learnt == Some(false);
+    if guessed {
+        evidence += "; neither learnt more than chance";
+    }
     Outcome::Tested {
-        finding: tested.finding,
+        finding: if guessed {
+            Finding::Inconclusive
+        } else {
+            tested.finding
+        },
+        test: words::test(&measured.evidence, comparison.within, true),
         evidence,
     }
+}
+
+/// The tests behind a verdict, in the order of the pairs.
+fn tests(subjects: &[Subject<'_, '_>]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for subject in subjects {
+        if let Outcome::Tested { test, .. } = &subject.outcome
+            && !names.contains(test)
+        {
+            names.push(test.clone());
+        }
+    }
+    names
 }
 
 fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (Standing, String) {
@@ -202,7 +239,9 @@ fn lines(subjects: &[Subject<'_, '_>], what: &str) -> Vec<String> {
     ordered.sort_by_key(|subject| place(subject));
     let differ = overall(subjects, what).0 == Standing::Mixed;
     let line = |subject: &&Subject<'_, '_>| match &subject.outcome {
-        Outcome::Tested { finding, evidence } if differ => {
+        Outcome::Tested {
+            finding, evidence, ..
+        } if differ => {
             format!("{}: {evidence}: {}", subject.label, finding.name())
         }
         Outcome::Tested { evidence, .. } => format!("{}: {evidence}", subject.label),
@@ -228,6 +267,13 @@ fn remarks(run: &Run, claim: &Claim, subjects: &[Subject<'_, '_>]) -> Vec<String
             Some(hardware) => format!("The source measured on {hardware}, this run on a CPU."),
             None => "What the source measured on is not recorded here; this run is on a CPU.".to_owned(),
         });
+    }
+    let unknown = |subject: &&Subject<'_, '_>| {
+        subject.learnt.is_none() && subject.metric.is_some_and(MetricName::is_learned)
+    };
+    if tested.iter().any(unknown) {
+        let text = "Whether anything was learnt beyond chance is not known: records do not say how many classes there are.";
+        remarks.push(text.to_owned());
     }
     let mut data = rows()
         .flat_map(|row| &row.records)

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use mantissa_analysis::{Evidence, Finding, Tested};
+use mantissa_analysis::{Estimate, Evidence, Finding, MIN_SEEDS, Tested, endings_missing};
 use mantissa_core::{Axis, AxisValue, Bounds, Claim, Claimed, Comparison, MetricName, Profile, Unit};
 
-use crate::{Run, banner::this_machine, units};
+use crate::{Run, banner::this_machine, claims::status::Endings, units};
 
 /// Where and how the claims of a run were tested.
 pub(crate) fn heading(run: &Run) -> String {
@@ -16,7 +16,8 @@ pub(crate) fn heading(run: &Run) -> String {
     format!(
         "On {}{sizes}. Confirmed: the whole 95 % interval lies within what is claimed; refuted: wholly beyond; inconclusive: \
          neither, or there is no interval. Where a claim has several pairs of settings, which differ in nothing but what it \
-         names, they are one family of tests (Holm's correction).",
+         names, they are one family of tests (Holm's correction). That a setting ends in some way is said of most of its trainings: \
+         confirmed where the exact interval of their share lies above one half, refuted where below.",
         this_machine(run)
     )
 }
@@ -27,7 +28,7 @@ pub(crate) fn tested_as(claim: &Claim) -> String {
     match &claim.claimed {
         Claimed::Status(statuses) => {
             let names: Vec<&str> = statuses.iter().map(|status| status.name()).collect();
-            format!("{of} ends as {}", names.join(" or "))
+            format!("{of} mostly ends as {}", names.join(" or "))
         }
         Claimed::Ratio(comparison) => format!(
             "{} of {of} over that of {}: {}",
@@ -102,7 +103,10 @@ pub(crate) fn evidence(pair: &Evidence, metric: MetricName, tested: &Tested, fam
     };
     let unit = if metric.is_learned() { unit(metric) } else { "" };
     let Some(estimate) = &tested.estimate else {
-        return "no ratio: a value is 0, negative or absent".to_owned();
+        return match metric.is_learned() {
+            true => "no difference: a value is absent".to_owned(),
+            false => "no ratio: a value is 0, negative or absent".to_owned(),
+        };
     };
     let interval = estimate
         .interval
@@ -125,28 +129,125 @@ pub(crate) fn evidence(pair: &Evidence, metric: MetricName, tested: &Tested, fam
 fn basis(pair: &Evidence, has_interval: bool) -> String {
     /// The smallest samples that Mann and Whitney's test can tell apart, both of a size.
     const ENOUGH_PROCESSES: usize = 4;
-    /// The fewest pairs that Wilcoxon's signed-rank test can tell apart.
-    const ENOUGH_SEEDS: usize = 6;
-    let few = |what: &str, enough: usize| match has_interval {
-        true => String::new(),
-        false => format!(": no interval below {enough} {what}"),
-    };
+    let unless = |text: String| if has_interval { String::new() } else { text };
     match pair {
         Evidence::Counted(_) => "counted, which takes one process".to_owned(),
-        Evidence::Examples { examples, .. } => {
-            format!("{} examples, one by one (McNemar)", units::count(*examples))
-        }
-        Evidence::Processes(of, against) => {
-            let count = match of.len() == against.len() {
-                true => format!("{} each", plural(of.len(), "process", "processes")),
-                false => format!("{} and {} processes", of.len(), against.len()),
+        Evidence::Examples { examples, .. } => format!("{} examples, one by one", units::count(*examples)),
+        Evidence::Processes(seeds) => {
+            let (of, against): (usize, usize) = (
+                seeds.iter().map(|seed| seed.0.len()).sum(),
+                seeds.iter().map(|seed| seed.1.len()).sum(),
+            );
+            let count = match of == against {
+                true => format!("{} each", plural(of, "process", "processes")),
+                false => format!("{of} and {against} processes"),
             };
-            count + &few("each", ENOUGH_PROCESSES)
+            match seeds.len() {
+                1 => count + &unless(format!(": no interval below {ENOUGH_PROCESSES} each")),
+                seeds => format!(
+                    "{count} under {seeds} seeds, compared within a seed{}",
+                    unless(": too few for an interval".to_owned())
+                ),
+            }
         }
-        Evidence::Size(_) => {
+        Evidence::Given(estimate) if has_interval => {
+            format!("the same weights on the same data, from the {}", estimate.method)
+        }
+        Evidence::Given(_) => {
             "the same weights on the same data; how sure that is has not been estimated".to_owned()
         }
-        Evidence::Seeds(of, _) => plural(of.len(), "seed", "seeds") + &few("seeds", ENOUGH_SEEDS),
+        Evidence::Seeds {
+            differences,
+            same_examples,
+        } => over_seeds(differences.len(), has_interval, *same_examples),
+        Evidence::Ends { .. } => String::new(),
+    }
+}
+
+fn over_seeds(seeds: usize, has_interval: bool, same_examples: bool) -> String {
+    let basis = match (seeds, has_interval) {
+        (MIN_SEEDS.., true) if same_examples => " on the same test examples".to_owned(),
+        (MIN_SEEDS.., true) => String::new(),
+        (MIN_SEEDS.., false) => ": how much their test examples leave open has not been estimated".to_owned(),
+        (1, true) => format!(
+            ", which leaves the interval of its test examples alone: no verdict below {MIN_SEEDS} seeds"
+        ),
+        _ => format!(": no verdict below {MIN_SEEDS} seeds"),
+    };
+    plural(seeds, "seed", "seeds") + &basis
+}
+
+/// How the cells of a setting ended, and what it would take to make a rule of it.
+pub(crate) fn endings(endings: &Endings, tested: &Tested, family: usize) -> String {
+    let Endings {
+        of_seeds,
+        as_claimed,
+        otherwise,
+        torn,
+        statuses,
+    } = endings;
+    let units = |count: u64| units_of(count, *of_seeds);
+    let all = as_claimed + otherwise + torn;
+    let processes: usize = statuses.iter().map(|(_, count)| count).sum();
+    let of_all = plural(processes, "process", "processes");
+    let counts = statuses
+        .iter()
+        .map(|(status, count)| format!("{status} in {count} of {of_all}"));
+    let ends = tested.estimate.as_ref().and_then(|estimate| estimate.interval);
+    let share = ends.map(|ends| {
+        let (low, high) = (100.0 * ends.low, 100.0 * ends.high);
+        format!(
+            "; as claimed in {as_claimed} of {} (interval of the share: {low:.0} to {high:.0} %)",
+            units(all)
+        )
+    });
+    let missing = endings_missing(*as_claimed, *otherwise, *torn);
+    let doubt = match tested.finding {
+        Finding::Inconclusive if missing > 0 => {
+            format!(
+                "; {} would decide, if the further ones end as most did",
+                units(all + missing)
+            )
+        }
+        Finding::Inconclusive => format!("; not beyond chance among {family} settings"),
+        _ => String::new(),
+    };
+    format!(
+        "ended as {}{}{doubt}",
+        counts.collect::<Vec<_>>().join(", "),
+        share.unwrap_or_default()
+    )
+}
+
+/// The name of the test behind a verdict.
+pub(crate) fn test(evidence: &Evidence, within: Bounds, of_seeds: bool) -> String {
+    match evidence {
+        Evidence::Counted(_) => "counted, no test".to_owned(),
+        Evidence::Processes(seeds) if seeds.len() > 1 => "Mann–Whitney within seeds".to_owned(),
+        Evidence::Processes(_) => "Mann–Whitney".to_owned(),
+        Evidence::Examples { .. } if within.ends().all(|bound| bound == 0.0) => "exact McNemar".to_owned(),
+        Evidence::Examples { .. } => "paired shares (Bonett–Price)".to_owned(),
+        Evidence::Given(Estimate { interval: None, .. }) => "no test, no interval".to_owned(),
+        Evidence::Given(estimate) => estimate.method.to_owned(),
+        Evidence::Seeds { differences, .. } => {
+            format!("signed ranks over {}", plural(differences.len(), "seed", "seeds"))
+        }
+        Evidence::Ends {
+            as_claimed,
+            otherwise,
+            torn,
+        } => format!(
+            "exact binomial over {}",
+            units_of(as_claimed + otherwise + torn, of_seeds)
+        ),
+    }
+}
+
+/// So many trainings, told by their seeds, or processes.
+fn units_of(count: u64, of_seeds: bool) -> String {
+    match of_seeds {
+        true => plural(count as usize, "seed", "seeds"),
+        false => plural(count as usize, "process", "processes"),
     }
 }
 

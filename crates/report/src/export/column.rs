@@ -8,6 +8,7 @@ use super::{
     line::{Line, Told},
     value::{Kind, Value},
 };
+use crate::facts::of_data;
 
 type Say = dyn for<'a> Fn(&Line<'a>) -> Value<'a>;
 
@@ -69,6 +70,7 @@ pub(super) fn of_cell() -> Vec<Column> {
     columns.push(integer("repeats", |line| (line.row.records.len() as u64).into()));
     columns.push(integer("processes", |line| (line.row.processes() as u64).into()));
     columns.extend(precision());
+    columns.push(executed_alike());
     columns.push(data());
     columns
 }
@@ -110,37 +112,50 @@ pub(super) fn wide(metric: MetricName) -> [Column; 3] {
 
 /// The run and what it was made on and with: what must be the same for two values to be compared.
 fn of_run() -> Vec<Column> {
-    fn joined<'a>(line: &Line<'a>, of: fn(&'a Fingerprint) -> Option<&'a str>) -> Value<'a> {
-        let answers: Vec<&str> = line.machines(of).into_iter().flatten().collect();
-        match answers.as_slice() {
-            [] => Value::Absent,
-            [answer] => (*answer).into(),
-            answers => answers.join("; ").into(),
-        }
+    fn told<'a>(line: &Line<'a>, of: fn(&'a Fingerprint) -> Option<&'a str>) -> Value<'a> {
+        joined(&line.machines(of))
     }
     vec![
         text("run", |line| line.run.name.as_str().into()),
         text("profile", |line| line.run.plan.profile.name().into()),
         text("gpu", |line| {
-            joined(line, |machine| Some(&machine.gpu.as_ref()?.name))
+            told(line, |machine| Some(&machine.gpu.as_ref()?.name))
         }),
         text("driver", |line| {
-            joined(line, |machine| machine.gpu.as_ref()?.driver.as_deref())
+            told(line, |machine| machine.gpu.as_ref()?.driver.as_deref())
         }),
-        text("cpu", |line| joined(line, |machine| machine.cpu.as_deref())),
-        integer("cores", |line| {
-            match line.machines(|machine| machine.cores).as_slice() {
-                [cores] => (*cores).into(),
-                _ => Value::Absent,
-            }
-        }),
-        text("mantissa", |line| joined(line, |machine| Some(&machine.mantissa))),
+        text("cpu", |line| told(line, |machine| machine.cpu.as_deref())),
+        integer("cores", |line| same(&line.machines(|machine| machine.cores))),
+        text("mantissa", |line| told(line, |machine| Some(&machine.mantissa))),
         text("revision", |line| {
-            joined(line, |machine| machine.revision.as_deref())
+            told(line, |machine| machine.revision.as_deref())
         }),
-        text("burn", |line| joined(line, |machine| Some(&machine.burn))),
-        text("build", |line| joined(line, |machine| Some(&machine.build))),
+        text("burn", |line| told(line, |machine| Some(&machine.burn))),
+        text("build", |line| told(line, |machine| Some(&machine.build))),
     ]
+}
+
+/// What a process did not record, where others of its cell did.
+const UNKNOWN: &str = "unknown";
+
+/// The different answers of processes one behind the other; absent if none has any.
+fn joined<'a>(answers: &[Option<&'a str>]) -> Value<'a> {
+    match answers {
+        [] | [None] => Value::Absent,
+        [Some(answer)] => (*answer).into(),
+        answers => {
+            let told: Vec<&str> = answers.iter().map(|answer| answer.unwrap_or(UNKNOWN)).collect();
+            told.join("; ").into()
+        }
+    }
+}
+
+/// The one answer of all processes; absent where they differ.
+fn same<'a, T: Copy + Into<Value<'a>>>(answers: &[T]) -> Value<'a> {
+    match answers {
+        [answer] => (*answer).into(),
+        _ => Value::Absent,
+    }
 }
 
 /// Suite, workload and cell.
@@ -198,38 +213,52 @@ pub(super) fn precision() -> Vec<Column> {
         }),
         text("requested_accumulator", |line| requested(line).accumulator.into()),
         integer("executed_operand_bits", |line| {
-            line.record()
-                .and_then(|record| record.executed.operand_bits)
-                .into()
+            same(&line.answers(|record| record.executed.operand_bits))
         }),
         integer("executed_exponent_bits", |line| {
-            line.record()
-                .and_then(|record| record.executed.exponent_bits)
-                .into()
+            same(&line.answers(|record| record.executed.exponent_bits))
         }),
         text("executed_accumulator", |line| {
-            line.record()
-                .and_then(|record| record.executed.accumulator.as_deref())
-                .into()
+            joined(&line.answers(|record| record.executed.accumulator.as_deref()))
         }),
         text("executed_kernel", |line| {
-            line.record()
-                .and_then(|record| record.executed.kernel.as_deref())
-                .into()
+            joined(&line.answers(|record| record.executed.kernel.as_deref()))
         }),
         Column::new("executed_emulated", Kind::Truth, |line| {
-            line.record().map(|record| record.executed.emulated).into()
+            same(&line.answers(|record| record.executed.emulated))
         }),
         text("executed_verdict", |line| {
-            line.record().map(|record| record.executed.verdict.name()).into()
+            joined(&line.answers(|record| Some(record.executed.verdict.name())))
         }),
     ]
+}
+
+/// Whether the processes of a cell executed the same precision.
+fn executed_alike() -> Column {
+    Column::new("executed_alike", Kind::Truth, |line| {
+        let executed = line.answers(|record| &record.executed);
+        (!executed.is_empty()).then_some(executed.len() == 1).into()
+    })
 }
 
 /// What it read.
 pub(super) fn data() -> Column {
     text("data", |line| {
-        let data = line.record().and_then(|record| record.data.as_ref());
-        data.map(|data| data.name.as_str()).into()
+        let data = line.answers(|record| record.data.as_ref());
+        let names: Vec<Option<&str>> = data
+            .iter()
+            .map(|data| data.map(|data| data.name.as_str()))
+            .collect();
+        let is_twice = |name: &Option<&str>| names.iter().filter(|other| *other == name).count() > 1;
+        match names.iter().any(is_twice) {
+            // Only their fingerprints tell them apart.
+            true => {
+                let told = data
+                    .iter()
+                    .map(|data| data.map_or_else(|| UNKNOWN.to_owned(), of_data));
+                told.collect::<Vec<_>>().join("; ").into()
+            }
+            false => joined(&names),
+        }
     })
 }

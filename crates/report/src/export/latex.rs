@@ -10,6 +10,7 @@ use crate::{
     Group, Report, Row,
     banner::{origin, warnings},
     table::{Align, Column, Field, columns_of, published_baseline},
+    units,
     view::Suite,
 };
 
@@ -87,24 +88,31 @@ fn caption(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>) -> String 
     format!("{about} {warnings}").trim_end().to_owned()
 }
 
-/// Letters, digits and hyphens, by which a text refers to the table.
+/// Names by which a text refers to the table, parted by colons: no two tables have the same, whatever others stand beside them.
 fn label(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>) -> String {
-    let names = [report.run.name.as_str(), suite.info.name.as_str(), group.workload];
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    names.join("-").chars().map(plain).collect()
+    [report.run.name.as_str(), suite.info.name.as_str(), group.workload]
+        .map(key)
+        .join(":")
+}
+
+/// A name in characters that a label may have: letters, digits, hyphens and dots; every other byte as `+` and its hexadecimal digits.
+fn key(name: &str) -> String {
+    let mut key = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'-' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => key.push(char::from(byte)),
+            _ => {
+                let _ = write!(key, "+{byte:02X}");
+            }
+        }
+    }
+    key
 }
 
 fn measured_cell(column: Column, group: &Group<'_>, row: &Row<'_>, remarks: &mut Remarks) -> String {
     let field = column.field(group, row);
     match column {
-        Column::Metric(metric) => {
-            let interval = row.metric(metric).and_then(|estimate| {
-                let scale = group.scale(metric, estimate.value);
-                let Interval { low, high } = estimate.interval?;
-                Some(format!(" [{}, {}]", scale.number(low), scale.number(high)))
-            });
-            thin(&escape(&(field.text + &interval.unwrap_or_default())))
-        }
+        Column::Metric(metric) => thin(&escape(&measured_metric(metric, group, row, field))),
         Column::Status => {
             let noted = if row.notes.is_empty() { "" } else { OF_SAMPLES };
             escape(&field.text) + &remarks.marks(&[&row.remark(), noted])
@@ -112,6 +120,31 @@ fn measured_cell(column: Column, group: &Group<'_>, row: &Row<'_>, remarks: &mut
         Column::Axis(_) | Column::SpeedUp | Column::Executed | Column::Repeats => plain(&field),
     }
 }
+
+/// Value, interval in brackets, and what else stands below the value: `1.24 s [1.20, 1.28] (5 processes)`.
+fn measured_metric(metric: MetricName, group: &Group<'_>, row: &Row<'_>, field: Field) -> String {
+    let ends = row.metric(metric).and_then(|estimate| {
+        let scale = group.scale(metric, estimate.value);
+        Some((scale, estimate.interval?))
+    });
+    let brackets = |(scale, Interval { low, high }): (units::Scale, Interval)| {
+        format!(" [{}, {}]", scale.number(low), scale.number(high))
+    };
+    let below = ends.map(|(scale, interval)| scale.range(interval));
+    let rest: Vec<&str> = field
+        .detail
+        .split(BETWEEN)
+        .filter(|part| !part.is_empty() && *part != units::ABSENT && Some(*part) != below.as_deref())
+        .collect();
+    let rest = match rest.as_slice() {
+        [] => String::new(),
+        rest => format!(" ({})", rest.join("; ")),
+    };
+    field.text + &ends.map(brackets).unwrap_or_default() + &rest
+}
+
+/// What parts the details of a field.
+const BETWEEN: &str = " · ";
 
 /// What a table for papers has no room for, row by row.
 const OF_SAMPLES: &str =
@@ -216,6 +249,12 @@ mod tests {
             thin("12,345 {[}12,300, 12,400]"),
             "12\\,345 {[}12\\,300, 12\\,400]"
         );
+    }
+
+    #[test]
+    fn names_that_differ_have_labels_that_differ() {
+        assert_eq!(key("2026-01-02T03.b"), "2026-01-02T03.b");
+        assert_eq!(key("a_b c:+ü}"), "a+5Fb+20c+3A+2B+C3+BC+7D");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use mantissa_analysis::Estimate;
-use mantissa_core::{Fingerprint, Metric, MetricName, Record};
+use mantissa_core::{Fingerprint, Metric, MetricName, Record, Status};
 
 use crate::{Report, Row, Run};
 
@@ -40,24 +40,25 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The record that says what was executed, and on what data.
-    pub fn record(&self) -> Option<&'a Record> {
-        self.process.or_else(|| self.row.ran())
+    /// The different answers of its process, or of those behind the metrics of its cell, to what was executed and read; nothing
+    /// where nothing was.
+    pub fn answers<T: PartialEq>(&self, of: impl Fn(&'a Record) -> T) -> Vec<T> {
+        let behind = self.row.measured.iter().map(|(record, _)| *record);
+        let records = behind.filter(|record| record.status != Status::Skipped);
+        match self.process {
+            Some(record) => vec![of(record)],
+            None => different(records.map(of)),
+        }
     }
 
     /// What its machine says of itself: the different answers of its records, or that of the run if it has none.
     pub fn machines<T: PartialEq>(&self, of: impl Fn(&'a Fingerprint) -> T) -> Vec<T> {
-        let mut answers = Vec::new();
-        for record in &self.row.records {
-            let answer = of(&record.fingerprint);
-            if !answers.contains(&answer) {
-                answers.push(answer);
-            }
+        let records = self.row.records.iter();
+        let answers = different(records.map(|record| of(&record.fingerprint)));
+        match answers.is_empty() {
+            true => vec![of(&self.run.environment.fingerprint)],
+            false => answers,
         }
-        if answers.is_empty() {
-            answers.push(of(&self.run.environment.fingerprint));
-        }
-        answers
     }
 
     /// What its process recorded of a metric, else the estimate over the processes of its cell.
@@ -84,6 +85,17 @@ impl<'a> Line<'a> {
             alone.map_or(estimate.method, |metric| &metric.method),
         ))
     }
+}
+
+/// Each answer once, in the order of the records.
+fn different<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut answers = Vec::new();
+    for answer in all {
+        if !answers.contains(&answer) {
+            answers.push(answer);
+        }
+    }
+    answers
 }
 
 fn recorded(metric: &Metric) -> Told<'_> {

@@ -15,5 +15,7 @@ mod tex;
 mod value;
 
 pub use format::{ExportFormat, export};
+pub use parquet::{PlainColumn, parquet};
 pub use records::csv;
 pub(crate) use records::csv_to;
+pub use value::{Kind, Value};

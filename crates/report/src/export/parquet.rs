@@ -20,11 +20,66 @@ use super::{
 };
 use crate::ReportError;
 
+/// A column of rows of one type.
+pub(super) trait Typed<L> {
+    fn name(&self) -> &str;
+    fn kind(&self) -> Kind;
+    /// What it says of a row.
+    fn value<'a>(&self, line: &'a L) -> Value<'a>;
+}
+
+impl<'l> Typed<Line<'l>> for Column {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn value<'a>(&self, line: &'a Line<'l>) -> Value<'a> {
+        self.say(line)
+    }
+}
+
+/// A column of rows that are no cells of a run.
+#[derive(Debug)]
+pub struct PlainColumn<L> {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// What it says of a row: absent, or of its kind.
+    pub say: for<'a> fn(&'a L) -> Value<'a>,
+}
+
+impl<L> Typed<L> for PlainColumn<L> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn value<'a>(&self, line: &'a L) -> Value<'a> {
+        (self.say)(line)
+    }
+}
+
+/// Rows of any kind as Parquet: every column may be null, and the same rows give the same bytes.
+///
+/// # Errors
+/// A value that its column cannot hold.
+pub fn parquet<L>(columns: &[PlainColumn<L>], lines: &[L]) -> Result<Vec<u8>, ReportError> {
+    write(columns, lines)
+}
+
 /// Rows that are in memory at once, and that a reader can skip together.
 const ROWS_OF_A_GROUP: usize = 1 << 18;
 
 /// A file of these rows: every column may be null.
-pub(super) fn write(columns: &[Column], lines: &[Line<'_>]) -> Result<Vec<u8>, ReportError> {
+pub(super) fn write<L>(columns: &[impl Typed<L>], lines: &[L]) -> Result<Vec<u8>, ReportError> {
     // By default a build of the library is named: the same records shall give the same bytes.
     let properties = WriterProperties::builder()
         .set_created_by(concat!("mantissa version ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -45,39 +100,43 @@ pub(super) fn write(columns: &[Column], lines: &[Line<'_>]) -> Result<Vec<u8>, R
     Ok(writer.into_inner()?)
 }
 
-fn schema(columns: &[Column]) -> String {
+fn schema<L>(columns: &[impl Typed<L>]) -> String {
     let fields = columns.iter().map(|column| {
-        let kind = match column.kind {
+        let kind = match column.kind() {
             Kind::Text => "BYTE_ARRAY",
             Kind::Integer => "INT64",
             Kind::Number => "DOUBLE",
             Kind::Truth => "BOOLEAN",
         };
-        let logical = if column.kind == Kind::Text {
+        let logical = if column.kind() == Kind::Text {
             " (STRING)"
         } else {
             ""
         };
-        format!("OPTIONAL {kind} {}{logical};", column.name)
+        format!("OPTIONAL {kind} {}{logical};", column.name())
     });
     format!("message mantissa {{ {} }}", fields.collect::<String>())
 }
 
-fn write_column(place: &mut SerializedColumnWriter<'_>, column: &Column, lines: &[Line<'_>]) -> Result<()> {
-    match column.kind {
-        Kind::Text => put::<ByteArrayType>(place, column, lines, |value| match value {
+fn write_column<L>(
+    place: &mut SerializedColumnWriter<'_>,
+    column: &impl Typed<L>,
+    lines: &[L],
+) -> Result<()> {
+    match column.kind() {
+        Kind::Text => put::<ByteArrayType, L>(place, column, lines, |value| match value {
             Value::Text(text) => Some(ByteArray::from(text.as_bytes().to_vec())),
             _ => None,
         }),
-        Kind::Integer => put::<Int64Type>(place, column, lines, |value| match value {
+        Kind::Integer => put::<Int64Type, L>(place, column, lines, |value| match value {
             Value::Integer(number) => i64::try_from(*number).ok(),
             _ => None,
         }),
-        Kind::Number => put::<DoubleType>(place, column, lines, |value| match value {
+        Kind::Number => put::<DoubleType, L>(place, column, lines, |value| match value {
             Value::Number(number) => Some(*number),
             _ => None,
         }),
-        Kind::Truth => put::<BoolType>(place, column, lines, |value| match value {
+        Kind::Truth => put::<BoolType, L>(place, column, lines, |value| match value {
             Value::Truth(truth) => Some(*truth),
             _ => None,
         }),
@@ -85,24 +144,24 @@ fn write_column(place: &mut SerializedColumnWriter<'_>, column: &Column, lines: 
 }
 
 /// Values that are there, and for every row whether one is. What the type cannot hold is an error.
-fn put<T: DataType>(
+fn put<T: DataType, L>(
     place: &mut SerializedColumnWriter<'_>,
-    column: &Column,
-    lines: &[Line<'_>],
+    column: &impl Typed<L>,
+    lines: &[L],
     take: fn(&Value<'_>) -> Option<T::T>,
 ) -> Result<()> {
     let (mut there, mut levels) = (Vec::new(), Vec::with_capacity(lines.len()));
     for line in lines {
-        let value = column.say(line);
+        let value = column.value(line);
         levels.push(i16::from(value != Value::Absent));
         if value != Value::Absent {
-            there.push(take(&value).ok_or_else(|| unlike(column, &value))?);
+            there.push(take(&value).ok_or_else(|| unlike(column.name(), &value))?);
         }
     }
     place.typed::<T>().write_batch(&there, Some(&levels), None)?;
     Ok(())
 }
 
-fn unlike(column: &Column, value: &Value<'_>) -> ParquetError {
-    ParquetError::General(format!("column `{}` cannot hold {value:?}", column.name))
+fn unlike(column: &str, value: &Value<'_>) -> ParquetError {
+    ParquetError::General(format!("column `{column}` cannot hold {value:?}"))
 }

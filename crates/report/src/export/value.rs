@@ -6,20 +6,29 @@ use mantissa_core::AxisValue;
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// UTF-8.
     Text,
+    /// From 0.
     Integer,
+    /// A 64-bit float.
     Number,
+    /// Yes or no.
     Truth,
 }
 
 /// One field. What is not known, or not finite, is absent: never 0, never a word among numbers.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value<'a> {
+pub enum Value<'a> {
+    /// Nothing is known.
     Absent,
+    /// A text.
     Text(Cow<'a, str>),
+    /// An integer.
     Integer(u64),
+    /// A finite number.
     Number(f64),
+    /// Yes or no.
     Truth(bool),
 }
 

@@ -3,11 +3,13 @@
 use mantissa_core::{Axis, Better, MetricName, TaskKind};
 
 use super::{
-    Canvas, ladder,
+    Canvas,
+    few::Few,
+    ladder,
     palette::{self, INK},
-    panels::{self, Kind, MAX_ROWS, Mark, Panel},
+    panels::{self, Kind, Mark, Panel},
     setting::{Setting, about_whiskers},
-    settings_of, shown_of,
+    settings_of,
 };
 use crate::{
     Group, Row, Suite,
@@ -26,12 +28,12 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     if !applies(group) || all.is_empty() {
         return None;
     }
-    let settings = &all[..all.len().min(MAX_ROWS)];
-    let capped = shown_of(settings.len(), all.len()).map(|text| format!(" · {text}"));
+    let few = Few::fastest(group, all);
+    let settings = &few.settings[..];
     let subtitle = format!(
         "{} · micro-batch × accumulation steps = effective batch{}",
         group.workload,
-        capped.unwrap_or_default()
+        few.below_title()
     );
     let title = finding(group, settings).unwrap_or_else(|| suite.info.title.clone());
     let labels: Vec<String> = settings
@@ -50,7 +52,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let caption = format!(
         "Training time, test accuracy and peak memory of {} by micro-batch and number of accumulation steps, {}. {}",
         group.workload,
-        settings_of(settings.len(), all.len()),
+        settings_of(settings.len(), few.all),
         about_whiskers(settings)
     );
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))

@@ -71,6 +71,11 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
             curve.raw = thin(&points, MAX_POINTS);
         }
         smooth(&mut points);
+        // One seed needs no spread, which of a million steps would take twice what the steps take.
+        if seeds.len() == 1 {
+            curve.smooth = thin(&points, MAX_POINTS);
+            return Some(curve);
+        }
         let (count, spread) = &mut spreads[usize::from(lost.is_some())];
         *count += 1;
         *spread = Some(match spread.take() {
@@ -139,7 +144,8 @@ fn loss(samples: Samples) -> Option<(Points, Option<f64>)> {
 /// The finite points, and where the loss was lost for good. A gap in between is a step without a loss, not a loss lost.
 fn split(series: &Series) -> (Points, Option<f64>) {
     let points = || series.x.iter().copied().zip(series.y.iter().copied());
-    let finite: Points = points().filter_map(|(x, y)| Some((x, y?))).collect();
+    let mut finite = Points::with_capacity(series.y.iter().flatten().count());
+    finite.extend(points().filter_map(|(x, y)| Some((x, y?))));
     let last = finite.last().map_or(f64::NEG_INFINITY, |point| point.0);
     let lost = points().find(|(x, y)| y.is_none() && *x > last).map(|(x, _)| x);
     (finite, lost)

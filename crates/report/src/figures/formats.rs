@@ -4,7 +4,7 @@ use mantissa_core::Format;
 
 use super::{
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
-    palette::{Colour, FAINT, INK, MUTED},
+    palette::{Colour, GREY, INK, MUTED},
 };
 use crate::units;
 
@@ -62,7 +62,7 @@ fn row(canvas: &mut Canvas, format: Format, y: f64) {
     }
     for unused in format.bits()..format.storage_bytes() * 8 {
         let x = LEFT + f64::from(unused) * STEP;
-        canvas.outline((x + 0.5, y + 0.5), (x + STEP - 2.5, y + BIT_HEIGHT - 0.5), FAINT);
+        canvas.outline((x + 0.5, y + 0.5), (x + STEP - 2.5, y + BIT_HEIGHT - 0.5), GREY);
     }
     let limits = format!(
         "max {} · smallest normal {} · eps {} · {} decimal digits",
@@ -83,6 +83,6 @@ fn legend(canvas: &mut Canvas) {
         canvas.text_centred((x + 18.0, y), name, style);
         x += 36.0 + style.width(name);
     }
-    canvas.outline((x + 0.5, y - 5.5), (x + 11.5, y + 5.5), FAINT);
+    canvas.outline((x + 0.5, y - 5.5), (x + 11.5, y + 5.5), GREY);
     canvas.text_centred((x + 18.0, y), "stored, not used", style);
 }

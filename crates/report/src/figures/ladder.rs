@@ -1,11 +1,13 @@
-//! Techniques added one to the other: memory, time and accuracy of every rung, beside what was published of it.
+//! Techniques one after the other: memory, time and accuracy of every rung, beside what was published of it.
 
 use mantissa_core::{Axis, MetricName, Status, TaskKind};
 
 use super::{
-    Canvas, palette,
-    panels::{self, Kind, MAX_ROWS, Mark, Panel},
-    setting::{Setting, about_whiskers},
+    Canvas,
+    few::MAX_ROWS,
+    palette,
+    panels::{self, Kind, Mark, Panel},
+    setting::{Setting, Spot, about_whiskers},
     settings_of, shown_of,
 };
 use crate::{
@@ -26,7 +28,10 @@ fn technique(axis: Axis) -> Axis {
     }
 }
 
-/// The rungs of a training, where every row adds one technique to the row above and none is taken back.
+/// What comes beside what is there; any other axis takes the place of its value above, as one format does of another.
+const BESIDES: [Axis; 4] = [Axis::Accumulate, Axis::Checkpointing, Axis::Fusion, Axis::KeepF32];
+
+/// The rungs of a training, where every row changes one technique of the row above and none is taken back.
 pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
     let tried = |row: &Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
     let rungs = Setting::all(group, tried);
@@ -62,16 +67,12 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let rungs = &all[..all.len().min(MAX_ROWS)];
     let published: Vec<Option<&Published>> = rungs.iter().map(|rung| published(suite, rung.row())).collect();
     let any_published = published.iter().any(Option::is_some);
+    let their_memory = group.memory.and_then(|ours| memory_of_theirs(ours, &published));
     let memory = group
         .memory
-        .and_then(|metric| shares("Peak memory", metric, &MEMORY, rungs, &published));
-    let time = shares(
-        "Training time",
-        MetricName::TrainSeconds,
-        &[MetricName::TrainSeconds],
-        rungs,
-        &published,
-    );
+        .and_then(|metric| shares("Peak memory", (metric, their_memory), rungs, &published));
+    let seconds = MetricName::TrainSeconds;
+    let time = shares("Training time", (seconds, Some(seconds)), rungs, &published);
     let accuracy = accuracies(rungs, &published);
     let panels: Vec<Panel> = [memory, time, accuracy].into_iter().flatten().collect();
     if panels.is_empty() {
@@ -79,16 +80,20 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     }
     let labels = rungs.iter().enumerate().map(|(index, rung)| match index {
         0 => rung.label.clone(),
-        _ => format!("+ {}", added(group, rungs[index - 1].row(), rung.row())),
+        _ => added(group, rungs[index - 1].row(), rung.row()),
     });
     let capped = shown_of(rungs.len(), all.len()).map(|text| format!(" · {text} rungs"));
-    let beside = if any_published {
-        " · grey: as published"
-    } else {
-        ""
+    let beside = match (any_published, group.memory.zip(their_memory)) {
+        (false, _) => String::new(),
+        (true, Some((ours, theirs))) if ours != theirs => format!(
+            " · grey: as published, memory of another kind ({}; ours: {})",
+            units::memory_title(theirs),
+            units::memory_title(ours)
+        ),
+        (true, _) => " · grey: as published".to_owned(),
     };
     let subtitle = format!(
-        "{} · every row adds to the one above; bars: as multiples of the first row{beside}{}",
+        "{} · each row changes what it names (→ instead, + besides); bars: as multiples of the first row{beside}{}",
         group.workload,
         capped.unwrap_or_default()
     );
@@ -100,13 +105,14 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .collect();
     let sources = match any_published {
         true => format!(
-            " Grey: {}; its bars are multiples of its own first row, and what counts as memory may differ from ours.",
+            " Grey: {}; its bars are multiples of its own first row.",
             sources.join("; ")
         ),
         false => String::new(),
     };
     let caption = format!(
-        "Peak memory, training time and test accuracy of {} as techniques are added, {}. {}{sources}",
+        "Peak memory, training time and test accuracy of {}, one technique after the other, {}; ratios are those of processes, as \
+         in the tables. {}{sources}",
         group.workload,
         settings_of(rungs.len(), all.len()),
         about_whiskers(rungs)
@@ -130,21 +136,29 @@ fn published<'s>(suite: &'s Suite<'_>, row: &Row<'_>) -> Option<&'s Published> {
         .find(is)
 }
 
-/// `batch 4 × 4`: what a rung changes.
+/// The kind of memory that is compared with the published rungs: ours if their first one has it, or else one that it has.
+fn memory_of_theirs(ours: MetricName, published: &[Option<&Published>]) -> Option<MetricName> {
+    let first = published.first().copied().flatten()?;
+    let known = |kind: &MetricName| first.metrics.contains_key(kind);
+    [ours].into_iter().chain(MEMORY).find(known)
+}
+
+/// `→ bf16-true`, `+ checkpointing on`: what a rung puts in the place of something else, or beside what is there.
 fn added(group: &Group<'_>, before: &Row<'_>, row: &Row<'_>) -> String {
     let alike = Axis::ALL
         .iter()
         .copied()
         .filter(|axis| before.axis(*axis) == row.axis(*axis));
     let alike: Vec<Axis> = alike.chain([Axis::Seed]).collect();
-    group.label(row, &alike)
+    let besides = BESIDES.iter().any(|axis| !alike.contains(axis));
+    let sign = if besides { "+" } else { "→" };
+    format!("{sign} {}", group.label(row, &alike))
 }
 
-/// Bars as shares of the first rung's, ours and theirs each of their own.
+/// Bars as shares of the first rung's, ours and theirs each of their own and each of one metric.
 fn shares(
     title: &str,
-    metric: MetricName,
-    of_theirs: &[MetricName],
+    (metric, of_theirs): (MetricName, Option<MetricName>),
     rungs: &[Setting<'_, '_>],
     published: &[Option<&Published>],
 ) -> Option<Panel> {
@@ -153,22 +167,23 @@ fn shares(
         .map(|rung| rung.spot(|row| row.metric(metric)))
         .collect();
     let value = |published: &Option<&Published>| {
-        let known = of_theirs
-            .iter()
-            .find_map(|metric| (*published)?.metrics.get(metric).map(|value| (*metric, *value)));
-        known.filter(|(_, value)| value.is_finite() && *value > 0.0)
+        let value = *(*published)?.metrics.get(&of_theirs?)?;
+        (value.is_finite() && value > 0.0).then_some((of_theirs?, value))
     };
     let theirs: Vec<_> = published.iter().map(value).collect();
-    let first = ours
-        .first()
-        .copied()
-        .flatten()
-        .filter(|first| first.value > 0.0)?;
+    let first = rungs.first()?;
+    ours.first().copied().flatten().filter(|spot| spot.value > 0.0)?;
     let their_first = theirs.first().copied().flatten();
     let largest = ours.iter().flatten().map(|spot| spot.value).fold(0.0, f64::max);
     let scale = Scale::of(metric, largest);
     let marks = rungs.iter().enumerate().map(|(index, rung)| {
-        let spot = ours[index].and_then(|spot| spot.map(|value| value / first.value));
+        let spot = match index {
+            0 => Some(Spot {
+                value: 1.0,
+                whiskers: None,
+            }),
+            _ => rung.ratio(first, metric),
+        };
         let theirs = their_first.zip(theirs[index]);
         Mark {
             published: theirs
@@ -228,11 +243,7 @@ fn accuracies(rungs: &[Setting<'_, '_>], published: &[Option<&Published>]) -> Op
 /// What the last rung holds and takes beside the first.
 fn finding(group: &Group<'_>, rungs: &[Setting<'_, '_>]) -> Option<String> {
     let ok = || rungs.iter().filter(|rung| rung.trouble().is_none());
-    let ratio = |metric: MetricName| {
-        let value = |rung: &Setting<'_, '_>| rung.spot(|row| row.metric(metric)).map(|spot| spot.value);
-        let ratio = value(ok().next_back()?)? / value(rungs.first()?)?;
-        ratio.is_finite().then_some(ratio)
-    };
+    let ratio = |metric: MetricName| Some(ok().next_back()?.ratio(rungs.first()?, metric)?.value);
     let last = ok().next_back()?.row();
     if rungs[0].trouble().is_some() || last.cell.id == rungs[0].row().cell.id {
         return None;

@@ -1,12 +1,15 @@
 //! What the memory of a training holds: a bar a setting, stacked of its parts, above a strip of what shapes say of them.
 
-use mantissa_core::MetricName;
+use mantissa_analysis::Sample;
+use mantissa_core::{Axis as SettingAxis, MetricName};
 
 use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    few::Few,
     palette::{self, Colour, FAINT, MUTED},
-    shown_of,
+    setting::Setting,
+    settings_of,
     type_setting::{Weight, fit},
 };
 use crate::{
@@ -15,7 +18,6 @@ use crate::{
     units::Scale,
 };
 
-const MAX_BARS: usize = 40;
 const BAR: f64 = 22.0;
 const ROW: f64 = 30.0;
 /// Between two parts of a bar, so that they are told apart without colour.
@@ -34,37 +36,43 @@ const COLOURS: [Colour; PARTS.len()] = [
 
 /// Draws the bars of the settings whose parts are known; nothing where none are.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
-    let known: Vec<&Row<'_>> = group.rows.iter().filter(|row| parts(row).is_some()).collect();
-    let rows = &known[..known.len().min(MAX_BARS)];
-    let bars = rows
-        .iter()
-        .flat_map(|row| parts(row).into_iter().chain(estimated(row)));
+    let known = Setting::all(group, |row| parts(row).is_some());
+    let few = Few::fastest(group, known);
+    let settings = &few.settings[..];
+    let bars = settings.iter().flat_map(|setting| {
+        over_seeds(setting, parts)
+            .into_iter()
+            .chain(over_seeds(setting, estimated))
+    });
     let largest = bars.map(|bytes| bytes.iter().sum::<f64>()).reduce(f64::max)?;
     let scale = Scale::of(MetricName::WeightsBytes, largest);
     let top = Canvas::CONTENT_TOP + 40.0;
-    let bottom = top + rows.len() as f64 * ROW;
-    let source = rows[0].records.iter().find_map(|record| {
+    let bottom = top + settings.len() as f64 * ROW;
+    let source = settings[0].row().records.iter().find_map(|record| {
         let metric = record.metrics.get(&MetricName::WeightsBytes)?;
         metric.value.map(|_| format!(" · {}", metric.method))
     });
-    let capped = shown_of(rows.len(), known.len())
-        .map(|text| format!(" · {text}"))
-        .unwrap_or_default();
     let subtitle = format!(
-        "{} · what the memory holds, read part by part in one step, not all there at once{}{capped}",
+        "{} · what the memory holds, read part by part in one step, not all there at once{}{}",
         group.workload,
-        source.unwrap_or_default()
+        source.unwrap_or_default(),
+        few.below_title()
     );
     let title = saving_in_short(group).map_or_else(
         || format!("{}: what the memory holds", suite.info.title),
         |found| format!("Memory: {found}"),
     );
     let mut canvas = Canvas::titled(bottom + 44.0, &title, &subtitle);
-    let is_estimated = rows.iter().any(|row| estimated(row).is_some());
+    let is_estimated = settings
+        .iter()
+        .any(|setting| over_seeds(setting, estimated).is_some());
     draw_key(&mut canvas, is_estimated);
 
     let style = TextStyle::new(12.5);
-    let labels: Vec<String> = rows.iter().map(|row| group.label(row, &[])).collect();
+    let labels = settings
+        .iter()
+        .map(|setting| group.label(setting.row(), &[SettingAxis::Seed]));
+    let labels: Vec<String> = labels.collect();
     let label_width = labels
         .iter()
         .map(|text| style.width(text))
@@ -75,22 +83,27 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let shown = largest * scale.factor;
     let axis = Axis::linear((0.0, shown), (left, right));
     draw_axis(&mut canvas, axis, (shown, scale.unit), (top, bottom));
-    for (index, (row, label)) in rows.iter().zip(&labels).enumerate() {
+    for (index, (setting, label)) in settings.iter().zip(&labels).enumerate() {
         let middle = top + (index as f64 + 0.5) * ROW;
         canvas.text_centred(
             (MARGIN, middle),
             &fit(label, style.size, Weight::Regular, label_width),
             style,
         );
-        draw_bar(&mut canvas, row, axis, middle, scale);
+        draw_bar(&mut canvas, setting, axis, middle, scale);
     }
     let strip = match is_estimated {
         true => " The strip below a bar is what was estimated from shapes.",
         false => "",
     };
+    let seeds = match settings.iter().map(|setting| setting.seeds.len()).max() {
+        Some(most) if most > 1 => format!("; each the median over {most} seeds at most"),
+        _ => String::new(),
+    };
     let caption = format!(
-        "What the memory of {} holds by setting: weights, optimizer state, gradients, copies of weights, activations.{strip}",
-        group.workload
+        "What the memory of {} holds by setting ({}): weights, optimizer state, gradients, copies of weights, activations{seeds}.{strip}",
+        group.workload,
+        settings_of(settings.len(), few.all)
     );
     Some((canvas, caption))
 }
@@ -127,11 +140,23 @@ fn draw_axis(canvas: &mut Canvas, axis: Axis, (shown, unit): (f64, &str), (top, 
     }
 }
 
-fn draw_bar(canvas: &mut Canvas, row: &Row<'_>, axis: Axis, middle: f64, scale: Scale) {
-    let Some(measured) = parts(row) else { return };
+/// The median of each part over the seeds.
+fn over_seeds(setting: &Setting<'_, '_>, parts: fn(&Row<'_>) -> Option<Bytes>) -> Option<Bytes> {
+    let known: Vec<Bytes> = setting.behind().filter_map(parts).collect();
+    let mut medians = [0.0; PARTS.len()];
+    for (part, median) in medians.iter_mut().enumerate() {
+        *median = Sample::new(known.iter().map(|bytes| bytes[part]))?.median();
+    }
+    Some(medians)
+}
+
+fn draw_bar(canvas: &mut Canvas, setting: &Setting<'_, '_>, axis: Axis, middle: f64, scale: Scale) {
+    let Some(measured) = over_seeds(setting, parts) else {
+        return;
+    };
     let (top, bottom) = (middle - BAR / 2.0, middle + BAR / 2.0);
     let mut foot = bottom;
-    if let Some(estimated) = estimated(row) {
+    if let Some(estimated) = over_seeds(setting, estimated) {
         foot -= STRIP + SEAM;
         draw_parts(canvas, &estimated, axis, (bottom - STRIP, bottom), scale);
     }

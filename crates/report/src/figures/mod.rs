@@ -5,6 +5,7 @@ mod article;
 pub(crate) mod axis;
 pub(crate) mod canvas;
 mod curves;
+mod few;
 mod finding;
 mod formats;
 mod histogram;
@@ -24,7 +25,7 @@ mod samples;
 mod scatter;
 mod setting;
 mod speed;
-mod thin;
+pub(crate) mod thin;
 mod timeline;
 pub(crate) mod type_setting;
 mod ulps;
@@ -193,7 +194,10 @@ pub(crate) fn file_name(name: &str, index: usize) -> String {
 }
 
 /// `12 settings`, or `40 of 1,000 settings`, if something was left out.
-fn settings_of(shown: usize, all: usize) -> String {
+pub(crate) fn settings_of(shown: usize, all: usize) -> String {
+    if all == 1 {
+        return "1 setting".to_owned();
+    }
     let all = units::count(all as u64);
     match units::count(shown as u64) {
         shown if shown == all => format!("{all} settings"),

@@ -11,7 +11,9 @@ pub const CARD: Colour = (0xFF, 0xFF, 0xFF);
 pub const INK: Colour = (0x1B, 0x1F, 0x24);
 /// Secondary text.
 pub const MUTED: Colour = (0x5E, 0x66, 0x70);
-/// Grid lines and outlines.
+/// What stands back: published, beaten by another, not told from the baseline; and outlines that mean something.
+pub const GREY: Colour = (0x8A, 0x92, 0x9E);
+/// Grid lines.
 pub const FAINT: Colour = (0xDD, 0xE1, 0xE6);
 /// Trouble: divergence and failure.
 pub const ALARM: Colour = (0xC2, 0x41, 0x0C);
@@ -29,23 +31,117 @@ pub const SERIES: [Colour; 8] = [
     (0xD5, 0x5E, 0x00),
     (0x00, 0x9E, 0x73),
     (0xB0, 0x57, 0x8D),
-    (0xC9, 0x8A, 0x00),
+    (0xBF, 0x83, 0x00),
     (0x3A, 0x9B, 0xD0),
     (0x6B, 0x72, 0x80),
-    (0x8C, 0x56, 0x2B),
+    (0x94, 0x5C, 0x30),
 ];
 
 /// Bars and lines by matmul precision: blue, green, grey as in the articles, apart in lightness as well.
 pub const fn matmul(precision: MatmulPrecision) -> Colour {
     match precision {
-        MatmulPrecision::Highest => (0x0B, 0x62, 0xA4),
-        MatmulPrecision::High => (0x12, 0x96, 0x6E),
-        MatmulPrecision::Medium => (0xB3, 0xBA, 0xC4),
+        MatmulPrecision::Highest => (0x0F, 0x6D, 0xB4),
+        MatmulPrecision::High => (0x0F, 0x85, 0x62),
+        MatmulPrecision::Medium => GREY,
     }
 }
 
 /// The text colour that reads on a bar of this colour.
 pub fn on(bar: Colour) -> Colour {
-    let luma = 0.299 * f64::from(bar.0) + 0.587 * f64::from(bar.1) + 0.114 * f64::from(bar.2);
-    if luma > 150.0 { ON_LIGHT } else { ON_DARK }
+    if contrast(bar, ON_LIGHT) > contrast(bar, ON_DARK) {
+        ON_LIGHT
+    } else {
+        ON_DARK
+    }
+}
+
+/// How far two colours are apart in lightness, from 1 to 21: the contrast ratio of the Web Content Accessibility Guidelines 2.2.
+fn contrast(a: Colour, b: Colour) -> f64 {
+    let linear = |channel: u8| match f64::from(channel) / 255.0 {
+        low if low <= 0.04045 => low / 12.92,
+        high => ((high + 0.055) / 1.055).powf(2.4),
+    };
+    let luminance = |c: Colour| 0.2126 * linear(c.0) + 0.7152 * linear(c.1) + 0.0722 * linear(c.2);
+    let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
+    a.max(b) / a.min(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the guidelines ask of shapes (success criterion 1.4.11) and of text (1.4.3).
+    const OF_SHAPES: f64 = 3.0;
+    const OF_TEXT: f64 = 4.5;
+
+    /// A variable of the page, on light and on dark screens.
+    fn of_page(name: &str) -> [Colour; 2] {
+        let css = include_str!("../../assets/page.css");
+        let (_, rest) = css.split_once(&format!("{name}: light-dark(")).unwrap();
+        let (both, _) = rest.split_once(')').unwrap();
+        let colours: Vec<Colour> = both.split(", ").map(parse).collect();
+        colours.try_into().unwrap()
+    }
+
+    fn parse(hex: &str) -> Colour {
+        let channel = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        (channel(1), channel(3), channel(5))
+    }
+
+    /// What the page makes of a colour of a figure on a dark screen.
+    fn in_the_dark(colour: Colour) -> Colour {
+        let css = include_str!("../../assets/page.css");
+        let fill = format!(
+            r##"[fill="#{:02X}{:02X}{:02X}"] {{ fill: var("##,
+            colour.0, colour.1, colour.2
+        );
+        match css.split_once(&fill).and_then(|(_, rest)| rest.split_once(')')) {
+            Some((name, _)) => of_page(name)[1],
+            None => colour,
+        }
+    }
+
+    #[test]
+    fn the_contrast_of_black_on_white_is_twenty_one_and_of_equals_one() {
+        assert!((contrast((0, 0, 0), (255, 255, 255)) - 21.0).abs() < 1e-9);
+        assert!((contrast(GREY, GREY) - 1.0).abs() < 1e-9);
+        // An example of the guidelines' own: #767676 is the lightest grey for text on white.
+        assert!((contrast((0x76, 0x76, 0x76), CARD) - 4.54).abs() < 0.01);
+    }
+
+    #[test]
+    fn every_colour_that_means_something_stands_out_from_light_and_dark_sheets() {
+        let [light, dark] = of_page("--card");
+        assert_eq!(light, CARD);
+        let matmuls = MatmulPrecision::ALL.iter().map(|precision| matmul(*precision));
+        for colour in matmuls.chain(SERIES).chain([GREY, MUTED, INK, ALARM]) {
+            let both = [contrast(colour, light), contrast(in_the_dark(colour), dark)];
+            assert!(
+                both.iter().all(|ratio| *ratio >= OF_SHAPES),
+                "{colour:02X?}: {both:.2?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_can_be_pressed_is_outlined_and_text_can_be_read_on_pages_and_bars() {
+        for (name, least) in [
+            ("--edge", OF_SHAPES),
+            ("--ink", OF_TEXT),
+            ("--muted", OF_TEXT),
+            ("--accent", OF_TEXT),
+        ] {
+            for ground in ["--page", "--card"] {
+                let ratios = [0, 1].map(|screen| contrast(of_page(name)[screen], of_page(ground)[screen]));
+                assert!(
+                    ratios.iter().all(|ratio| *ratio >= least),
+                    "{name} on {ground}: {ratios:.2?}"
+                );
+            }
+        }
+        for precision in MatmulPrecision::ALL {
+            let bar = matmul(*precision);
+            assert!(contrast(bar, on(bar)) >= OF_TEXT, "{precision:?}");
+        }
+    }
 }

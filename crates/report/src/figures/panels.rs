@@ -3,13 +3,11 @@
 use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
-    palette::{ALARM, Colour, FAINT, INK, MUTED},
+    palette::{ALARM, Colour, FAINT, GREY, INK, MUTED},
     setting::Spot,
     type_setting::{Weight, wrap},
 };
 
-/// More rows make a picture that nobody reads.
-pub const MAX_ROWS: usize = 40;
 const ROW: f64 = 30.0;
 const BAR: f64 = 18.0;
 const PANEL_GAP: f64 = 30.0;
@@ -222,8 +220,8 @@ impl Panel {
         if let Some((published, _)) = &mark.published {
             let x = axis.at(*published);
             match self.kind {
-                Kind::Bars => canvas.rectangle((axis.at(0.0), foot + 1.5), (x, bottom), PUBLISHED),
-                Kind::Points | Kind::Words => canvas.disc((x, y), 4.5, PUBLISHED),
+                Kind::Bars => canvas.rectangle((axis.at(0.0), foot + 1.5), (x, bottom), GREY),
+                Kind::Points | Kind::Words => canvas.disc((x, y), 4.5, GREY),
             }
         }
         let Some(spot) = mark.spot else { return };
@@ -247,9 +245,6 @@ impl Panel {
         }
     }
 }
-
-/// What others published: grey, and lighter than any colour of ours.
-pub const PUBLISHED: Colour = (0xB3, 0xBA, 0xC4);
 
 fn draw_whiskers(canvas: &mut Canvas, (from, to): (f64, f64), y: f64, colour: Colour) {
     if to - from > 1.0 {

@@ -5,14 +5,16 @@ use mantissa_core::{Axis as SettingAxis, Better, MatmulPrecision, MetricName, Pr
 
 use super::{
     canvas::{Canvas, MARGIN, WIDTH},
+    few::Few,
     quality,
     scatter::{LABELS, PLOT_HEIGHT, Panel, Point},
     setting::{Setting, Spot, about_whiskers},
-    settings_of, shown_of,
+    settings_of,
 };
-use crate::{Group, Row, units::Scale};
-
-const MAX_POINTS: usize = 40;
+use crate::{
+    Group, Row,
+    units::{self, Scale},
+};
 
 const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 92.0;
 const GAP: f64 = 84.0;
@@ -43,7 +45,8 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     let first = group.ok().find(|row| row.baseline.is_some())?;
     let same_work = |row: &Row<'_>| row.is_ok() && work(row) == work(first);
     let all = Setting::all(group, same_work);
-    let settings = &all[..all.len().min(MAX_POINTS)];
+    let few = Few::fastest(group, all);
+    let settings = &few.settings[..];
     let qualities = quality::of_group(group);
     let costs = costs(group);
     let panels = qualities
@@ -52,7 +55,6 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     let panels = panels.filter_map(|(quality, cost)| panel(group, settings, quality, cost));
     let panels: Vec<Panel> = panels.collect();
     let title = finding(panels.first()?);
-    let capped = shown_of(settings.len(), all.len()).map(|text| format!(" · {text} settings"));
     let others = group
         .rows
         .iter()
@@ -64,7 +66,7 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     let subtitle = format!(
         "{}{only} · the line joins what no other setting beats in both; grey: beaten in both, or equalled in one{}",
         group.workload,
-        capped.unwrap_or_default()
+        few.below_title()
     );
     let columns = panels.len().min(costs.len()).clamp(1, 3);
     let rows = panels.len().div_ceil(columns);
@@ -84,7 +86,7 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     let caption = format!(
         "What quality costs under {} of {}. Grey goes by the estimates alone: where whiskers overlap it may be \
          chance. {}{nameless}",
-        settings_of(settings.len(), all.len()),
+        settings_of(settings.len(), few.all),
         group.workload,
         about_whiskers(settings)
     );
@@ -112,15 +114,14 @@ fn costs(group: &Group<'_>) -> Vec<Cost> {
         metric: group.speed,
         rate,
     };
-    let energy = [MetricName::EnergyCounterJoules, MetricName::EnergyIntegralJoules];
-    let energy = energy.into_iter().find(|metric| group.has(*metric));
+    let energy = units::ENERGY.into_iter().find(|metric| group.has(*metric));
     let other = |title, metric| Cost {
         title,
         metric,
         rate: false,
     };
     let others = [
-        energy.map(|metric| other("Energy", metric)),
+        energy.map(|metric| other(units::energy_title(metric), metric)),
         group.memory.map(|metric| other("Peak memory", metric)),
     ];
     std::iter::once(time)

@@ -21,6 +21,28 @@ const SVG_STEPS: f64 = 4.0;
 const PNG_SCALE: usize = 2;
 /// Samples along each edge of a PNG's pixel: plotters' polygons have no soft edges of their own.
 const OVERSAMPLING: usize = 2;
+/// Rows of a PNG that are sampled at a time: the samples of a tall figure would be the most that a report ever holds.
+const BAND: usize = 128;
+
+/// Where a drawing meets the samples of a backend.
+#[derive(Clone, Copy)]
+struct Grid {
+    /// Samples to a logical pixel.
+    scale: f64,
+    /// The row of samples that a backend begins with.
+    top: i32,
+    /// Whether colours are blended with the sheet in advance, and thick lines are filled shapes.
+    flat: bool,
+}
+
+impl Grid {
+    fn at(self, (x, y): (f64, f64)) -> (i32, i32) {
+        (
+            (x * self.scale).round() as i32,
+            (y * self.scale).round() as i32 - self.top,
+        )
+    }
+}
 
 impl Canvas {
     /// The drawing as a self-contained SVG document in a generic sans-serif font.
@@ -30,8 +52,13 @@ impl Canvas {
         let mut text = String::new();
         {
             let mut backend = SVGBackend::with_string(&mut text, (width, height));
+            let grid = Grid {
+                scale: SVG_STEPS,
+                top: 0,
+                flat: false,
+            };
             for shape in &self.shapes {
-                paint(&mut backend, shape, SVG_STEPS, false, svg_text)?;
+                paint(&mut backend, shape, grid, svg_text)?;
             }
             backend.present().map_err(|error| error.to_string())?;
         }
@@ -45,27 +72,67 @@ impl Canvas {
 
     /// The drawing as a PNG at twice its logical size.
     pub fn png(&self) -> Result<Vec<u8>, String> {
+        self.png_by(BAND)
+    }
+
+    /// The same, sampled so many rows at a time.
+    fn png_by(&self, band: usize) -> Result<Vec<u8>, String> {
         let (width, height) = (
             self.width as usize * PNG_SCALE,
             self.height.ceil() as usize * PNG_SCALE,
         );
-        let (fine_width, fine_height) = (width * OVERSAMPLING, height * OVERSAMPLING);
-        let mut fine = vec![0xFF; fine_width * fine_height * 3];
-        {
-            let size = (fine_width as u32, fine_height as u32);
-            let mut backend = BitMapBackend::with_buffer(&mut fine, size);
-            for shape in &self.shapes {
-                paint(
-                    &mut backend,
-                    shape,
-                    (PNG_SCALE * OVERSAMPLING) as f64,
-                    true,
-                    bitmap_text,
-                )?;
-            }
-            backend.present().map_err(|error| error.to_string())?;
+        let mut pixels = vec![0; width * height * 3];
+        let mut fine = vec![];
+        for (index, rows) in pixels.chunks_mut(band * width * 3).enumerate() {
+            fine.clear();
+            fine.resize(rows.len() * OVERSAMPLING * OVERSAMPLING, 0xFF);
+            self.sample(&mut fine, width * OVERSAMPLING, index * band * OVERSAMPLING)?;
+            average(&fine, rows, width);
         }
-        encode(&average(&fine, width, height), width, height)
+        drop(fine);
+        encode(&pixels, width, height)
+    }
+
+    /// Draws the rows of samples that begin with `top`, as many as there is room for.
+    fn sample(&self, fine: &mut [u8], width: usize, top: usize) -> Result<(), String> {
+        let height = fine.len() / 3 / width;
+        let grid = Grid {
+            scale: (PNG_SCALE * OVERSAMPLING) as f64,
+            top: top as i32,
+            flat: true,
+        };
+        let (from, to) = (top as f64 / grid.scale, (top + height) as f64 / grid.scale);
+        let mut backend = BitMapBackend::with_buffer(fine, (width as u32, height as u32));
+        for shape in &self.shapes {
+            let (first, last) = reach(shape);
+            if first < to && last > from {
+                paint(&mut backend, shape, grid, bitmap_text)?;
+            }
+        }
+        backend.present().map_err(|error| error.to_string())
+    }
+}
+
+/// From where to where a shape reaches at most, downwards, in logical pixels.
+fn reach(shape: &Shape) -> (f64, f64) {
+    /// What rounding to whole samples may add.
+    const ROUNDING: f64 = 2.0;
+    let of = |points: &[(f64, f64)], more: f64| {
+        let ys = points.iter().map(|point| point.1);
+        ys.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| {
+            (low.min(y - more - ROUNDING), high.max(y + more + ROUNDING))
+        })
+    };
+    match shape {
+        Shape::Rectangle { from, to, .. } => of(&[*from, *to], 0.0),
+        Shape::Outline { from, to, .. } => of(&[*from, *to], 1.0),
+        Shape::Line {
+            points, thickness, ..
+        } => of(points, *thickness),
+        Shape::Polygon { points, .. } => of(points, 0.0),
+        Shape::Disc { centre, radius, .. } => of(&[*centre], *radius),
+        // No glyph leaves its line by more than its own height.
+        Shape::Text { baseline, style, .. } => of(&[*baseline], 2.0 * style.size),
     }
 }
 
@@ -78,15 +145,15 @@ fn style(colour: Colour, opacity: f64, thickness: f64) -> ShapeStyle {
     }
 }
 
-/// Draws one shape. `flat` backends get colours blended with the sheet in advance, and thick lines as filled shapes.
+/// Draws one shape.
 fn paint<B: DrawingBackend>(
     backend: &mut B,
     shape: &Shape,
-    scale: f64,
-    flat: bool,
-    draw_text: fn(&mut B, &Shape, f64) -> Result<(), String>,
+    grid: Grid,
+    draw_text: fn(&mut B, &Shape, Grid) -> Result<(), String>,
 ) -> Result<(), String> {
-    let at = |(x, y): (f64, f64)| ((x * scale).round() as i32, (y * scale).round() as i32);
+    let Grid { scale, flat, .. } = grid;
+    let at = |point: (f64, f64)| grid.at(point);
     let inside = |(x, y): (f64, f64), (x0, y0): (i32, i32)| {
         // plotters includes the far edge of a filled rectangle in a bitmap and excludes it in SVG.
         let (x1, y1) = at((x, y));
@@ -102,7 +169,7 @@ fn paint<B: DrawingBackend>(
         }
         Shape::Outline { from, to, colour } => {
             let corners = [*from, (to.0, from.1), *to, (from.0, to.1), *from];
-            return paint_line(backend, &corners, (scale, flat), style(*colour, 1.0, scale));
+            return paint_line(backend, &corners, grid, style(*colour, 1.0, scale));
         }
         Shape::Line {
             points,
@@ -115,7 +182,7 @@ fn paint<B: DrawingBackend>(
             } else {
                 style(*colour, *opacity, thickness * scale)
             };
-            return paint_line(backend, points, (scale, flat), pen);
+            return paint_line(backend, points, grid, pen);
         }
         Shape::Polygon {
             points,
@@ -130,7 +197,7 @@ fn paint<B: DrawingBackend>(
             let radius = (radius * scale).round().max(1.0) as u32;
             backend.draw_circle(at(*centre), radius, &style(*colour, 1.0, 1.0), true)
         }
-        Shape::Text { .. } => return draw_text(backend, shape, scale),
+        Shape::Text { .. } => return draw_text(backend, shape, grid),
     };
     drawn.map_err(|error| error.to_string())
 }
@@ -140,10 +207,11 @@ fn paint<B: DrawingBackend>(
 fn paint_line<B: DrawingBackend>(
     backend: &mut B,
     points: &[(f64, f64)],
-    (scale, flat): (f64, bool),
+    grid: Grid,
     pen: ShapeStyle,
 ) -> Result<(), String> {
-    let at = |(x, y): (f64, f64)| ((x * scale).round() as i32, (y * scale).round() as i32);
+    let Grid { scale, flat, .. } = grid;
+    let at = |point: (f64, f64)| grid.at(point);
     if !flat {
         return backend
             .draw_path(points.iter().copied().map(at), &pen)
@@ -190,7 +258,7 @@ fn blend(colour: Colour, opacity: f64) -> Colour {
 
 /// Text as a `<text>` element. plotters puts the baseline of top-anchored text 0.76 em below its anchor, and writes
 /// its size over 1.24.
-fn svg_text(backend: &mut SVGBackend<'_>, shape: &Shape, scale: f64) -> Result<(), String> {
+fn svg_text(backend: &mut SVGBackend<'_>, shape: &Shape, grid: Grid) -> Result<(), String> {
     let Shape::Text {
         baseline: (x, y),
         text,
@@ -208,22 +276,19 @@ fn svg_text(backend: &mut SVGBackend<'_>, shape: &Shape, scale: f64) -> Result<(
         Anchor::Middle => HPos::Center,
         Anchor::End => HPos::Right,
     };
-    let font = ("sans-serif", style.size * scale * 1.24)
+    let font = ("sans-serif", style.size * grid.scale * 1.24)
         .into_font()
         .style(weight);
     let color = RGBColor(style.colour.0, style.colour.1, style.colour.2);
     let set = font.color(&color).pos(Pos::new(horizontal, VPos::Top));
-    let anchor = (
-        (x * scale).round() as i32,
-        ((y - 0.76 * style.size) * scale).round() as i32,
-    );
+    let anchor = grid.at((*x, y - 0.76 * style.size));
     backend
         .draw_text(text, &set, anchor)
         .map_err(|error| error.to_string())
 }
 
 /// Text as pixels of the embedded font.
-fn bitmap_text(backend: &mut BitMapBackend<'_>, shape: &Shape, scale: f64) -> Result<(), String> {
+fn bitmap_text(backend: &mut BitMapBackend<'_>, shape: &Shape, grid: Grid) -> Result<(), String> {
     let Shape::Text {
         baseline: (x, y),
         text,
@@ -243,10 +308,11 @@ fn bitmap_text(backend: &mut BitMapBackend<'_>, shape: &Shape, scale: f64) -> Re
     let mut failure = None;
     type_setting::rasterise(
         text,
-        (left * scale, y * scale),
-        style.size * scale,
+        (left * grid.scale, y * grid.scale),
+        style.size * grid.scale,
         style.weight,
         |x, y, coverage| {
+            let y = y - grid.top;
             let inside = x >= 0 && y >= 0 && (x as u32) < right && (y as u32) < bottom;
             if inside && let Err(error) = backend.draw_pixel((x, y), color.mix(coverage).to_backend_color()) {
                 failure = Some(error.to_string());
@@ -257,10 +323,9 @@ fn bitmap_text(backend: &mut BitMapBackend<'_>, shape: &Shape, scale: f64) -> Re
 }
 
 /// Averages every block of samples into one pixel.
-fn average(fine: &[u8], width: usize, height: usize) -> Vec<u8> {
+fn average(fine: &[u8], pixels: &mut [u8], width: usize) {
     const SAMPLES: usize = OVERSAMPLING * OVERSAMPLING;
     let fine_row = width * OVERSAMPLING * 3;
-    let mut pixels = vec![0; width * height * 3];
     for (y, row) in pixels.chunks_exact_mut(width * 3).enumerate() {
         for (index, channel) in row.iter_mut().enumerate() {
             let (x, c) = (index / 3, index % 3);
@@ -275,7 +340,6 @@ fn average(fine: &[u8], width: usize, height: usize) -> Vec<u8> {
             *channel = (sum / SAMPLES) as u8;
         }
     }
-    pixels
 }
 
 fn encode(pixels: &[u8], width: usize, height: usize) -> Result<Vec<u8>, String> {
@@ -290,4 +354,39 @@ fn encode(pixels: &[u8], width: usize, height: usize) -> Result<Vec<u8>, String>
         .map_err(|error| error.to_string())?;
     writer.finish().map_err(|error| error.to_string())?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{canvas::TextStyle, palette::SERIES};
+
+    #[test]
+    fn a_picture_is_the_same_however_many_rows_are_sampled_at_a_time() {
+        let mut canvas = Canvas::titled(330.0, "Every shape crosses a seam", "of some band");
+        for step in 0..40 {
+            let (x, y) = (20.0 + 22.3 * f64::from(step), 70.0 + 6.1 * f64::from(step));
+            let colour = SERIES[step as usize % SERIES.len()];
+            canvas.rectangle((x, y), (x + 9.0, y + 31.0), colour);
+            canvas.outline((x + 2.0, y + 3.0), (x + 30.0, y + 20.0), colour);
+            canvas.line(
+                vec![(x, y), (x + 70.0, y - 33.3), (x + 80.0, y + 41.0)],
+                2.5,
+                colour,
+            );
+            canvas.faint_line(vec![(x, y), (x + 171.0, y + 7.7)], 1.0, colour, 0.22);
+            canvas.disc((x + 40.0, y), 4.5, colour);
+            canvas.band(
+                vec![(x, y), (x + 33.0, y + 9.1)],
+                vec![(x, y + 30.0), (x + 33.0, y + 50.7)],
+                colour,
+                0.22,
+            );
+            canvas.text((x, y + 11.0), "Åg√j 4.06×", TextStyle::new(12.5));
+        }
+        let whole = canvas.png_by(10_000).unwrap();
+        for band in [BAND, 7, 61] {
+            assert!(canvas.png_by(band).unwrap() == whole, "{band} rows at a time");
+        }
+    }
 }

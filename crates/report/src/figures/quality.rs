@@ -3,10 +3,12 @@
 use mantissa_core::{Better, MetricName, TaskKind};
 
 use super::{
-    Canvas, palette,
-    panels::{self, Kind, MAX_ROWS, Mark, Panel},
+    Canvas,
+    few::Few,
+    palette,
+    panels::{self, Kind, Mark, Panel},
     setting::{Setting, about_whiskers},
-    settings_of, shown_of,
+    settings_of,
 };
 use crate::{Group, Row, Suite, units::Scale};
 
@@ -44,7 +46,8 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let mut all = Setting::all(group, |row| any(row) || !(row.is_ok() || row.records.is_empty()));
     // Settings that do the same work stand together.
     all.sort_by_key(|setting| setting.row().baseline);
-    let settings = &all[..all.len().min(MAX_ROWS)];
+    let few = Few::fastest(group, all);
+    let settings = &few.settings[..];
     let panels = qualities.iter().map(|quality| panel(group, settings, *quality));
     let panels: Vec<Panel> = panels.collect();
     let examples = group
@@ -53,11 +56,10 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .filter_map(|row| Some(row.metric(qualities[0].0)?.n));
     let examples = crate::units::count(examples.min().unwrap_or(0));
     let what = if words(group) { "words" } else { "test examples" };
-    let capped = shown_of(settings.len(), all.len()).map(|text| format!(" · {text} settings"));
     let subtitle = format!(
         "{} · {examples} {what} · lines: the baseline of the same work{}",
         group.workload,
-        capped.unwrap_or_default()
+        few.below_title()
     );
     let title = finding(settings).unwrap_or_else(|| suite.info.title.clone());
     let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
@@ -72,7 +74,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
          overlap, or do not, is no test of a difference.",
         capitalised(&names.join(" and ")),
         group.workload,
-        settings_of(settings.len(), all.len()),
+        settings_of(settings.len(), few.all),
         about_whiskers(settings)
     );
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))

@@ -4,8 +4,7 @@ use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, TextStyle},
     labels::Labels,
-    palette::{self, FAINT, INK, MUTED},
-    panels::PUBLISHED,
+    palette::{self, FAINT, GREY, INK, MUTED},
     setting::Spot,
 };
 use crate::units::Scale;
@@ -86,7 +85,7 @@ impl Panel {
         canvas.line(steps, 1.5, palette::SERIES[5]);
         for ((index, place), (cost, quality)) in places.iter().enumerate().zip(xs().zip(ys())) {
             let (thickness, colour) = if self.dominated[index] {
-                (1.0, PUBLISHED)
+                (1.0, GREY)
             } else {
                 (1.5, palette::SERIES[0])
             };
@@ -105,7 +104,7 @@ impl Panel {
         labels.draw(canvas);
         // Grey ones first, so that they lie below.
         for grey in [true, false] {
-            let colour = if grey { PUBLISHED } else { palette::SERIES[0] };
+            let colour = if grey { GREY } else { palette::SERIES[0] };
             let these = places
                 .iter()
                 .zip(&self.dominated)

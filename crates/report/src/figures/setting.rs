@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use mantissa_analysis::{Estimate, Sample, Verdict};
-use mantissa_core::Axis;
+use mantissa_analysis::{Estimate, Sample, Verdict, hodges_lehmann_ratio};
+use mantissa_core::{Axis, MetricName};
 
 use crate::{Group, Row};
 
@@ -95,12 +95,32 @@ impl<'g, 'r> Setting<'g, 'r> {
         self.seeds[0]
     }
 
-    /// An estimate of each seed as one value.
+    /// An estimate of each seed as one value: of those that ran to their end, or else of all.
     pub fn spot<'e>(&self, estimate: impl Fn(&'g Row<'r>) -> Option<&'e Estimate>) -> Option<Spot>
     where
         'g: 'e,
     {
-        let spots = self.seeds.iter().filter_map(|row| Spot::of(estimate(row)?));
+        let spots = self.behind().filter_map(|row| Spot::of(estimate(row)?));
+        Spot::over(&spots.collect::<Vec<_>>())
+    }
+
+    /// The seeds that ran to their end, or else all.
+    pub fn behind(&self) -> impl Iterator<Item = &'g Row<'r>> {
+        let any = self.seeds.iter().any(|row| row.is_ok());
+        let seeds = self.seeds.iter().copied();
+        seeds.filter(move |row| !any || row.is_ok())
+    }
+
+    /// How many times another setting's value, as the tables compare two: Hodges and Lehmann's ratio of the processes of each seed
+    /// to those of the same seed of the other.
+    pub fn ratio(&self, other: &Self, metric: MetricName) -> Option<Spot> {
+        let spots = self.behind().filter_map(|row| {
+            let theirs = other.behind().find(|theirs| theirs.cell.seed == row.cell.seed)?;
+            Spot::of(&hodges_lehmann_ratio(
+                &row.values(metric),
+                &theirs.values(metric),
+            )?)
+        });
         Spot::over(&spots.collect::<Vec<_>>())
     }
 
@@ -108,6 +128,20 @@ impl<'g, 'r> Setting<'g, 'r> {
     pub fn trouble(&self) -> Option<&'static str> {
         let fallen = self.seeds.iter().find(|row| !row.is_ok());
         fallen.map(|row| row.status_name())
+    }
+
+    /// The same in words that count the seeds, where there are several: `1 of 3 diverged`.
+    pub fn trouble_in_words(&self) -> Option<String> {
+        let trouble = self.trouble()?;
+        let fallen = self
+            .seeds
+            .iter()
+            .filter(|row| row.status_name() == trouble)
+            .count();
+        Some(match self.seeds.len() {
+            1 => trouble.to_owned(),
+            all => format!("{fallen} of {all} {trouble}"),
+        })
     }
 
     /// What all seeds say of its speed beside that of its baseline; nothing where they differ.

@@ -4,18 +4,19 @@ use mantissa_analysis::{Doubt, Verdict};
 use mantissa_core::{Axis, MetricName, TaskKind};
 
 use super::{
+    few::Few,
     finding,
     palette::{self, Colour, INK},
-    panels::{self, Kind, MAX_ROWS, Mark, PUBLISHED, Panel},
+    panels::{self, Kind, Mark, Panel},
     setting::{Setting, about_whiskers},
-    settings_of, shown_of,
+    settings_of,
 };
 use crate::{Group, Row, Suite, units};
 
 const FASTER: Colour = palette::SERIES[0];
 const SLOWER: Colour = palette::SERIES[1];
 /// What cannot be told from the baseline.
-const WITHIN_NOISE: Colour = PUBLISHED;
+const WITHIN_NOISE: Colour = palette::GREY;
 
 /// Draws a bar a setting; nothing where none is compared with another. Of a kernel, the largest size alone.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, String)> {
@@ -27,7 +28,12 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     let mut all = Setting::all(group, shown);
     // Settings that do the same work stand together.
     all.sort_by_key(|setting| setting.row().baseline);
-    let settings = &all[..all.len().min(MAX_ROWS)];
+    let title = match of_kernel && group.varies(Axis::Size) {
+        true => finding::speed_at_largest(group),
+        false => finding::speed(group, &all),
+    };
+    let few = Few::fastest(group, all);
+    let settings = &few.settings[..];
     let rows = || settings.iter().flat_map(|setting| setting.seeds.iter().copied());
     if !rows().any(|row| row.speed_verdict.is_some()) {
         return None;
@@ -49,12 +55,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     for mark in &mut bars.marks {
         mark.text = mark.spot.map(|spot| units::times(spot.value)).unwrap_or_default();
     }
-    let title = match of_kernel && group.varies(Axis::Size) {
-        true => finding::speed_at_largest(group),
-        false => finding::speed(group, &all),
-    };
     let title = title.unwrap_or_else(|| suite.info.title.clone());
-    let capped = shown_of(settings.len(), all.len()).map(|text| format!(" · {text} settings"));
     let size = of_kernel && group.varies(Axis::Size);
     let at = size.then(|| format!(" · size {}, the largest", units::count(largest.into())));
     let subtitle = format!(
@@ -62,13 +63,13 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
         group.workload,
         speed_in_words(group),
         at.unwrap_or_default(),
-        capped.unwrap_or_default()
+        few.below_title()
     );
     let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
     let caption = format!(
         "Speed of {} of {} as a multiple of their baseline's. Blue: faster, orange: slower, both by more than \
          chance and corrected for all comparisons of the table; grey: not told from the baseline. {}",
-        settings_of(settings.len(), all.len()),
+        settings_of(settings.len(), few.all),
         group.workload,
         about_whiskers(settings)
     );

@@ -1,13 +1,13 @@
 //! Rules about time and memory.
 
-use mantissa_analysis::{Groups, Verdict, hodges_lehmann_ratio, judge};
-use mantissa_core::{Axis, Better, MatmulPrecision, Precision, Switch};
+use mantissa_analysis::{Estimate, Groups, Judgement, Verdict, hodges_lehmann_ratio, judge};
+use mantissa_core::{Axis, Better, MatmulPrecision, MetricName, Precision, Switch};
 
 use super::{Context, Finding, alike};
 use crate::{
     Row,
     advise::{candidate::Candidate, words},
-    baseline::SPEED_MATTERS,
+    baseline::{SPEED_MATTERS, speeds},
     parts, units,
 };
 
@@ -49,13 +49,9 @@ fn faster(
 ) -> Option<String> {
     let speed = context.group.speed;
     let (slow, fast) = (slow.values(speed), fast.values(speed));
-    let groups = Groups {
-        baseline: &slow,
-        candidate: &fast,
-        better: speed.better(),
-        threshold: SPEED_MATTERS,
-    };
-    let verdict = judge(&[groups]).first()?.verdict;
+    let verdict = judge(&[beside(&fast, &slow, speed.better(), SPEED_MATTERS)])
+        .first()?
+        .verdict;
     let ratio = match speed.better() {
         Better::Higher => hodges_lehmann_ratio(&fast, &slow),
         Better::Lower => hodges_lehmann_ratio(&slow, &fast),
@@ -107,33 +103,82 @@ pub(super) fn checkpointing<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Findin
     leaner(context, without, |_| 0)
 }
 
-/// Rows that peak lower than another row, of which there may be several, the one of the least rank, with what that costs.
+/// Rows that are shown to peak lower than another row, of which there may be several, the one of the least rank, with what is known
+/// of the time that costs.
 fn leaner<'r, 'a>(
     context: &Context<'_, 'r, 'a>,
     pairs: impl Fn(&Row<'_>, &Row<'_>) -> bool,
     rank: impl Fn(&Row<'_>) -> u32,
 ) -> Vec<Finding<'r, 'a>> {
     let group = context.group;
-    let ratio = |metric, row: &Row<'_>, other: &Row<'_>| {
-        hodges_lehmann_ratio(&row.values(metric), &other.values(metric))
+    let Some(memory) = group.memory else {
+        return Vec::new();
     };
-    let found = |row: &'r Row<'a>| {
-        let other = group
-            .ok()
-            .filter(|other| pairs(row, other))
-            .min_by_key(|other| rank(other))?;
-        let memory = ratio(group.memory?, row, other)?;
-        let time = ratio(group.speed, row, other)
-            .map(|time| format!(", {} its time", words::times(&time)))
-            .unwrap_or_default();
-        (memory.value < 1.0 - SAVING_MATTERS).then(|| {
-            let text = format!(
-                "{} the peak memory of {}{time}",
-                words::times(&memory),
-                group.label(other, &[Axis::Seed])
-            );
-            (row, text)
-        })
+    let pair = |row: &'r Row<'a>| {
+        let others = group.ok().filter(|other| pairs(row, other));
+        Some((row, others.min_by_key(|other| rank(other))?))
     };
-    group.ok().filter_map(found).collect()
+    let pairs: Vec<(&Row<'_>, &Row<'_>)> = group.ok().filter_map(pair).collect();
+    let told = |((row, other), saved): ((&'r Row<'a>, &'r Row<'a>), Option<Estimate>)| {
+        let text = format!(
+            "{} the peak memory of {}; {}",
+            words::times(&saved?),
+            group.label(other, &[Axis::Seed]),
+            time(group.speed, row, other)
+        );
+        Some((row, text))
+    };
+    let saved = saved(memory, &pairs);
+    pairs.into_iter().zip(saved).filter_map(told).collect()
+}
+
+fn beside<'v>(values: &'v [f64], others: &'v [f64], better: Better, threshold: f64) -> Groups<'v> {
+    Groups {
+        baseline: others,
+        candidate: values,
+        better,
+        threshold,
+    }
+}
+
+/// The peak of each row over that of another one, where it is shown to be lower. What a program asks for is the same in every
+/// process; a reading takes as many processes as a time does.
+fn saved(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Option<Estimate>> {
+    let values: Vec<[Vec<f64>; 2]> = pairs
+        .iter()
+        .map(|(row, other)| [row, other].map(|row| row.values(metric)))
+        .collect();
+    let family: Vec<Groups<'_>> = values
+        .iter()
+        .map(|[mine, theirs]| beside(mine, theirs, metric.better(), SAVING_MATTERS))
+        .collect();
+    let shown = |judgement: Judgement| {
+        let lower = |ratio: &Estimate| ratio.value < 1.0 - SAVING_MATTERS;
+        let shown = judgement.verdict == Verdict::Improved;
+        judgement
+            .ratio
+            .filter(|ratio| shown || (metric.is_counted() && lower(ratio)))
+    };
+    judge(&family).into_iter().map(shown).collect()
+}
+
+/// What its time over that of another row is, or why that is not known.
+fn time(metric: MetricName, row: &Row<'_>, other: &Row<'_>) -> String {
+    let speeds = [row, other].map(|row| speeds(row, metric));
+    let seconds = speeds.map(|speeds| speeds.iter().map(|speed| 1.0 / speed).collect::<Vec<f64>>());
+    let [mine, theirs] = &seconds;
+    let judgement = judge(&[beside(mine, theirs, Better::Lower, SPEED_MATTERS)]).pop();
+    let known = judgement.and_then(|judgement| Some((judgement.verdict, judgement.ratio?)));
+    match known {
+        None => "its time was not measured".to_owned(),
+        Some((Verdict::Improved | Verdict::Regressed, ratio)) => {
+            format!("it takes {} its time", words::times(&ratio))
+        }
+        Some((Verdict::Unchanged, _)) => {
+            format!("it takes as long to within {:.0} %", 100.0 * SPEED_MATTERS)
+        }
+        Some((verdict @ Verdict::Inconclusive(_), _)) => {
+            format!("what it costs in time is not shown: {}", words::doubt(verdict))
+        }
+    }
 }

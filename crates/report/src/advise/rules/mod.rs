@@ -6,11 +6,13 @@ mod range;
 use mantissa_core::{Axis, CellId};
 
 use super::{choice::Choice, told::Fired};
-use crate::{Group, Row};
+use crate::{Group, Row, Run};
 
 /// What conditions are about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context<'c, 'r, 'a> {
+    /// Where samples are read from.
+    pub run: &'a Run,
     /// The rows.
     pub group: &'r Group<'a>,
     /// What was found of its settings.
@@ -64,15 +66,15 @@ const RULES: [Rule; 9] = [
     },
     Rule {
         name: "overflow-to-bf16",
-        when: "values overflow f16: shares of overflow above 0 or results that are not finite, without a vanishing epsilon, or a loss \
-               scale below 1",
+        when: "values overflow f16 and the same work under f32 ends well: shares of overflow above 0, a loss scale below 1, or \
+               results that are finite under f32 alone, without a vanishing epsilon",
         advice: "Take bf16, which has the exponents of f32: bf16-mixed, or bf16-true where that keeps accuracy.",
         sources: &[AMP, MICIKEVICIUS],
         findings: range::overflow,
     },
     Rule {
         name: "loss-scaling",
-        when: "more than 1 % of the values of observed steps become 0 in f16, without loss scaling",
+        when: "more than 5 % of the gradients of observed steps become 0 in f16, without loss scaling",
         advice: "Scale the loss, which lifts small gradients into the range of f16: 16-mixed does.",
         sources: &[MICIKEVICIUS, AMP],
         findings: range::underflow,
@@ -102,16 +104,15 @@ const RULES: [Rule; 9] = [
     },
     Rule {
         name: "accumulation",
-        when: "more, smaller micro-batches of the same effective batch peak lower",
-        advice: "Where memory is short, make micro-batches smaller and accumulate their gradients; it costs time, and batch norms see \
-                 smaller batches.",
+        when: "more, smaller micro-batches of the same effective batch are shown to peak lower",
+        advice: "Where memory is short, make micro-batches smaller and accumulate their gradients; batch norms see smaller batches.",
         sources: &[RASCHKA_ACCUMULATION, RASCHKA_MEMORY],
         findings: cost::accumulation,
     },
     Rule {
         name: "checkpointing",
-        when: "recomputing activations peaks lower, all else equal",
-        advice: "Where memory is short, recompute activations in the backward pass; it costs time.",
+        when: "recomputing activations is shown to peak lower, all else equal",
+        advice: "Where memory is short, recompute activations in the backward pass.",
         sources: &[CHECKPOINTING, RASCHKA_MEMORY],
         findings: cost::checkpointing,
     },

@@ -1,13 +1,14 @@
 //! Rules about what values a format has.
 
-use mantissa_core::{Event, ExecutedVerdict, Format, MetricName, Precision, Status};
+use mantissa_core::{
+    Axis, Event, ExecutedVerdict, Format, MatmulPrecision, MetricName, Precision, Status, TensorClass,
+};
 
-use super::{Context, Finding};
+use super::{Context, Finding, alike};
 use crate::Row;
 
-/// A share of observed values: a fifth of the 5 % of weight gradients that Micikevicius et al. found below the least value of f16,
-/// since activations and optimizer state are counted here, too.
-const UNDERFLOW_MATTERS: f64 = 0.01;
+/// A share of observed gradients: that of the weight gradients which Micikevicius et al. found below the least value of f16.
+const UNDERFLOW_MATTERS: f64 = 0.05;
 
 /// A share of the changes of an observed step: more are lost than kept.
 const LOST_UPDATES_MATTER: f64 = 0.5;
@@ -59,10 +60,15 @@ fn ended(row: &Row<'_>) -> String {
 }
 
 /// A loss scale drives gradients to overflow on purpose, so that under 16-mixed only one below 1 tells of values that are too large.
+/// What overflows under f32, too, is no matter of the format.
 pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let found = |row: &'r Row<'a>| {
         let precision = row.cell.setting.precision();
         if precision.compute() != Format::F16 || epsilon(row).is_some() {
+            return None;
+        }
+        let wider: Vec<&Row<'_>> = under_f32(context, row).collect();
+        if wider.iter().any(|wider| overflows(wider)) {
             return None;
         }
         let scale = events(row, "loss-scale")
@@ -73,15 +79,35 @@ pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r,
             return Some((row, format!("the loss scale fell to {scale}")));
         }
         let overflow = share(row, MetricName::OverflowShare).filter(|share| *share > 0.0);
-        match overflow {
-            Some(overflow) if !precision.scales_loss() => Some((
+        if let Some(overflow) = overflow.filter(|_| !precision.scales_loss()) {
+            return Some((
                 row,
                 format!("{} of observed values are not finite", percent(overflow)),
-            )),
-            _ => (row.status == Some(Status::Diverged)).then(|| (row, ended(row))),
+            ));
         }
+        // That it diverged says nothing of the format unless f32 did not.
+        let sound = wider.into_iter().find(|wider| wider.is_ok())?;
+        let beside = context.group.label(sound, &[Axis::Seed]);
+        (row.status == Some(Status::Diverged))
+            .then(|| (row, format!("{}; {beside} ran to its end", ended(row))))
     };
     tried(context).filter_map(found).collect()
+}
+
+/// The rows that do the same as another one under 32-true and highest, its seed included.
+fn under_f32<'r, 'a>(context: &Context<'_, 'r, 'a>, row: &'r Row<'a>) -> impl Iterator<Item = &'r Row<'a>> {
+    const OF_THE_FORMAT: [Axis; 4] = [Axis::Precision, Axis::Matmul, Axis::Accumulator, Axis::KeepF32];
+    tried(context).filter(move |other| {
+        let setting = &other.cell.setting;
+        setting.precision() == Precision::True32
+            && setting.matmul() == MatmulPrecision::Highest
+            && alike(row, other, &OF_THE_FORMAT)
+    })
+}
+
+fn overflows(row: &Row<'_>) -> bool {
+    row.status == Some(Status::Diverged)
+        || share(row, MetricName::OverflowShare).is_some_and(|share| share > 0.0)
 }
 
 pub(super) fn underflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
@@ -90,10 +116,30 @@ pub(super) fn underflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r
     let unscaled =
         tried(context).filter(|row| row.cell.setting.precision() == Precision::True16 && sound(row));
     let found = |row: &'r Row<'a>| {
-        let share = share(row, MetricName::UnderflowShare).filter(|share| *share > UNDERFLOW_MATTERS)?;
-        Some((row, format!("{} of observed values became 0", percent(share))))
+        let share = vanished(context, row).filter(|share| *share > UNDERFLOW_MATTERS)?;
+        Some((row, format!("{} of observed gradients became 0", percent(share))))
     };
     unscaled.filter_map(found).collect()
+}
+
+/// The share of a row's observed gradients that are 0 in f16 and not in a wider format: the recorded share counts outputs of layers
+/// and optimizer state, too, which no loss scale lifts. Absent where no gradient was observed, or its samples cannot be read.
+fn vanished(context: &Context<'_, '_, '_>, row: &Row<'_>) -> Option<f64> {
+    // Without any, samples need not be read.
+    share(row, MetricName::UnderflowShare).filter(|share| *share > 0.0)?;
+    let (mut zero, mut all) = (0, 0);
+    for (record, _) in &row.measured {
+        let samples = context.run.samples.read(record, &["ranges"]).ok().flatten();
+        let ranges = samples.into_iter().flat_map(|samples| samples.ranges);
+        let gradients = ranges.filter(|range| {
+            range.class == TensorClass::Gradient && range.format == Format::F16 && range.beside != Format::F16
+        });
+        for gradient in gradients {
+            zero += gradient.counts.underflow;
+            all += gradient.counts.elements;
+        }
+    }
+    (all > 0).then(|| zero as f64 / all as f64)
 }
 
 /// What ended early lost nothing that could be counted.

@@ -1,0 +1,601 @@
+//! Whether a program got better or worse, of everything that a suite measures: a gate that is to catch what matters and not to cry wolf.
+
+use std::collections::BTreeMap;
+
+use mantissa_core::{Better, MetricName, Unit};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::{
+    Doubt, Floor, Interval, Prior, Sample, Scale, Verdict, Welch, WelchTerms, holm, prior, welch,
+    welch::{logarithms, within},
+    welch_ratio,
+};
+
+/// At most this share of the suites whose candidate equals its baseline has any finding by chance. It is two-sided, so that half of it is
+/// left for false regressions, which the issue of such a gate allows in one suite of a hundred: the rest is for noise that is not normal.
+pub const GATE_LEVEL: f64 = 0.01;
+
+/// Fewer processes than this on either side decide nothing.
+pub const GATE_REPEATS: usize = 5;
+
+/// No reading's processes are taken to deviate by less than a thousandth, as labels of outliers take it too: five readings that agree
+/// are a coarse clock's or luck.
+pub const GATE_LEAST_DEVIATION: f64 = 0.001;
+
+/// The fewest cells whose common shift is known, and taken off if it is within the floor.
+pub const GATE_DRIFT_FROM: usize = 8;
+
+/// How surely [`Ruling::catches`] would be caught.
+pub const GATE_POWER: f64 = 0.95;
+
+/// What a gate asks of findings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rules {
+    /// At most this share of the suites that equal their baseline has a finding by chance.
+    pub level: f64,
+    /// Fewest processes on either side.
+    pub repeats: usize,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            level: GATE_LEVEL,
+            repeats: GATE_REPEATS,
+        }
+    }
+}
+
+/// A metric of one cell on both sides, one value a process.
+#[derive(Debug, Clone, Copy)]
+pub struct Compared<'a> {
+    /// The metric: it says which way is better, whether processes must agree in it, and whose noise is like its own.
+    pub metric: MetricName,
+    /// The baseline's values.
+    pub baseline: &'a [f64],
+    /// The candidate's.
+    pub candidate: &'a [f64],
+    /// The smallest change that matters, [`Floor::of`] the metric unless a suite says otherwise.
+    pub floor: Floor,
+    /// How far this cell moves by itself, where its history tells: [`crate::noise_fence`] on the floor's scale.
+    pub fence: Option<f64>,
+    /// What no number of processes lessens: of accuracies [`examples_error`], of all else 0.
+    pub shared_error: f64,
+}
+
+/// How much larger the candidate is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// The candidate over the baseline, or less it.
+    pub scale: Scale,
+    /// The estimate, as measured.
+    pub value: f64,
+    /// Its interval at [`crate::CONFIDENCE`]; a point for values that never vary.
+    pub interval: Interval,
+}
+
+/// What the gate says of one comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ruling {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Absent where there is none.
+    pub change: Option<Change>,
+    /// What a change had to exceed: the floor or the fence, whichever is larger.
+    pub threshold: f64,
+    /// The ratio that all cells have in common in this metric and that was taken off, 1 if none was.
+    pub drift: f64,
+    /// Of the test; absent where there was none.
+    pub p: Option<f64>,
+    /// Adjusted for the family (Holm); at most the level for a finding.
+    pub adjusted_p: Option<f64>,
+    test: Option<Test>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Test {
+    welch: Welch,
+    scale: Scale,
+    /// The p-value that the only finding of the family may have at most.
+    least: f64,
+}
+
+impl Ruling {
+    /// The smallest true change, in the floor's terms, that so many and so noisy processes would show with probability [`GATE_POWER`] as
+    /// the only finding of the family: its estimate has to be significant and beyond the threshold. Absent where there was no test.
+    pub fn catches(&self) -> Option<f64> {
+        let Test { welch, scale, least } = self.test?;
+        let student = StudentsT::new(0.0, 1.0, welch.freedom).ok()?;
+        let significant = student.inverse_cdf(1.0 - least / 2.0) * welch.error;
+        let margin = student.inverse_cdf(GATE_POWER) * welch.error;
+        Some(match scale {
+            Scale::Ratio => (significant.max(self.threshold.ln_1p()) + margin).exp_m1(),
+            Scale::Difference => significant.max(self.threshold) + margin,
+        })
+    }
+}
+
+/// Judges a family of comparisons: everything that one gate looks at.
+///
+/// Readings are compared by Welch's t-test, of logarithms where the floor is of a ratio, with what all cells' readings of the same metric
+/// say of its noise ([`prior`]): five against five alone could not decide among 160. *Improved* and *regressed* take an
+/// adjusted p-value of at most the level **and** an estimate beyond floor and fence; *unchanged* an interval within them (two one-sided
+/// tests, for each comparison by itself); what is left is inconclusive.
+///
+/// Of times, rates and energies the shift that all cells share is taken off first, their median for each metric, if it is within the
+/// floor: what is common and too small to matter is taken for the machine's, clocks and neighbours of another day. A larger one is judged
+/// as it is.
+///
+/// Values of which every process must have the same (bytes that were asked for, errors on inputs from a seed, what the same seed learns) are
+/// no matter for a test if they all do: equal ones are unchanged, and a change beyond the floor is a finding. Where they vary they are readings.
+/// Accuracies with a shared error are tested unless all are equal.
+pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
+    let drafts: Vec<Draft> = family
+        .iter()
+        .map(|compared| draft(compared, rules.repeats))
+        .collect();
+    let priors = priors(family, &drafts);
+    let tests: Vec<Option<Welch>> = family
+        .iter()
+        .zip(&drafts)
+        .map(|(compared, draft)| match draft {
+            Draft::Test => test(compared, priors.get(&compared.metric).copied()),
+            _ => None,
+        })
+        .collect();
+    let drifts = drifts(family, &tests);
+    let drift_of = |compared: &Compared<'_>| drifts.get(&compared.metric).copied().unwrap_or(0.0);
+    let p_values: Vec<f64> = family
+        .iter()
+        .zip(&tests)
+        .map(|(compared, test)| match test {
+            Some(test) => test.p_of(log_or_self(compared.floor.scale, test.value) - drift_of(compared)),
+            None => f64::NAN,
+        })
+        .collect();
+    let members = tests.iter().flatten().count();
+    let adjusted = holm(&p_values);
+    family
+        .iter()
+        .zip(drafts)
+        .zip(tests.into_iter().zip(p_values.into_iter().zip(adjusted)))
+        .map(|((compared, draft), (test, p))| match (draft, test) {
+            (Draft::Doubt(doubt), _) => without_test(compared, Verdict::Inconclusive(doubt), None),
+            (Draft::Exact, _) => exact(compared),
+            (Draft::Test, Some(welch)) => {
+                tested(compared, welch, drift_of(compared), p, (rules.level, members))
+            }
+            (Draft::Test, None) => without_test(compared, Verdict::Inconclusive(Doubt::NoRatio), None),
+        })
+        .collect()
+}
+
+/// The standard error of the difference of two accuracies that comes from having tested on so many examples and no others, if nothing is
+/// known of which examples each side gets right. Both sides see the same examples and mostly agree on them, so that it is too large
+/// rather than too small: with both sides' predictions [`crate::paired_accuracy`] sees much smaller differences. Absent without examples.
+pub fn examples_error(baseline: f64, candidate: f64, examples: u64) -> Option<f64> {
+    let of = |share: f64| {
+        (0.0..=1.0)
+            .contains(&share)
+            .then(|| share * (1.0 - share) / examples as f64)
+    };
+    let variance = of(baseline)? + of(candidate)?;
+    (examples > 0).then(|| variance.sqrt())
+}
+
+enum Draft {
+    Doubt(Doubt),
+    Exact,
+    Test,
+}
+
+fn draft(compared: &Compared<'_>, repeats: usize) -> Draft {
+    let both = || compared.baseline.iter().chain(compared.candidate);
+    let sensible = |size: f64| size > 0.0 && size.is_finite();
+    let lowest = match compared.floor.scale {
+        Scale::Ratio => 0.0,
+        Scale::Difference => f64::NEG_INFINITY,
+    };
+    if !sensible(compared.floor.size) || !both().all(|value| value.is_finite() && *value >= lowest) {
+        return Draft::Doubt(Doubt::NoRatio);
+    }
+    if compared.baseline.len().min(compared.candidate.len()) < repeats {
+        return Draft::Doubt(Doubt::TooFewRepeats);
+    }
+    let constant = |values: &[f64]| values.iter().all(|value| *value == values[0]);
+    let sides_agree = constant(compared.baseline) && constant(compared.candidate);
+    let same = sides_agree && compared.baseline[0] == compared.candidate[0];
+    let must_agree = compared.metric.is_counted()
+        || compared.metric.is_learned()
+        || compared.floor.scale == Scale::Difference;
+    if must_agree && sides_agree && (same || compared.shared_error <= 0.0) {
+        Draft::Exact
+    } else {
+        Draft::Test
+    }
+}
+
+/// What the readings of each metric deviate by within either side, over cells.
+fn priors(family: &[Compared<'_>], drafts: &[Draft]) -> BTreeMap<MetricName, Prior> {
+    let mut variances: BTreeMap<MetricName, (Vec<f64>, f64)> = BTreeMap::new();
+    let tested = family
+        .iter()
+        .zip(drafts)
+        .filter(|(_, draft)| matches!(draft, Draft::Test));
+    for (compared, _) in tested {
+        let levels = |values: &[f64]| match compared.floor.scale {
+            Scale::Ratio => logarithms(values),
+            Scale::Difference => Some(values.to_vec()),
+        };
+        let both = levels(compared.baseline).zip(levels(compared.candidate));
+        if let Some((variance, freedom)) = both.and_then(|(a, b)| within(&a, &b)) {
+            let (of, total) = variances.entry(compared.metric).or_default();
+            of.push(variance);
+            *total += freedom;
+        }
+    }
+    variances
+        .into_iter()
+        .filter_map(|(metric, (of, freedom))| Some((metric, prior(&of, freedom / of.len() as f64)?)))
+        .collect()
+}
+
+/// The shift of each metric that its cells have in common, as a logarithm: the median, where it is within their floors. Memory does not
+/// drift.
+fn drifts(family: &[Compared<'_>], tests: &[Option<Welch>]) -> BTreeMap<MetricName, f64> {
+    let mut shifts: BTreeMap<MetricName, (Vec<f64>, f64)> = BTreeMap::new();
+    for (compared, test) in family.iter().zip(tests) {
+        let drifts = compared.floor.scale == Scale::Ratio
+            && !compared.metric.is_learned()
+            && !compared.metric.is_counted()
+            && compared.metric.unit() != Unit::Bytes;
+        if let (true, Some(test)) = (drifts, test) {
+            let (of, floor) = shifts
+                .entry(compared.metric)
+                .or_insert((Vec::new(), f64::INFINITY));
+            of.push(test.value.ln());
+            *floor = floor.min(compared.floor.size);
+        }
+    }
+    shifts
+        .into_iter()
+        .filter(|(_, (of, _))| of.len() >= GATE_DRIFT_FROM)
+        .filter_map(|(metric, (of, floor))| Some((metric, Sample::new(of)?.median(), floor)))
+        .filter(|(_, shift, floor)| shift.abs() <= floor.ln_1p())
+        .map(|(metric, shift, _)| (metric, shift))
+        .collect()
+}
+
+fn log_or_self(scale: Scale, value: f64) -> f64 {
+    match scale {
+        Scale::Ratio => value.ln(),
+        Scale::Difference => value,
+    }
+}
+
+fn test(compared: &Compared<'_>, prior: Option<Prior>) -> Option<Welch> {
+    let terms = WelchTerms {
+        prior,
+        shared_error: compared.shared_error,
+        ..WelchTerms::default()
+    };
+    match compared.floor.scale {
+        Scale::Ratio => {
+            let least_deviation = GATE_LEAST_DEVIATION;
+            welch_ratio(
+                compared.baseline,
+                compared.candidate,
+                &WelchTerms {
+                    least_deviation,
+                    ..terms
+                },
+            )
+        }
+        Scale::Difference => welch(compared.baseline, compared.candidate, &terms),
+    }
+}
+
+fn threshold(compared: &Compared<'_>) -> f64 {
+    compared.floor.size.max(compared.fence.unwrap_or(0.0))
+}
+
+fn without_test(compared: &Compared<'_>, verdict: Verdict, change: Option<Change>) -> Ruling {
+    Ruling {
+        verdict,
+        change,
+        threshold: threshold(compared),
+        drift: 1.0,
+        p: None,
+        adjusted_p: None,
+        test: None,
+    }
+}
+
+/// Of values that never vary. From 0 there is no ratio, and anything is beyond the floor: then the change is told as a difference.
+fn exact(compared: &Compared<'_>) -> Ruling {
+    let (before, after) = (compared.baseline[0], compared.candidate[0]);
+    let no_ratio = before == 0.0 || after == 0.0;
+    let (scale, value) = match compared.floor.scale {
+        Scale::Ratio if !no_ratio => (Scale::Ratio, after / before),
+        _ => (Scale::Difference, after - before),
+    };
+    let beyond = scale != compared.floor.scale || Floor::distance(scale, value) > threshold(compared);
+    let verdict = if before == after || !beyond {
+        Verdict::Unchanged
+    } else {
+        finding(compared.metric, after > before)
+    };
+    let interval = Interval {
+        low: value,
+        high: value,
+    };
+    let change = Change {
+        scale,
+        value,
+        interval,
+    };
+    without_test(compared, verdict, Some(change))
+}
+
+fn tested(
+    compared: &Compared<'_>,
+    welch: Welch,
+    drift: f64,
+    (p, adjusted_p): (f64, f64),
+    (level, members): (f64, usize),
+) -> Ruling {
+    let scale = compared.floor.scale;
+    let threshold = threshold(compared);
+    let most = match scale {
+        Scale::Ratio => threshold.ln_1p(),
+        Scale::Difference => threshold,
+    };
+    let without_drift = |change: f64| log_or_self(scale, change) - drift;
+    let [low, value, high] = [welch.interval.low, welch.value, welch.interval.high].map(without_drift);
+    let verdict = if -most <= low && high <= most {
+        Verdict::Unchanged
+    } else if adjusted_p <= level && value.abs() > most {
+        finding(compared.metric, value > 0.0)
+    } else {
+        Verdict::Inconclusive(Doubt::TooNoisy)
+    };
+    Ruling {
+        verdict,
+        change: Some(Change {
+            scale,
+            value: welch.value,
+            interval: welch.interval,
+        }),
+        threshold,
+        drift: drift.exp(),
+        p: Some(p),
+        adjusted_p: Some(adjusted_p),
+        test: Some(Test {
+            welch,
+            scale,
+            least: level / members as f64,
+        }),
+    }
+}
+
+fn finding(metric: MetricName, larger: bool) -> Verdict {
+    if larger == (metric.better() == Better::Higher) {
+        Verdict::Improved
+    } else {
+        Verdict::Regressed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: [f64; 5] = [1.000, 1.004, 0.997, 1.002, 0.998];
+
+    fn compared<'a>(metric: MetricName, baseline: &'a [f64], candidate: &'a [f64]) -> Compared<'a> {
+        Compared {
+            metric,
+            baseline,
+            candidate,
+            floor: Floor::of(metric).unwrap(),
+            fence: None,
+            shared_error: 0.0,
+        }
+    }
+
+    fn seconds<'a>(baseline: &'a [f64], candidate: &'a [f64]) -> Compared<'a> {
+        compared(MetricName::StepSeconds, baseline, candidate)
+    }
+
+    fn verdict(compared: Compared<'_>) -> Verdict {
+        gate(&[compared], Rules::default())[0].verdict
+    }
+
+    #[test]
+    fn five_against_five_decide_among_a_hundred_and_sixty() {
+        let slower = QUIET.map(|value| value * 1.05);
+        let mut family = vec![seconds(&QUIET, &QUIET); 160];
+        family[7] = seconds(&QUIET, &slower);
+        family[8] = seconds(&slower, &QUIET);
+        let rulings = gate(&family, Rules::default());
+        assert_eq!(rulings[7].verdict, Verdict::Regressed);
+        assert_eq!(rulings[8].verdict, Verdict::Improved);
+        assert!(rulings[7].adjusted_p.unwrap() < GATE_LEVEL);
+        let others = rulings.iter().enumerate().filter(|(at, _)| ![7, 8].contains(at));
+        assert!(
+            others
+                .map(|(_, ruling)| ruling.verdict)
+                .all(|verdict| verdict == Verdict::Unchanged)
+        );
+    }
+
+    #[test]
+    fn a_shift_that_all_cells_share_is_the_machines_unless_it_is_large() {
+        let by = |factor: f64| QUIET.map(|value| value * factor);
+        let all = |common: f64, one: f64| {
+            let (common, one) = (by(common), by(one));
+            let mut family = vec![seconds(&QUIET, &common); 20];
+            family[3] = seconds(&QUIET, &one);
+            let rulings = gate(&family, Rules::default());
+            (rulings[0].clone(), rulings[3].clone())
+        };
+        let (rest, one) = all(1.018, 1.07);
+        assert_eq!(
+            (rest.verdict, one.verdict),
+            (Verdict::Unchanged, Verdict::Regressed)
+        );
+        assert!((rest.drift - 1.018).abs() < 1e-12 && (one.change.unwrap().value - 1.07).abs() < 1e-12);
+        let (rest, one) = all(1.05, 1.05);
+        assert_eq!(
+            (rest.verdict, one.verdict),
+            (Verdict::Regressed, Verdict::Regressed)
+        );
+        assert_eq!(rest.drift, 1.0);
+        let heavier = by(1.018);
+        let memory = compared(MetricName::HostPeakBytes, &QUIET, &heavier);
+        assert_eq!(
+            gate(&[memory; 20], Rules::default())[0].drift,
+            1.0,
+            "memory does not drift"
+        );
+    }
+
+    #[test]
+    fn a_rate_that_falls_has_regressed() {
+        let slower = QUIET.map(|value| value * 0.9);
+        assert_eq!(
+            verdict(compared(MetricName::SamplesPerSecond, &QUIET, &slower)),
+            Verdict::Regressed
+        );
+    }
+
+    #[test]
+    fn a_sure_change_within_the_floor_or_the_fence_is_none() {
+        let slower = |by: f64| QUIET.map(|value| value * by);
+        assert_eq!(verdict(seconds(&QUIET, &slower(1.01))), Verdict::Unchanged);
+        let tenth = slower(1.1);
+        let fenced = Compared {
+            fence: Some(0.3),
+            ..seconds(&QUIET, &tenth)
+        };
+        let ruling = &gate(&[fenced], Rules::default())[0];
+        assert_eq!((ruling.verdict, ruling.threshold), (Verdict::Unchanged, 0.3));
+    }
+
+    #[test]
+    fn four_processes_pass_nothing_and_find_nothing_even_of_what_never_varies() {
+        for candidate in [&[9.0; 5], &[1.0; 5]] {
+            for metric in [MetricName::StepSeconds, MetricName::WeightsBytes] {
+                assert_eq!(
+                    verdict(compared(metric, &[1.0; 4], candidate)),
+                    Verdict::Inconclusive(Doubt::TooFewRepeats)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_were_asked_for_need_no_test() {
+        let bytes = |candidate| {
+            gate(
+                &[compared(MetricName::WeightsBytes, &[100.0; 5], candidate)],
+                Rules::default(),
+            )[0]
+            .clone()
+        };
+        assert_eq!(bytes(&[110.0; 5]).verdict, Verdict::Regressed);
+        assert_eq!(bytes(&[90.0; 5]).verdict, Verdict::Improved);
+        assert_eq!(bytes(&[101.0; 5]).verdict, Verdict::Unchanged);
+        assert_eq!(
+            (bytes(&[110.0; 5]).p, bytes(&[110.0; 5]).change.unwrap().value),
+            (None, 1.1)
+        );
+        let varied = bytes(&[110.0, 110.0, 110.0, 110.0, 250.0]);
+        assert_eq!(varied.verdict, Verdict::Inconclusive(Doubt::TooNoisy));
+        assert!(varied.p.is_some());
+    }
+
+    #[test]
+    fn an_error_that_appears_where_there_was_none_is_told_as_a_difference() {
+        let ruling = &gate(
+            &[compared(MetricName::RoundingError, &[0.0; 5], &[1e-4; 5])],
+            Rules::default(),
+        )[0];
+        assert_eq!(ruling.verdict, Verdict::Regressed);
+        let change = ruling.change.unwrap();
+        assert_eq!((change.scale, change.value), (Scale::Difference, 1e-4));
+        assert_eq!(
+            verdict(compared(MetricName::RoundingError, &[0.0; 5], &[0.0; 5])),
+            Verdict::Unchanged
+        );
+    }
+
+    #[test]
+    fn readings_that_happen_to_agree_are_still_readings() {
+        let ruling = &gate(&[seconds(&[1.0; 5], &[1.05; 5])], Rules::default())[0];
+        assert_eq!(ruling.verdict, Verdict::Regressed);
+        assert!(ruling.p.unwrap() > 0.0 && ruling.change.unwrap().interval.low < 1.05);
+    }
+
+    #[test]
+    fn an_accuracy_is_as_sure_as_its_examples_are_many() {
+        let accuracy = |examples: u64| {
+            let fewer = Compared {
+                shared_error: examples_error(0.80, 0.77, examples).unwrap(),
+                ..compared(MetricName::TestAccuracy, &[0.80; 5], &[0.77; 5])
+            };
+            verdict(fewer)
+        };
+        assert_eq!(accuracy(1_000), Verdict::Inconclusive(Doubt::TooNoisy));
+        assert_eq!(accuracy(100_000), Verdict::Regressed);
+        let same = Compared {
+            shared_error: 0.1,
+            ..compared(MetricName::TestAccuracy, &[0.80; 5], &[0.80; 5])
+        };
+        assert_eq!(verdict(same), Verdict::Unchanged, "the same answers are the same");
+        assert_eq!(examples_error(0.5, 0.5, 0), None);
+        assert_eq!(examples_error(1.5, 0.5, 10), None);
+    }
+
+    #[test]
+    fn a_loss_that_seeds_do_not_move_has_its_floor_alone() {
+        let loss = |after| verdict(compared(MetricName::FinalLoss, &[0.50; 5], &[after; 5]));
+        assert_eq!(loss(0.51), Verdict::Unchanged);
+        assert_eq!(loss(0.53), Verdict::Regressed);
+        assert_eq!(loss(0.47), Verdict::Improved);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_inconclusive_and_no_member_of_the_family() {
+        let none = Verdict::Inconclusive(Doubt::NoRatio);
+        assert_eq!(verdict(seconds(&[0.0, 1.0, 1.0, 1.0, 1.0], &QUIET)), none);
+        assert_eq!(verdict(seconds(&[f64::NAN; 5], &QUIET)), none);
+        assert_eq!(verdict(seconds(&[-1.0; 5], &QUIET)), none);
+        let slower = QUIET.map(|value| value * 1.05);
+        let senseless = Compared {
+            floor: Floor::ratio(f64::NAN),
+            ..seconds(&QUIET, &slower)
+        };
+        assert_eq!(verdict(senseless), none);
+        let rulings = gate(&[senseless, seconds(&QUIET, &slower)], Rules::default());
+        assert_eq!(rulings[1].p, rulings[1].adjusted_p);
+        assert!(gate(&[], Rules::default()).is_empty());
+    }
+
+    #[test]
+    fn what_would_be_caught_grows_with_noise_and_with_the_family() {
+        let noisy = QUIET.map(|value: f64| value.powi(10));
+        let catches = |values: &[f64], members| {
+            gate(&vec![seconds(values, values); members], Rules::default())[0]
+                .catches()
+                .unwrap()
+        };
+        assert!(catches(&QUIET, 1) > 0.03, "never less than the floor");
+        assert!(catches(&noisy, 1) > 2.0 * catches(&QUIET, 1));
+        assert!(catches(&noisy, 7) > catches(&noisy, 2));
+        assert!(
+            catches(&noisy, 8) < catches(&noisy, 7),
+            "from here on cells learn from each other"
+        );
+    }
+}

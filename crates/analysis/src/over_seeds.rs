@@ -1,0 +1,79 @@
+//! What two settings differ in, over the seeds of their trainings.
+
+use crate::{Estimate, Interval, mean};
+
+/// The mean over seeds of differences, each with the interval that its test examples leave. It reaches as far as that of the mean over
+/// seeds (Student) or as the mean of their own intervals does, whichever is farther: seeds share their test examples, so that more of them
+/// say nothing new of other examples. Of one seed it is its own, which is about the examples alone. Absent without differences;
+/// without an interval if one of them has none.
+pub fn mean_over_seeds(differences: &[Estimate]) -> Option<Estimate> {
+    if let [difference] = differences {
+        return Some(difference.clone());
+    }
+    let between = mean(&differences.iter().map(|one| one.value).collect::<Vec<_>>())?;
+    let widened = |(between, shared): (Interval, Interval)| Interval {
+        low: between.low.min(shared.low),
+        high: between.high.max(shared.high),
+    };
+    Some(Estimate {
+        value: between.value,
+        interval: between.interval.zip(shared(differences)).map(widened),
+        n: differences.len() as u64,
+        method: "over seeds",
+    })
+}
+
+/// The mean of the intervals of differences on the same test examples: what more seeds do not narrow. Absent if one has none.
+pub(crate) fn shared(differences: &[Estimate]) -> Option<Interval> {
+    let ends: Vec<Interval> = differences
+        .iter()
+        .map(|one| one.interval)
+        .collect::<Option<_>>()?;
+    let mean = |pick: fn(&Interval) -> f64| ends.iter().map(pick).sum::<f64>() / ends.len() as f64;
+    (!ends.is_empty()).then(|| Interval {
+        low: mean(|ends| ends.low),
+        high: mean(|ends| ends.high),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(value: f64, ends: Option<(f64, f64)>) -> Estimate {
+        Estimate {
+            value,
+            interval: ends.map(|(low, high)| Interval { low, high }),
+            n: 1000,
+            method: "",
+        }
+    }
+
+    #[test]
+    fn seeds_that_agree_do_not_narrow_what_the_examples_leave_open() {
+        let one = estimate(0.01, Some((-0.02, 0.04)));
+        let found = mean_over_seeds(&[one.clone(), one.clone(), one])
+            .unwrap()
+            .interval
+            .unwrap();
+        assert!((found.low + 0.02).abs() < 1e-12 && (found.high - 0.04).abs() < 1e-12);
+    }
+
+    #[test]
+    fn seeds_that_differ_widen_it() {
+        // Mean 0.02, deviation 0.01: 0.02 ± 4.302653 · 0.01/√3 = 0.0448.
+        let seed = |value: f64| estimate(value, Some((value - 0.001, value + 0.001)));
+        let found = mean_over_seeds(&[seed(0.01), seed(0.02), seed(0.03)]).unwrap();
+        assert!(
+            (found.interval.unwrap().high - 0.044_841).abs() < 1e-5,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_seed_without_an_interval_leaves_none() {
+        let differences = [estimate(0.0, None), estimate(0.0, Some((0.0, 0.0)))];
+        assert_eq!(mean_over_seeds(&differences).unwrap().interval, None);
+        assert_eq!(mean_over_seeds(&[]), None);
+    }
+}

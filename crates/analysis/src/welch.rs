@@ -1,0 +1,271 @@
+//! Whether two means differ, of groups that may differ in their spread too.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::{CONFIDENCE, Interval, Prior};
+
+/// What is known beside the values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WelchTerms {
+    /// Coverage of the interval, between 0 and 1.
+    pub confidence: f64,
+    /// No group is taken to deviate less than this, so that values that happen to agree prove nothing. Of logarithms it is a
+    /// relative deviation. 0 is none.
+    pub least_deviation: f64,
+    /// What similar groups deviate by, learned from variances within both groups of many such tests.
+    pub prior: Option<Prior>,
+    /// A standard error of the difference that more values do not lessen, as that of the examples behind an accuracy. 0 is none.
+    pub shared_error: f64,
+}
+
+impl Default for WelchTerms {
+    fn default() -> Self {
+        Self {
+            confidence: CONFIDENCE,
+            least_deviation: 0.0,
+            prior: None,
+            shared_error: 0.0,
+        }
+    }
+}
+
+/// The outcome of Welch's test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Welch {
+    /// The candidate's mean less the baseline's; of [`welch_ratio`] the quotient of their geometric means.
+    pub value: f64,
+    /// Its interval.
+    pub interval: Interval,
+    /// How often a difference as large as this one, either way, comes from equal means.
+    pub p: f64,
+    /// The standard error of the difference, of [`welch_ratio`] that of its logarithm.
+    pub error: f64,
+    /// Degrees of freedom, by Welch and Satterthwaite.
+    pub freedom: f64,
+}
+
+/// Welch's t-test (Welch 1947, doi:10.1093/biomet/34.1-2.28), two-sided. A prior adds its degrees of freedom, and the error is not taken
+/// to be less than that of the moderated variance (Smyth 2004, doi:10.2202/1544-6115.1027): the prior's and the groups' own, each by its
+/// degrees of freedom. It is not taken to be less than Welch's own either: noisy groups are not excused by quiet ones.
+///
+/// Takes values as about normal. A group without spread adds no error, and the other one's degrees of freedom are those of the test.
+/// Absent if a group has fewer than two values, one is not finite, or no term gives either group any deviation: five equal values say of
+/// themselves only that they are equal, not how far a sixth may be.
+pub fn welch(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<Welch> {
+    let (a, b) = (Group::of(baseline, terms)?, Group::of(candidate, terms)?);
+    let own = a.of_mean() + b.of_mean();
+    let own_freedom = if own > 0.0 {
+        own.powi(2) / (a.of_mean().powi(2) / a.freedom() + b.of_mean().powi(2) / b.freedom())
+    } else {
+        a.freedom() + b.freedom()
+    };
+    let (estimated, freedom) = match terms.prior {
+        Some(prior) => {
+            let within = pooled(&a, &b);
+            let both = a.freedom() + b.freedom();
+            let moderated =
+                (prior.freedom * prior.deviation.powi(2) + both * within) / (prior.freedom + both);
+            (
+                own.max(moderated * (1.0 / a.n + 1.0 / b.n)),
+                prior.freedom + own_freedom,
+            )
+        }
+        None => (own, own_freedom),
+    };
+    let variance = estimated + terms.shared_error.powi(2);
+    if !(variance > 0.0 && variance.is_finite()) {
+        return None;
+    }
+    // What is shared is known, not estimated from the values.
+    let freedom = (freedom * (variance / estimated).powi(2)).min(MOST_FREEDOM);
+    let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    let (value, error) = (b.mean - a.mean, variance.sqrt());
+    let half = student.inverse_cdf(f64::midpoint(1.0, terms.confidence)) * error;
+    Some(Welch {
+        value,
+        interval: Interval {
+            low: value - half,
+            high: value + half,
+        },
+        p: two_sided(&student, value, error),
+        error,
+        freedom,
+    })
+}
+
+impl Welch {
+    /// The p-value of `moved`, a difference (of [`welch_ratio`] one of logarithms) in place of the one found, with the same error.
+    pub(crate) fn p_of(&self, moved: f64) -> f64 {
+        StudentsT::new(0.0, 1.0, self.freedom)
+            .map_or(f64::NAN, |student| two_sided(&student, moved, self.error))
+    }
+}
+
+fn two_sided(student: &StudentsT, value: f64, error: f64) -> f64 {
+    (2.0 * student.sf(value.abs() / error)).min(1.0)
+}
+
+/// [`welch`] of the logarithms: value and interval are quotients of geometric means, candidate over baseline, and deviations are
+/// relative. Absent also if a value is not positive.
+pub fn welch_ratio(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<Welch> {
+    let found = welch(&logarithms(baseline)?, &logarithms(candidate)?, terms)?;
+    Some(Welch {
+        value: found.value.exp(),
+        interval: Interval {
+            low: found.interval.low.exp(),
+            high: found.interval.high.exp(),
+        },
+        ..found
+    })
+}
+
+/// Absent if a value has none.
+pub(crate) fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
+    let log = |value: &f64| (*value > 0.0 && value.is_finite()).then(|| value.ln());
+    values.iter().map(log).collect()
+}
+
+/// Mean and variance of two or more finite values.
+pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
+    let n = values.len() as f64;
+    if values.len() < 2 || !values.iter().all(|value| value.is_finite()) {
+        return None;
+    }
+    // Rounding must not give equal values a spread.
+    if values.iter().all(|value| *value == values[0]) {
+        return Some((values[0], 0.0));
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((mean, squares / (n - 1.0)))
+}
+
+/// From here on Student's law is the normal one to six digits at any p-value of use.
+const MOST_FREEDOM: f64 = 1e6;
+
+struct Group {
+    n: f64,
+    mean: f64,
+    variance: f64,
+}
+
+impl Group {
+    fn of(values: &[f64], terms: &WelchTerms) -> Option<Self> {
+        let (mean, variance) = moments(values)?;
+        Some(Self {
+            n: values.len() as f64,
+            mean,
+            variance: variance.max(terms.least_deviation.powi(2)),
+        })
+    }
+
+    fn of_mean(&self) -> f64 {
+        self.variance / self.n
+    }
+
+    fn freedom(&self) -> f64 {
+        self.n - 1.0
+    }
+}
+
+/// The variance within both.
+fn pooled(a: &Group, b: &Group) -> f64 {
+    (a.freedom() * a.variance + b.freedom() * b.variance) / (a.freedom() + b.freedom())
+}
+
+/// The variance within both of two groups, and its degrees of freedom: what a [`Prior`] is learned from.
+pub(crate) fn within(baseline: &[f64], candidate: &[f64]) -> Option<(f64, f64)> {
+    let plain = WelchTerms::default();
+    let (a, b) = (Group::of(baseline, &plain)?, Group::of(candidate, &plain)?);
+    Some((pooled(&a, &b), a.freedom() + b.freedom()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: WelchTerms = WelchTerms {
+        confidence: 0.95,
+        least_deviation: 0.0,
+        prior: None,
+        shared_error: 0.0,
+    };
+
+    #[test]
+    fn the_test_is_the_one_worked_by_hand() {
+        // Means 2 and 5, variances 1 and 4: error √(5/3), freedom (5/3)²/((1/9 + 16/9)/2) = 50/17.
+        let found = welch(&[1.0, 2.0, 3.0], &[3.0, 5.0, 7.0], &PLAIN).unwrap();
+        assert_eq!(found.value, 3.0);
+        assert!((found.error - (5.0f64 / 3.0).sqrt()).abs() < 1e-12);
+        assert!((found.freedom - 50.0 / 17.0).abs() < 1e-12);
+        assert!(found.interval.low < 0.0 && found.p > 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn a_group_without_spread_leaves_the_freedom_of_the_other() {
+        let found = welch(&[1.0; 5], &[1.0, 2.0, 3.0], &PLAIN).unwrap();
+        assert!((found.freedom - 2.0).abs() < 1e-12);
+        assert!((found.error - (1.0f64 / 3.0).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn groups_that_never_vary_are_no_matter_for_a_test_unless_something_is_known() {
+        assert_eq!(welch(&[0.1; 5], &[0.2; 5], &PLAIN), None);
+        let least = WelchTerms {
+            least_deviation: 0.05,
+            ..PLAIN
+        };
+        let found = welch(&[0.1; 5], &[0.2; 5], &least).unwrap();
+        assert!((found.error - 0.05 * 0.4f64.sqrt()).abs() < 1e-12);
+        assert!((found.freedom - 8.0).abs() < 1e-9, "a floor is no further value");
+        let shared = WelchTerms {
+            shared_error: 0.05,
+            ..PLAIN
+        };
+        // 0.1 is two standard errors, and the normal law has no doubt about them.
+        assert!((welch(&[0.1; 5], &[0.2; 5], &shared).unwrap().p - 0.0455).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_prior_adds_its_degrees_of_freedom() {
+        let prior = WelchTerms {
+            prior: Some(Prior {
+                deviation: 2.0,
+                freedom: 6.0,
+            }),
+            ..PLAIN
+        };
+        // (6·4 + 4·1)/10, over 3 values, twice.
+        let found = welch(&[1.0, 2.0, 3.0], &[2.0, 3.0, 4.0], &prior).unwrap();
+        assert!((found.error - (2.0 * 2.8 / 3.0f64).sqrt()).abs() < 1e-12);
+        assert!((found.freedom - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_prior_makes_no_noisy_group_quiet() {
+        let quiet = WelchTerms {
+            prior: Some(Prior {
+                deviation: 0.1,
+                freedom: 6.0,
+            }),
+            ..PLAIN
+        };
+        let [with, without] =
+            [quiet, PLAIN].map(|terms| welch(&[1.0, 2.0, 3.0], &[2.0, 3.0, 4.0], &terms).unwrap());
+        assert_eq!(with.error, without.error);
+    }
+
+    #[test]
+    fn what_takes_twice_as_long_has_a_ratio_of_two() {
+        let found = welch_ratio(&[1.0, 1.1, 0.9], &[2.0, 2.2, 1.8], &PLAIN).unwrap();
+        assert!((found.value - 2.0).abs() < 1e-12);
+        assert!(found.interval.contains(2.0) && found.interval.low > 1.0);
+    }
+
+    #[test]
+    fn too_few_values_and_values_without_a_logarithm_have_no_test() {
+        assert_eq!(welch(&[1.0], &[1.0, 2.0], &PLAIN), None);
+        assert_eq!(welch(&[1.0, f64::NAN], &[1.0, 2.0], &PLAIN), None);
+        assert_eq!(welch_ratio(&[0.0, 1.0], &[1.0, 2.0], &PLAIN), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! What `docs/methodology.md` says of the gate, on fewer draws than its tables.
+
+#[path = "../examples/gate/noise.rs"]
+#[expect(dead_code, reason = "the tables need more of it than these tests")]
+mod noise;
+#[path = "../examples/gate/simulation.rs"]
+mod simulation;
+
+use std::path::Path;
+
+use noise::{Noise, Recorded};
+use simulation::{Scene, suites};
+
+fn recorded() -> Noise {
+    let reports = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reports");
+    Noise::Recorded(Recorded::read(&reports).unwrap())
+}
+
+#[test]
+fn recorded_noise_raises_no_false_regression_in_one_suite_of_a_hundred() {
+    // Four of 150 have a probability of 7 % if one of a hundred had one, and more are rarer still.
+    let (false_alarms, _) = suites(&recorded(), Scene::same(5), 150);
+    assert!(false_alarms <= 4, "{false_alarms}");
+}
+
+#[test]
+fn a_machine_that_drifts_by_two_percent_is_not_taken_for_the_program() {
+    let scene = Scene {
+        drift: 0.02,
+        ..Scene::same(5)
+    };
+    let (false_alarms, _) = suites(&Noise::Normal(0.01), scene, 100);
+    assert!(false_alarms <= 3, "{false_alarms}");
+}
+
+#[test]
+fn a_slowdown_of_five_percent_is_found_among_noise_of_one() {
+    let scene = Scene {
+        injected: 0.05,
+        ..Scene::same(5)
+    };
+    let (_, caught) = suites(&Noise::Normal(0.01), scene, 100);
+    assert!(caught >= 93, "{caught}");
+}
+
+#[test]
+fn the_page_still_says_what_the_gate_finds() {
+    // One cell of the table of what is caught, with the tries that the page had.
+    let scene = Scene {
+        injected: 0.02,
+        ..Scene::same(5)
+    };
+    let (_, caught) = suites(&Noise::Normal(0.005), scene, 400);
+    let row = format!("| log-normal 0.5 % | 5 | {:.1} % |", caught as f64 / 4.0);
+    assert!(
+        include_str!("../../../docs/methodology.md").contains(&row),
+        "not on the page: {row}"
+    );
+}

@@ -1,0 +1,127 @@
+//! How far apart two settings are in what they learned, under one seed, and what that is known from.
+
+use mantissa_analysis::{Estimate, Interval, accuracy_difference};
+use mantissa_core::{MatmulPrecision, MetricName, Precision};
+
+use crate::{Row, baseline::right};
+
+/// A metric of the first row less that of the second, both of one seed; absent where either has none. That of the test accuracy comes,
+/// in this order, from
+///
+/// 1. the examples that only one of both predicted right,
+/// 2. the share of predictions that are the baseline's, since equal predictions are equally right,
+/// 3. the intervals of both accuracies, from the lowest to the highest difference between their ends,
+///
+/// and any other from the intervals of both.
+pub(crate) fn difference(first: &Row<'_>, second: &Row<'_>, metric: MetricName) -> Option<Estimate> {
+    let (mine, theirs) = (first.metric(metric)?, second.metric(metric)?);
+    let of_accuracy = || {
+        let counted = discordant(first, second).map(|examples| examples.difference());
+        counted.or_else(|| by_agreement(first, second, mine.value - theirs.value))
+    };
+    (metric == MetricName::TestAccuracy)
+        .then(of_accuracy)
+        .flatten()
+        .or_else(|| Some(by_intervals(mine, theirs)))
+}
+
+/// Examples that only one of two rows predicted right.
+pub(crate) struct Discordant {
+    pub only_first: u64,
+    pub only_second: u64,
+    /// All that both were tested on.
+    pub examples: u64,
+}
+
+impl Discordant {
+    fn difference(&self) -> Estimate {
+        Estimate {
+            method: "example by example",
+            ..accuracy_difference(self.only_first, self.only_second, self.examples)
+        }
+    }
+}
+
+/// Those of rows that were tested on the same examples. Words of a text depend on each other: they are no examples.
+pub(crate) fn discordant(first: &Row<'_>, second: &Row<'_>) -> Option<Discordant> {
+    if first.cell.workload.predicts_words() {
+        return None;
+    }
+    let ((data, mine), (same, theirs)) = (right(first)?, right(second)?);
+    let (only_first, only_second) = mine.apart(theirs).filter(|_| data == same)?;
+    Some(Discordant {
+        only_first,
+        only_second,
+        examples: mine.examples(),
+    })
+}
+
+/// What is recorded of a row's agreement is that with the row under 32-true and highest.
+fn by_agreement(first: &Row<'_>, second: &Row<'_>, value: f64) -> Option<Estimate> {
+    let as_agreed = |row: &Row<'_>| {
+        let setting = &row.cell.setting;
+        setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest
+    };
+    let agreement = match (as_agreed(first), as_agreed(second)) {
+        (_, true) => first.metric(MetricName::Agreement)?,
+        (true, false) => second.metric(MetricName::Agreement)?,
+        (false, false) => return None,
+    };
+    let Some(most) = agreement.interval.map(|interval| 1.0 - interval.low) else {
+        // That all are equal is no sign of a difference, and of passages no interval either.
+        return (agreement.value >= 1.0).then_some(Estimate {
+            value,
+            interval: None,
+            n: agreement.n,
+            method: "every prediction is the baseline's",
+        });
+    };
+    Some(Estimate {
+        value,
+        interval: Some(Interval {
+            low: (-most).min(value),
+            high: most.max(value),
+        }),
+        n: agreement.n,
+        method: "share of predictions that differ",
+    })
+}
+
+fn by_intervals(first: &Estimate, second: &Estimate) -> Estimate {
+    let ends = first.interval.zip(second.interval);
+    Estimate {
+        value: first.value - second.value,
+        interval: ends.map(|(first, second)| Interval {
+            low: first.low - second.high,
+            high: first.high - second.low,
+        }),
+        n: first.n.min(second.n),
+        method: "intervals of both",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_intervals_are_as_far_apart_as_their_ends() {
+        let estimate = |value: f64, ends: Option<(f64, f64)>| Estimate {
+            value,
+            interval: ends.map(|(low, high)| Interval { low, high }),
+            n: 1000,
+            method: "",
+        };
+        let loss = by_intervals(
+            &estimate(0.91, Some((0.89, 0.93))),
+            &estimate(0.90, Some((0.88, 0.92))),
+        );
+        let interval = loss.interval.unwrap();
+        assert!((loss.value - 0.01).abs() < 1e-12);
+        assert!((interval.low + 0.03).abs() < 1e-12 && (interval.high - 0.05).abs() < 1e-12);
+        assert_eq!(
+            by_intervals(&estimate(0.9, Some((0.8, 1.0))), &estimate(0.9, None)).interval,
+            None
+        );
+    }
+}

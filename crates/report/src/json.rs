@@ -1,0 +1,151 @@
+//! What a report says, for programs: answers, claims, and every cell with its metrics over processes.
+
+use std::collections::BTreeMap;
+
+use mantissa_analysis::{Estimate, Interval};
+use mantissa_core::{AxisValue, CellId, MetricName};
+use serde::Serialize;
+
+use crate::{Banner, ClaimVerdict, Report, ReportError, Row};
+
+/// Version of what `mantissa report --json` prints.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+struct Told<'a> {
+    schema: u32,
+    run: &'a str,
+    warnings: &'a [Banner],
+    suites: Vec<OfSuite<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfSuite<'a> {
+    suite: &'a str,
+    question: &'a str,
+    warnings: &'a [Banner],
+    workloads: Vec<OfGroup<'a>>,
+    claims: Vec<OfClaim<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfGroup<'a> {
+    workload: &'a str,
+    answer: &'a [String],
+    /// The metric by which speed is compared.
+    speed: MetricName,
+    cells: Vec<OfRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfRow<'a> {
+    id: &'a CellId,
+    setting: BTreeMap<&'static str, &'a AxisValue>,
+    seed: u64,
+    status: &'a str,
+    remark: String,
+    processes: usize,
+    metrics: BTreeMap<MetricName, Value>,
+    /// The cell that it is compared with.
+    baseline: Option<&'a CellId>,
+    /// How many times as fast as that.
+    speed_up: Option<Value>,
+    speed_verdict: Option<String>,
+}
+
+/// An estimate in the metric's unit, with its 95 % interval.
+#[derive(Serialize)]
+struct Value {
+    value: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    n: u64,
+    method: &'static str,
+}
+
+#[derive(Serialize)]
+struct OfClaim<'a> {
+    says: &'a str,
+    verdict: &'a str,
+    tests: &'a [String],
+    tested_as: &'a str,
+    evidence: &'a [String],
+    remarks: &'a [String],
+}
+
+/// The report as JSON. What is not known is `null`, never 0; the same records give the same bytes.
+pub fn json(report: &Report<'_>) -> Result<String, ReportError> {
+    let suites = report.suites.iter().map(|suite| OfSuite {
+        suite: &suite.info.name,
+        question: suite.info.question.trim(),
+        warnings: &suite.banners,
+        workloads: suite
+            .groups
+            .iter()
+            .map(|group| OfGroup {
+                workload: group.workload,
+                answer: &group.answer,
+                speed: group.speed,
+                cells: group.rows.iter().map(|row| of_row(row, &group.rows)).collect(),
+            })
+            .collect(),
+        claims: suite.claims.iter().map(of_claim).collect(),
+    });
+    let told = Told {
+        schema: SCHEMA,
+        run: &report.run.name,
+        warnings: &report.banners,
+        suites: suites.collect(),
+    };
+    serde_json::to_string_pretty(&told).map_err(ReportError::Json)
+}
+
+fn of_row<'a>(row: &'a Row<'_>, rows: &'a [Row<'_>]) -> OfRow<'a> {
+    OfRow {
+        id: &row.cell.id,
+        setting: row
+            .cell
+            .setting
+            .iter()
+            .map(|(axis, value)| (axis.name(), value))
+            .collect(),
+        seed: row.cell.seed,
+        status: row.status_name(),
+        remark: row.remark(),
+        processes: row.processes(),
+        metrics: row
+            .metrics
+            .iter()
+            .map(|(metric, estimate)| (*metric, of_estimate(estimate)))
+            .collect(),
+        baseline: row
+            .baseline
+            .and_then(|place| rows.get(place))
+            .map(|row| &row.cell.id),
+        speed_up: row.speed_up.as_ref().map(of_estimate),
+        speed_verdict: row.speed_verdict.map(|verdict| verdict.to_string()),
+    }
+}
+
+fn of_estimate(estimate: &Estimate) -> Value {
+    let finite = |value: f64| value.is_finite().then_some(value);
+    let end = |of: fn(Interval) -> f64| estimate.interval.map(of).and_then(finite);
+    Value {
+        value: finite(estimate.value),
+        low: end(|interval| interval.low),
+        high: end(|interval| interval.high),
+        n: estimate.n,
+        method: estimate.method,
+    }
+}
+
+fn of_claim<'a>(claim: &'a ClaimVerdict<'_>) -> OfClaim<'a> {
+    OfClaim {
+        says: &claim.claim.says,
+        verdict: &claim.verdict,
+        tests: &claim.tests,
+        tested_as: &claim.tested_as,
+        evidence: &claim.evidence,
+        remarks: &claim.remarks,
+    }
+}

@@ -1,0 +1,353 @@
+//! A metric over the runs of a history, with its levels, how far it moves by itself, and where it turned.
+
+use super::view::{Towards, TrendLine, TrendTurn};
+use crate::{
+    Canvas,
+    figures::{
+        axis::{Axis, decades, rounded, tick_decimals, ticks},
+        canvas::{Anchor, MARGIN, TextStyle, WIDTH},
+        palette::{ALARM, Colour, FAINT, INK, MUTED, SERIES},
+        thin::thin,
+        type_setting::{Weight, fit},
+    },
+    units,
+};
+
+const PLOT: f64 = 190.0;
+/// Room for the numbers beside the axis.
+const NUMBERS: f64 = 70.0;
+const NAME_ROW: f64 = 18.0;
+/// Turns that are named at most: the latest.
+const NAMED: usize = 5;
+/// Points that a line is drawn with at most, and up to how many each has a dot.
+const MAX_POINTS: usize = 400;
+const DOTS: usize = 120;
+/// From this ratio of the largest value to the smallest on the axis is logarithmic.
+const LOGARITHMIC_FROM: f64 = 30.0;
+const LABEL: TextStyle = TextStyle::new(11.0).colour(MUTED);
+
+/// From run to run, and the level between turns.
+struct Level {
+    from: usize,
+    to: usize,
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+/// The drawing and what it shows, in words.
+pub(super) fn draw(line: &TrendLine, many_machines: bool) -> Option<(Canvas, String)> {
+    let levels = levels(line);
+    let finite = |value: &f64| value.is_finite();
+    let values = || line.runs.iter().map(|run| run.value).filter(finite);
+    let ends = levels
+        .iter()
+        .flat_map(|level| [level.low, level.high])
+        .filter(finite);
+    let (low, high) = values()
+        .chain(ends)
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
+    if low > high {
+        // Not a single value is finite.
+        return None;
+    }
+    let first_named = line.turns.len().saturating_sub(NAMED);
+    let rows = (line.turns.len() - first_named) as f64;
+    let names = Canvas::CONTENT_TOP + 16.0;
+    let top = names + rows * NAME_ROW + 16.0;
+    let bottom = top + PLOT;
+    let (title, subtitle) = titles(line, many_machines);
+    let mut canvas = Canvas::titled(bottom + 52.0, &title, &subtitle);
+    let x = Axis::linear(
+        (0.5, line.runs.len() as f64 + 0.5),
+        (MARGIN + NUMBERS, WIDTH - MARGIN),
+    );
+    let y = Values::new(line, (low, high), (bottom, top));
+    y.grid(&mut canvas, line, top);
+    runs(&mut canvas, line, x, bottom);
+    for level in &levels {
+        // A run has half a step on either side.
+        let across = [level.from as f64 + 0.5, level.to as f64 + 0.5].map(|at| x.at(at));
+        let at = |value: f64| across.map(|x| (x, y.at(value))).to_vec();
+        canvas.band(at(level.low), at(level.high), SERIES[0], 0.14);
+        canvas.line(at(level.value), 1.5, MUTED);
+    }
+    let points: Vec<(f64, f64)> = line
+        .runs
+        .iter()
+        .enumerate()
+        .filter(|(_, run)| run.value.is_finite())
+        .map(|(index, run)| (x.at(index as f64 + 1.0), y.at(run.value)))
+        .collect();
+    canvas.line(thin(&points, MAX_POINTS), 1.2, SERIES[0]);
+    if points.len() <= DOTS {
+        points
+            .iter()
+            .for_each(|point| canvas.disc(*point, 2.6, SERIES[0]));
+    }
+    for (index, turn) in line.turns.iter().enumerate() {
+        let row = index.checked_sub(first_named);
+        mark(
+            &mut canvas,
+            line,
+            turn,
+            (x, y.at(turn.after)),
+            (row.map(|row| names + row as f64 * NAME_ROW), top, bottom),
+        );
+    }
+    Some((canvas, caption(line, first_named)))
+}
+
+/// The levels between turns, each with how far a value lies from it by itself.
+fn levels(line: &TrendLine) -> Vec<Level> {
+    let size = line.floor.max(line.fence.unwrap_or(0.0));
+    let starts = line.turns.iter().map(|turn| (turn.first, turn.after));
+    let starts: Vec<(usize, f64)> = line
+        .turns
+        .first()
+        .map(|turn| (0, turn.before))
+        .into_iter()
+        .chain(starts)
+        .collect();
+    let ends = starts
+        .iter()
+        .skip(1)
+        .map(|(first, _)| *first)
+        .chain([line.runs.len()]);
+    let level = |((from, value), to): (&(usize, f64), usize)| {
+        let (low, high) = match line.difference {
+            true => (value - size, value + size),
+            false => (value / (1.0 + size), value * (1.0 + size)),
+        };
+        Level {
+            from: *from,
+            to,
+            value: *value,
+            low: low.min(high),
+            high: low.max(high),
+        }
+    };
+    starts.iter().zip(ends).map(level).collect()
+}
+
+/// Where values lie, and how they are shown.
+struct Values {
+    axis: Axis,
+    /// Shown value over the value.
+    factor: f64,
+    unit: String,
+    /// Where the ticks are, with their texts.
+    marks: Vec<(f64, String)>,
+}
+
+impl Values {
+    fn new(line: &TrendLine, (low, high): (f64, f64), pixels: (f64, f64)) -> Self {
+        let scale = line.scale();
+        let largest = low.abs().max(high.abs()) * scale.factor;
+        // Powers of ten that every number has in common stand beside the axis.
+        let power = match largest {
+            shown if shown > 0.0 && !(0.01..1e6).contains(&shown) => shown.log10().floor() as i32,
+            _ => 0,
+        };
+        if !line.difference && low > 0.0 && high / low >= LOGARITHMIC_FROM {
+            let (first, last) = decades((low * scale.factor, high * scale.factor));
+            let number = |power: i32| match power {
+                -3..=6 => 10f64.powi(power).to_string(),
+                _ => units::power_of_ten(power),
+            };
+            // More marks than these lie on each other.
+            let every = 1 + (last - first) / 8;
+            let marks = (first..=last).step_by(every as usize);
+            return Self {
+                axis: Axis::log((10f64.powi(first), 10f64.powi(last)), pixels),
+                factor: scale.factor,
+                unit: scale.unit.to_owned(),
+                marks: marks.map(|power| (10f64.powi(power), number(power))).collect(),
+            };
+        }
+        let factor = scale.factor / 10f64.powi(power);
+        let range = rounded((low * factor, high * factor), 4);
+        let marks = ticks(range, 4);
+        let decimals = tick_decimals(&marks);
+        let unit = match power {
+            0 => scale.unit.to_owned(),
+            power => format!("×{} {}", units::power_of_ten(power), scale.unit)
+                .trim_end()
+                .to_owned(),
+        };
+        Self {
+            axis: Axis::linear(range, pixels),
+            factor,
+            unit,
+            marks: marks
+                .into_iter()
+                .map(|mark| (mark, format!("{mark:.decimals$}")))
+                .collect(),
+        }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        self.axis.at(value * self.factor)
+    }
+
+    fn grid(&self, canvas: &mut Canvas, line: &TrendLine, top: f64) {
+        let (left, right) = (MARGIN + NUMBERS, WIDTH - MARGIN);
+        for (mark, text) in &self.marks {
+            let y = self.axis.at(*mark);
+            canvas.line(vec![(left, y), (right, y)], 1.0, FAINT);
+            canvas.text_centred((left - 8.0, y), text, LABEL.anchor(Anchor::End));
+        }
+        let title = match self.unit.as_str() {
+            "" => line.metric.name().to_owned(),
+            unit => format!("{}, {unit}", line.metric),
+        };
+        canvas.text((MARGIN, top - 10.0), &title, TextStyle::new(11.5).bold());
+    }
+}
+
+/// Numbers of the runs, and when the first and the last were begun.
+fn runs(canvas: &mut Canvas, line: &TrendLine, x: Axis, bottom: f64) {
+    let count = line.runs.len();
+    for mark in ticks((1.0, count as f64), 10) {
+        if mark.fract() == 0.0 && mark >= 1.0 {
+            canvas.line(vec![(x.at(mark), bottom), (x.at(mark), bottom + 4.0)], 1.0, MUTED);
+            canvas.text(
+                (x.at(mark), bottom + 17.0),
+                &format!("{mark}"),
+                LABEL.anchor(Anchor::Middle),
+            );
+        }
+    }
+    let day = |text: &str| text.chars().take(10).collect::<String>();
+    let ends = line.runs.first().zip(line.runs.last());
+    if let Some((first, last)) = ends {
+        canvas.text((MARGIN + NUMBERS, bottom + 36.0), &day(&first.started), LABEL);
+        canvas.text(
+            (WIDTH - MARGIN, bottom + 36.0),
+            &day(&last.started),
+            LABEL.anchor(Anchor::End),
+        );
+    }
+    let middle = (MARGIN + NUMBERS + WIDTH - MARGIN) / 2.0;
+    canvas.text(
+        (middle, bottom + 36.0),
+        "runs, the oldest first",
+        LABEL.anchor(Anchor::Middle),
+    );
+}
+
+fn mark(
+    canvas: &mut Canvas,
+    line: &TrendLine,
+    turn: &TrendTurn,
+    (x, level): (Axis, f64),
+    (name, top, bottom): (Option<f64>, f64, f64),
+) {
+    let colour: Colour = match turn.towards {
+        Towards::Worse => ALARM,
+        Towards::Better => SERIES[2],
+        Towards::Neither => MUTED,
+    };
+    let at = x.at(turn.first as f64 + 0.5);
+    let from = name.map_or(top, |name| name + 4.0);
+    canvas.line(vec![(at, from), (at, bottom)], 1.5, colour);
+    canvas.disc((x.at(turn.first as f64 + 1.0), level), 4.0, colour);
+    let (Some(name), Some(run)) = (name, line.run(turn)) else {
+        return;
+    };
+    let text = format!("{}: {}", turn.towards.name(), super::words::named(run));
+    let (left, right) = (at - MARGIN, WIDTH - MARGIN - at);
+    let text = fit(&text, 12.0, Weight::SemiBold, left.max(right) - 12.0);
+    let style = match turn.towards {
+        Towards::Worse => TextStyle::new(12.0).bold().colour(ALARM),
+        Towards::Better => TextStyle::new(12.0).bold().colour(INK),
+        Towards::Neither => TextStyle::new(12.0).colour(MUTED),
+    };
+    match right >= left {
+        true => canvas.text((at + 6.0, name + 4.0), &text, style),
+        false => canvas.text((at - 6.0, name + 4.0), &text, style.anchor(Anchor::End)),
+    }
+}
+
+fn titles(line: &TrendLine, many_machines: bool) -> (String, String) {
+    let from = |turn: &TrendTurn| line.run(turn).map_or("", |run| &run.run);
+    let title = match (line.worse(), line.turns.last()) {
+        (Some((turn, now)), _) => format!(
+            "{} is worse from {} on: {}",
+            line.metric,
+            from(turn),
+            line.moved(turn.before, now)
+        ),
+        (None, Some(turn)) => {
+            let moved = line.moved(turn.before, turn.after);
+            match turn.towards {
+                Towards::Neither => format!(
+                    "{} is {moved} from {} on, too little to matter",
+                    line.metric,
+                    from(turn)
+                ),
+                towards => format!(
+                    "{} is {} from {} on: {moved}",
+                    line.metric,
+                    towards.name(),
+                    from(turn)
+                ),
+            }
+        }
+        (None, None) => format!("{}: no turn", line.metric),
+    };
+    let machine = if many_machines {
+        format!(" · {}", line.machine)
+    } else {
+        String::new()
+    };
+    let better = line.metric.better();
+    (
+        title,
+        format!("{} · {}{machine} ({better} is better)", line.suite, line.name()),
+    )
+}
+
+fn caption(line: &TrendLine, unnamed: usize) -> String {
+    let turns = line.turns.iter().filter_map(|turn| {
+        Some(format!(
+            "From run {} on {} ({}; p {})",
+            super::words::named(line.run(turn)?),
+            line.moved(turn.before, turn.after),
+            turn.towards.name(),
+            p_value(turn.p)
+        ))
+    });
+    let band = match line.fence {
+        Some(fence) if fence > line.floor => format!("{}, as far as it moves by itself", line.noise(fence)),
+        Some(_) => format!(
+            "{}, the smallest change that matters; by itself it moves less",
+            line.noise(line.floor)
+        ),
+        None => format!(
+            "{}, the smallest change that matters; too few runs tell how far it moves by itself",
+            line.noise(line.floor)
+        ),
+    };
+    let named = match unnamed {
+        0 => String::new(),
+        n => format!(" The {n} earliest turns are drawn without their names."),
+    };
+    format!(
+        "{} of {} over {} runs. {}. The band is {band}.{named}",
+        line.metric,
+        line.name(),
+        units::count(line.runs.len() as u64),
+        turns.collect::<Vec<_>>().join(". "),
+    )
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.001 {
+        "below 0.001".to_owned()
+    } else {
+        format!("{p:.3}")
+    }
+}

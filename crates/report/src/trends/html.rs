@@ -1,0 +1,205 @@
+//! The trend page: one file that needs nothing else, for light and dark screens.
+
+use minijinja::{Environment, value::Serde};
+use serde::Serialize;
+
+use super::{
+    figure,
+    view::{Towards, TrendLine, TrendTurn, Trends},
+};
+use crate::{Align, ReportError, digits, figures::font_faces, html::add_macros, units};
+
+/// Figures that a page has at most: the gravest.
+const MOST_FIGURES: usize = 40;
+
+#[derive(Serialize)]
+struct Heading {
+    title: &'static str,
+    below: &'static str,
+    align: Align,
+}
+
+/// As the macro of all pages takes it.
+#[derive(Serialize, Default)]
+struct Field {
+    text: String,
+    detail: String,
+    sort: Option<f64>,
+    status: bool,
+    /// The style class of a status.
+    class: &'static str,
+}
+
+#[derive(Serialize)]
+struct Drawn {
+    id: String,
+    caption: String,
+    svg: String,
+}
+
+#[derive(Serialize)]
+struct Page<'a> {
+    css: String,
+    js: &'static str,
+    version: &'static str,
+    name: &'a str,
+    facts: Vec<String>,
+    answer: Vec<String>,
+    figures: Vec<Drawn>,
+    left_out: Option<String>,
+    headings: Vec<Heading>,
+    lines: Vec<Vec<Field>>,
+}
+
+impl Trends {
+    /// The page: the answer, a figure for each of the gravest trends that turned, and a table of them all.
+    ///
+    /// # Errors
+    /// A figure that cannot be drawn, a template that fails: bugs of this build.
+    pub fn html(&self) -> Result<String, ReportError> {
+        let many = self.many_machines();
+        let mut lines: Vec<&TrendLine> = self.lines.iter().collect();
+        lines.sort_by(|a, b| a.by_gravity(b));
+        let turned = lines.iter().filter(|line| !line.turns.is_empty());
+        let all = turned.clone().count();
+        let figures = turned
+            .take(MOST_FIGURES)
+            .enumerate()
+            .filter_map(|(index, line)| drawn(index, line, many).transpose())
+            .collect::<Result<Vec<_>, _>>()?;
+        let page = Page {
+            css: font_faces() + include_str!("../../assets/page.css"),
+            js: include_str!("../../assets/page.js"),
+            version: env!("CARGO_PKG_VERSION"),
+            name: &self.name,
+            facts: self.facts(),
+            answer: self.answer(),
+            left_out: (all > MOST_FIGURES).then(|| {
+                format!(
+                    "{} trends turned; these are the {MOST_FIGURES} gravest, and the table below has the others.",
+                    units::count(all as u64)
+                )
+            }),
+            figures,
+            headings: headings(many),
+            lines: lines.iter().map(|line| fields(line, many)).collect(),
+        };
+        let mut environment = Environment::new();
+        add_macros(&mut environment)?;
+        environment.add_template("trends.html", include_str!("../../assets/trends.html"))?;
+        Ok(environment.get_template("trends.html")?.render(Serde(&page))?)
+    }
+
+    fn facts(&self) -> Vec<String> {
+        let count = |n: usize, what: &str| match n {
+            1 => format!("1 {what}"),
+            n => format!("{} {what}s", units::count(n as u64)),
+        };
+        let mut facts = vec![count(self.runs, "run"), count(self.lines.len(), "trend")];
+        if let Some((from, to)) = &self.span {
+            let day = |text: &str| text.chars().take(10).collect::<String>();
+            facts.push(format!("{} to {}", day(from), day(to)));
+        }
+        let mut machines: Vec<&str> = self.lines.iter().map(|line| line.machine.as_str()).collect();
+        machines.sort_unstable();
+        machines.dedup();
+        match machines.as_slice() {
+            [] => {}
+            [machine] => facts.push((*machine).to_owned()),
+            machines => facts.push(count(machines.len(), "machine")),
+        }
+        facts
+    }
+}
+
+fn drawn(index: usize, line: &TrendLine, many: bool) -> Result<Option<Drawn>, ReportError> {
+    let Some((canvas, caption)) = figure::draw(line, many) else {
+        return Ok(None);
+    };
+    let id = format!("trend-{}", index + 1);
+    let svg = canvas.svg().map_err(|reason| ReportError::Draw {
+        figure: id.clone(),
+        reason,
+    })?;
+    Ok(Some(Drawn { id, caption, svg }))
+}
+
+fn headings(many: bool) -> Vec<Heading> {
+    let heading = |title, below, align| Heading { title, below, align };
+    let mut headings = vec![
+        heading("workload", "suite", Align::Left),
+        heading("setting", "", Align::Left),
+        heading("metric", "", Align::Left),
+        heading("runs", "", Align::Right),
+        heading("latest", "", Align::Right),
+        heading("fence", "moves by itself", Align::Right),
+        heading("turn", "first run", Align::Left),
+    ];
+    if many {
+        headings.insert(2, heading("machine", "", Align::Left));
+    }
+    headings
+}
+
+fn fields(line: &TrendLine, many: bool) -> Vec<Field> {
+    let text = |text: &str| Field {
+        text: text.to_owned(),
+        ..Field::default()
+    };
+    let number = |text: String, sort: Option<f64>| Field {
+        text,
+        sort: sort.filter(|sort| sort.is_finite()),
+        ..Field::default()
+    };
+    let latest = line.runs.last().map(|run| run.value);
+    let shown = latest.map_or(units::ABSENT.to_owned(), |value| {
+        digits::text(line.scale(), value)
+    });
+    let fence = line
+        .fence
+        .map_or(units::ABSENT.to_owned(), |fence| line.noise(fence));
+    let mut fields = vec![
+        Field {
+            detail: line.suite.clone(),
+            ..text(&line.workload)
+        },
+        text(&line.setting),
+        text(line.metric.name()),
+        number(units::count(line.runs.len() as u64), Some(line.runs.len() as f64)),
+        number(shown, latest),
+        number(fence, line.fence),
+        turned(line).unwrap_or_else(|| text("none")),
+    ];
+    if many {
+        fields.insert(2, text(&line.machine));
+    }
+    fields
+}
+
+/// What it turned to: since when it has been worse, if it is, else where it turned last. By this it sorts: how much worse, in changes
+/// that just matter; what got better is below nothing.
+fn turned(line: &TrendLine) -> Option<Field> {
+    let last = line.turns.last()?;
+    let (turn, now, towards) = match line.worse() {
+        Some((turn, now)) => (turn, now, Towards::Worse),
+        None => (last, last.after, last.towards),
+    };
+    let weight = line.weight(turn.before, now);
+    let (class, sort) = match towards {
+        Towards::Worse => ("failed", weight),
+        Towards::Better => ("ok", -weight),
+        Towards::Neither => ("skipped", 0.0),
+    };
+    let named = |turn: &TrendTurn| line.run(turn).map(super::words::named).unwrap_or_default();
+    let again = match last.first == turn.first {
+        true => String::new(),
+        false => format!("; turned last at {}: {}", named(last), last.towards.name()),
+    };
+    Some(Field {
+        text: format!("{}: {}", towards.name(), line.moved(turn.before, now)),
+        detail: format!("from {} on{again}", named(turn)),
+        sort: Some(sort).filter(|sort| sort.is_finite()),
+        status: true,
+        class,
+    })
+}

@@ -1,0 +1,81 @@
+//! The turns of a history on a terminal.
+
+use super::view::{Towards, TrendLine, TrendTurn, Trends};
+use crate::{Align, Table, digits};
+
+impl Trends {
+    /// A row a turn: those for the worse first, then those for the better, then those that matter little; of these the larger first.
+    pub fn table(&self) -> Table {
+        let many = self.many_machines();
+        let mut turns: Vec<(&TrendLine, &TrendTurn)> = self
+            .lines
+            .iter()
+            .flat_map(|line| line.turns.iter().map(move |turn| (line, turn)))
+            .collect();
+        let rank = |turn: &TrendTurn| match turn.towards {
+            Towards::Worse => 0,
+            Towards::Better => 1,
+            Towards::Neither => 2,
+        };
+        turns.sort_by(|a, b| {
+            let weight = |(line, turn): &(&TrendLine, &TrendTurn)| line.weight(turn.before, turn.after);
+            rank(a.1).cmp(&rank(b.1)).then(weight(b).total_cmp(&weight(a)))
+        });
+        let left = |title: &str| (title.to_owned(), Align::Left);
+        let mut header = [
+            "turned",
+            "first run",
+            "revision",
+            "workload",
+            "setting",
+            "metric",
+            "moved",
+            "before → after",
+        ]
+        .map(left)
+        .to_vec();
+        if many {
+            header.push(left("machine"));
+        }
+        let rows = turns.into_iter().map(|(line, turn)| {
+            let run = line.run(turn);
+            let scale = line.scale();
+            let mut row = vec![
+                turn.towards.name().to_owned(),
+                run.map(|run| run.run.clone()).unwrap_or_default(),
+                run.and_then(|run| run.short_revision())
+                    .unwrap_or_else(|| "unknown".to_owned()),
+                line.workload.clone(),
+                line.setting.clone(),
+                line.metric.name().to_owned(),
+                line.moved(turn.before, turn.after),
+                format!(
+                    "{} → {}",
+                    digits::number(scale, turn.before),
+                    digits::text(scale, turn.after)
+                ),
+            ];
+            if many {
+                row.push(line.machine.clone());
+            }
+            row.iter().map(|text| inert(text)).collect()
+        });
+        Table {
+            rows: rows.collect(),
+            title: inert(&self.answer().join("\n")),
+            header,
+        }
+    }
+}
+
+/// A history is a file that anybody may have written: no text of it moves a terminal's cursor.
+fn inert(text: &str) -> String {
+    let kept = |c: char| {
+        if c.is_control() && c != '\n' {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
+    text.chars().map(kept).collect()
+}

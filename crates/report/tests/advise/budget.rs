@@ -1,0 +1,231 @@
+//! What a setting may cost, and which of those that cost no more is advised.
+
+use mantissa_core::{ExecutedVerdict, Metric, MetricName, Status};
+use mantissa_report::{Budget, Goal};
+
+use crate::{
+    advice::{
+        BF16, F32, HALF, HIGH, MIXED, a_faster_setting, advice, chosen, empty, first, points, set, setting,
+        tried,
+    },
+    support::{Add, cell, workload},
+};
+
+#[test]
+fn the_fastest_setting_whose_loss_is_shown_to_be_within_the_budget_is_advised() {
+    let work = chosen(&a_faster_setting(), &points(1.0));
+    assert_eq!(work.chosen.as_deref(), Some("32-true · high"));
+    assert!(work.shown && work.equals.is_empty(), "{work:?}");
+    let answer = work.answer.join(" ");
+    assert!(
+        answer.starts_with(
+            "Use 32-true · high: 2.00× (1.99–2.01) as fast as 32-true · highest, 1.00× (1.00–1.00) its \
+             peak memory, accuracy −0.40 points (−0.88 to 0.08)."
+        ),
+        "{answer}"
+    );
+    // What is faster still is told, with why it is not advised.
+    assert!(
+        answer.contains("bf16-mixed · highest costs least") && answer.contains("−10.0 points"),
+        "{answer}"
+    );
+    assert!(answer.contains("one seed"), "{answer}");
+}
+
+#[test]
+fn the_end_of_the_interval_counts_and_not_the_estimate() {
+    let work = chosen(&a_faster_setting(), &points(0.5));
+    assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
+    let high = setting(&work, "32-true · high");
+    assert!(high.accuracy_loss.as_ref().unwrap().value < 0.005);
+    assert_eq!(
+        high.reasons,
+        ["not shown to keep accuracy: it may lose up to 0.88 points (example by example)"]
+    );
+}
+
+#[test]
+fn without_an_interval_nothing_is_shown() {
+    let mut run = empty();
+    tried(&mut run, F32, |_| ());
+    tried(&mut run, HIGH, |record| {
+        set(record, MetricName::TrainSeconds, 1.0);
+        set(record, MetricName::TestAccuracy, 0.95);
+    });
+    tried(&mut run, BF16, |record| {
+        record.metrics.remove(&MetricName::TestAccuracy);
+    });
+    let work = chosen(&run, &points(100.0));
+    assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
+    assert!(setting(&work, "32-true · high").reasons[0].contains("has no interval"));
+    assert!(setting(&work, "bf16-mixed · highest").reasons[0].contains("none was measured"));
+}
+
+#[test]
+fn equal_predictions_are_equally_right() {
+    let mut run = empty();
+    tried(&mut run, F32, |_| ());
+    tried(&mut run, HIGH, |record| {
+        let share = Metric::estimate(MetricName::Agreement, 0.998, (0.996, 0.999), 1000, "invented");
+        record.metrics.insert(MetricName::Agreement, share);
+    });
+    tried(&mut run, BF16, |_| ());
+    let work = chosen(&run, &points(1.0));
+    let high = setting(&work, "32-true · high");
+    assert!(high.kept && (high.accuracy_loss.as_ref().unwrap().high.unwrap() - 0.004).abs() < 1e-12);
+    // From the intervals of two accuracies alone, of 1,000 examples, nothing so narrow follows.
+    let bf16 = setting(&work, "bf16-mixed · highest");
+    assert!(
+        !bf16.kept && bf16.accuracy_loss.as_ref().unwrap().high.unwrap() > 0.03,
+        "{bf16:?}"
+    );
+}
+
+#[test]
+fn memory_is_limited_by_the_highest_peak() {
+    let limit = |bytes| Budget {
+        memory_bytes: Some(bytes),
+        ..points(1.0)
+    };
+    let run = a_faster_setting();
+    assert_eq!(
+        chosen(&run, &limit(4e9)).chosen.as_deref(),
+        Some("32-true · high")
+    );
+    let work = chosen(&run, &limit(3e9));
+    assert_eq!(work.chosen, None);
+    assert_eq!(
+        work.answer[0],
+        "No setting is shown to be within the budget, so none is advised."
+    );
+    assert_eq!(
+        setting(&work, "32-true · high").reasons,
+        ["it peaks at 4.00 GB, above 3.00 GB"]
+    );
+    let mut run = a_faster_setting();
+    let last = run
+        .records
+        .iter_mut()
+        .rfind(|record| record.requested.operand_bits == 11)
+        .unwrap();
+    set(last, MetricName::HostPeakBytes, 5e9);
+    assert_eq!(
+        chosen(&run, &limit(4e9)).chosen.as_deref(),
+        Some("32-true · highest")
+    );
+}
+
+#[test]
+fn the_leanest_is_advised_where_memory_is_to_be_little_and_no_energy_is_said_to_be_none() {
+    let goal = |minimise| Budget {
+        minimise,
+        ..points(20.0)
+    };
+    let run = a_faster_setting();
+    assert_eq!(
+        chosen(&run, &goal(Goal::Memory)).chosen.as_deref(),
+        Some("bf16-mixed · highest")
+    );
+    let work = chosen(&run, &goal(Goal::Energy));
+    assert_eq!(
+        (work.chosen, work.answer.join(" ")),
+        (
+            None,
+            "No energy was recorded, so no setting can be chosen by it.".into()
+        )
+    );
+}
+
+#[test]
+fn energy_decides_where_it_was_recorded() {
+    let mut run = empty();
+    for (axes, joules) in [(F32, 900.0), (HIGH, 300.0)] {
+        tried(&mut run, axes, |record| {
+            set(record, MetricName::EnergyCounterJoules, joules)
+        });
+    }
+    let budget = Budget {
+        minimise: Goal::Energy,
+        ..points(100.0)
+    };
+    let work = chosen(&run, &budget);
+    assert_eq!(work.chosen.as_deref(), Some("32-true · high"));
+    assert!(work.answer[0].contains("0.33× its energy"), "{:?}", work.answer);
+}
+
+#[test]
+fn what_diverged_or_was_another_arithmetic_is_out() {
+    let mut run = a_faster_setting();
+    tried(&mut run, HALF, |record| {
+        record.status = Status::Diverged;
+        record.reason = Some("the loss is not finite".into());
+        set(record, MetricName::TrainSeconds, 1.0);
+    });
+    tried(&mut run, MIXED, |record| {
+        record.executed.verdict = ExecutedVerdict::Differs;
+        record.executed.operand_bits = Some(24);
+        record.executed.exponent_bits = Some(8);
+        record.executed.accumulator = Some("f32".into());
+        set(record, MetricName::TrainSeconds, 1.0);
+    });
+    let work = chosen(&run, &points(100.0));
+    assert_eq!(work.chosen.as_deref(), Some("bf16-mixed · highest"));
+    let diverged = setting(&work, "16-true");
+    assert_eq!(diverged.reasons, ["diverged: the loss is not finite"]);
+    assert_eq!(
+        (diverged.speed.as_ref(), diverged.cost),
+        (None, None),
+        "no number of what did not end"
+    );
+    assert_eq!(
+        setting(&work, "16-mixed · highest").reasons,
+        ["not what was asked for: executed f32 → f32"]
+    );
+}
+
+#[test]
+fn one_process_that_executed_another_precision_is_enough_to_be_out() {
+    let mut run = a_faster_setting();
+    let high = run
+        .records
+        .iter_mut()
+        .filter(|record| record.requested.operand_bits == 11);
+    high.last().unwrap().executed.verdict = ExecutedVerdict::Differs;
+    let work = chosen(&run, &points(1.0));
+    assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
+    assert_eq!(
+        setting(&work, "32-true · high").reasons,
+        ["1 of 5 processes executed another precision than was asked for"]
+    );
+}
+
+#[test]
+fn a_run_without_an_end_has_no_advice() {
+    let mut run = empty();
+    tried(&mut run, F32, |record| record.status = Status::Oom);
+    let work = chosen(&run, &points(1.0));
+    assert_eq!(
+        (work.chosen, work.answer.join(" ")),
+        (
+            None,
+            "No setting ran to its end, so there is none to advise.".into()
+        )
+    );
+    let planned = cell("s", &workload("w"), F32);
+    let mut run = empty();
+    run.plan(&planned, Some("no weights"));
+    let group = first(&run, &points(1.0));
+    assert!(
+        group.choices.is_empty()
+            && group
+                .untested
+                .iter()
+                .any(|gap| gap == "1 planned cell: no weights."),
+        "{group:?}"
+    );
+    assert!(
+        advice(&run, &points(1.0))
+            .text(|_| String::new())
+            .contains("nothing to advise")
+    );
+}

@@ -1,0 +1,164 @@
+//! Best practices that speak of time and memory.
+
+use mantissa_core::{Axis, MetricName, Workload};
+use mantissa_report::Run;
+
+use crate::{
+    advice::{Axes, F32, FIVE, HIGH, MIXED, empty, fired, first, of, points, products, set, trained, tried},
+    support::{self, Add, train_metrics, workload},
+};
+
+#[test]
+fn matmul_high_is_told_where_it_is_faster_and_keeps_accuracy() {
+    let with = |seconds, wrong| {
+        let mut run = empty();
+        trained(&mut run, F32, 10.0, 100, 1e9);
+        trained(&mut run, HIGH, seconds, wrong, 1e9);
+        fired(&run, "matmul-high").map(|fired| fired.evidence)
+    };
+    assert_eq!(
+        with(5.0, 100).unwrap(),
+        ["32-true · high: 2.00× (1.99–2.01) as fast as highest"]
+    );
+    assert_eq!(with(11.0, 100), None);
+    assert_eq!(with(9.99, 100), None, "as fast");
+    assert_eq!(with(5.0, 200), None, "less accurate");
+    assert!(fired(&products(), "matmul-high").is_none());
+}
+
+fn held(run: &mut Run, axes: Axes<'_>, weights: f64, activations: f64) {
+    let parts = [
+        (MetricName::WeightsBytes, weights),
+        (MetricName::WeightCopiesBytes, 0.0),
+        (MetricName::GradientsBytes, weights),
+        (MetricName::OptimizerBytes, 2.0 * weights),
+        (MetricName::ActivationsBytes, activations),
+    ];
+    tried(run, axes, |record| {
+        parts
+            .into_iter()
+            .for_each(|(metric, bytes)| set(record, metric, bytes))
+    });
+}
+
+#[test]
+fn mixed_precision_that_saves_less_than_half_is_explained() {
+    let with = |of_mixed| {
+        let mut run = empty();
+        held(&mut run, F32, 100.0, 600.0);
+        held(&mut run, MIXED, of_mixed, 300.0);
+        fired(&run, "mixed-memory").map(|fired| fired.evidence)
+    };
+    assert_eq!(
+        with(100.0).unwrap(),
+        [
+            "16-mixed · highest: 0.70× of what 32-true · highest holds; 57 % of it are weights, gradients and optimizer \
+             state in f32, 0 % copies of weights"
+        ]
+    );
+    assert_eq!(with(40.0), None);
+}
+
+/// Seconds and peaks of both settings, in as many processes as there are factors.
+fn batches(rule: &str, axes: [Axes<'_>; 2], bytes: f64, factors: &[f64]) -> Option<Vec<String>> {
+    let mut run = empty();
+    for (axes, seconds, bytes) in [(axes[0], 10.0, 1e9), (axes[1], 13.0, bytes)] {
+        run.plan(&of(axes).cell, None);
+        for (repeat, factor) in (0..).zip(factors) {
+            let mut record = of(axes);
+            record.repeat = repeat;
+            train_metrics(&mut record, seconds * factor, 900, bytes * factor);
+            run.measured(record, None);
+        }
+    }
+    fired(&run, rule).map(|fired| fired.evidence)
+}
+
+#[test]
+fn accumulation_that_lowers_memory_is_told_with_its_time() {
+    const WHOLE: Axes<'static> = &[(Axis::Batch, "16"), (Axis::Accumulate, "1")];
+    const PARTS: Axes<'static> = &[(Axis::Batch, "4"), (Axis::Accumulate, "4")];
+    const FEWER: Axes<'static> = &[(Axis::Batch, "4"), (Axis::Accumulate, "2")];
+    let with = |parts, bytes| batches("accumulation", [WHOLE, parts], bytes, &FIVE);
+    assert_eq!(
+        with(PARTS, 0.5e9).unwrap(),
+        [
+            "accumulate 4 · batch 4: 0.50× (0.50–0.50) the peak memory of accumulate 1 · batch 16; it takes 1.30× (1.30–1.30) its \
+             time"
+        ]
+    );
+    assert_eq!(with(PARTS, 0.99e9), None);
+    assert_eq!(with(FEWER, 0.5e9), None, "another effective batch");
+}
+
+const OFF: Axes<'static> = &[(Axis::Checkpointing, "off")];
+const ON: Axes<'static> = &[(Axis::Checkpointing, "on")];
+
+#[test]
+fn checkpointing_that_lowers_memory_is_told_with_its_time() {
+    let with = |bytes| batches("checkpointing", [OFF, ON], bytes, &FIVE);
+    assert_eq!(
+        with(0.5e9).unwrap(),
+        [
+            "checkpointing on: 0.50× (0.50–0.50) the peak memory of checkpointing off; it takes 1.30× (1.30–1.30) its time"
+        ]
+    );
+    assert_eq!(with(1e9), None);
+}
+
+#[test]
+fn a_peak_of_the_host_takes_processes_and_what_an_allocator_counted_takes_one() {
+    assert_eq!(batches("checkpointing", [OFF, ON], 0.5e9, &[1.0]), None);
+    let mut run = empty();
+    for (axes, bytes) in [(OFF, 1e9), (ON, 0.5e9)] {
+        tried(&mut run, axes, |record| {
+            set(record, MetricName::AllocatorReservedPeakBytes, bytes);
+        });
+    }
+    let counted = |run: &Run| fired(run, "checkpointing").unwrap().evidence;
+    assert_eq!(
+        counted(&run),
+        [
+            "checkpointing on: 0.50× the peak memory of checkpointing off; what it costs in time is not shown: too few processes to \
+             tell a difference from chance"
+        ]
+    );
+    for record in &mut run.records {
+        record.metrics.remove(&MetricName::TrainSeconds);
+    }
+    assert_eq!(
+        counted(&run),
+        ["checkpointing on: 0.50× the peak memory of checkpointing off; its time was not measured"]
+    );
+}
+
+#[test]
+fn no_advice_speaks_of_a_time_that_its_evidence_may_not_show() {
+    let counted = |record: &mut mantissa_core::Record, bytes| {
+        set(record, MetricName::AllocatorReservedPeakBytes, bytes);
+    };
+    let mut run = empty();
+    tried(&mut run, OFF, |record| counted(record, 1e9));
+    tried(&mut run, ON, |record| counted(record, 0.5e9));
+    let advice = fired(&run, "checkpointing").unwrap().advice;
+    assert!(!advice.contains("time"), "{advice}");
+}
+
+#[test]
+fn every_rule_has_a_source_and_stands_on_cells() {
+    let mut run = empty();
+    let workload: Workload = workload("w");
+    support::article(&mut run, &workload);
+    // The invented article is of a suite of its own.
+    run.plan.suites[0].name = "article".into();
+    run.records.iter_mut().for_each(|record| record.samples = None);
+    let rules = first(&run, &points(1.0)).rules;
+    assert!(!rules.is_empty());
+    for rule in rules {
+        assert!(
+            rule.sources.iter().all(|source| source.contains("https://")),
+            "{rule:?}"
+        );
+        assert!(!rule.cells.is_empty() && !rule.evidence.is_empty(), "{rule:?}");
+    }
+}

@@ -1,0 +1,176 @@
+//! What is chosen by an error, and what is said where nothing tells how good results are.
+
+use mantissa_core::{
+    Axis, Cell, Event, GenerateTask, LlamaSize, Metric, MetricName, Model, Status, Task, Workload,
+};
+use mantissa_report::{Budget, OfWork, Run};
+
+use crate::{
+    advice::{F32, FIVE, HIGH, advice, chosen, empty, points, products, set, setting, tried},
+    support::{Add, cell, record},
+};
+
+/// A workload that writes texts.
+fn writing() -> Workload {
+    let task = GenerateTask {
+        model: Model::Llama(LlamaSize::LLAMA2_7B),
+        prompt_tokens: 4,
+        new_tokens: 4,
+        temperature: 0.0,
+        min_samples: 5,
+        max_samples: 5,
+        max_seconds: 1.0,
+        max_noise: 0.1,
+    };
+    Workload {
+        name: "writes".into(),
+        task: Task::Generate(task),
+    }
+}
+
+fn text(ids: &str) -> Event {
+    Event {
+        kind: "text".into(),
+        step: None,
+        value: None,
+        detail: format!("token ids {ids}"),
+    }
+}
+
+/// Texts of three settings, each in as many processes as there are factors.
+fn written(factors: &[f64], narrow_ids: &str) -> Run {
+    let mut run = empty();
+    let settings = [
+        ("32-true", 10.0, "7 8 9 1"),
+        ("bf16-true", 30.0, narrow_ids),
+        ("16-true", 20.0, "7 8 9 1"),
+    ];
+    for (precision, rate, ids) in settings {
+        let cell: Cell = cell("s", &writing(), &[(Axis::Precision, precision)]);
+        run.plan(&cell, None);
+        for (repeat, factor) in (0..).zip(factors) {
+            let mut record = record(&cell, Status::Ok, None);
+            record.repeat = repeat;
+            record.events.push(text(ids));
+            set(&mut record, MetricName::DecodeTokensPerSecond, rate * factor);
+            set(&mut record, MetricName::HostPeakBytes, 1e9);
+            run.measured(record, None);
+        }
+    }
+    run
+}
+
+#[test]
+fn kernels_are_chosen_by_their_error() {
+    let within = |error| Budget {
+        error: Some(error),
+        ..Budget::default()
+    };
+    let name = |error| chosen(&products(), &within(error)).chosen;
+    assert_eq!(name(1e-2).as_deref(), Some("bf16-true"));
+    assert_eq!(name(1e-6).as_deref(), Some("32-true · highest"));
+    assert_eq!(name(1e-17), None);
+    let work = chosen(&products(), &Budget::default());
+    assert_eq!(work.chosen, None);
+    // f16 is slower than bf16 here and no nearer.
+    assert!(
+        work.answer[0].ends_with(
+            "as: bf16-true (4.00 GFLOP/s, error 2.00×10⁻³), \
+             32-true · highest (1.00 GFLOP/s, error 1.00×10⁻⁷), 64-true (0.50 GFLOP/s, error 1.00×10⁻¹⁶)."
+        ),
+        "{:?}",
+        work.answer
+    );
+}
+
+#[test]
+fn a_generation_is_not_judged_and_its_fastest_setting_is_named_with_how_its_text_begins() {
+    let work: OfWork = chosen(&written(&FIVE, "7 8 3 1"), &points(100.0));
+    assert_eq!(
+        (work.chosen.as_deref(), work.unjudged.as_deref()),
+        (None, Some("bf16-true"))
+    );
+    assert!(work.shown);
+    let answer = work.answer.join(" ");
+    assert!(
+        answer.starts_with(
+            "Nothing tells how good the results of any setting are (what is written here is timed and not judged), so none is \
+             advised. Fastest, quality not measured: bf16-true, 3.00× (2.99–3.01) as fast as 32-true · highest, "
+        ),
+        "{answer}"
+    );
+    assert!(
+        answer.contains(
+            "Of the first text that it wrote the first 2 of 4 tokens are those of 32-true · highest;"
+        ),
+        "{answer}"
+    );
+    assert!(!answer.contains("Stay") && !answer.contains("Use"), "{answer}");
+    let half = setting(&work, "16-true");
+    assert_eq!((half.kept, half.reasons.len()), (false, 1), "{half:?}");
+    let text = advice(&written(&FIVE, "7"), &points(1.0))
+        .text(|table| table.rows.iter().map(|row| row.join("|") + "\n").collect());
+    assert!(
+        text.contains("bf16-true|cheapest|")
+            && text.contains("16-true|not judged|")
+            && !text.contains("Out of the budget"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_beginnings_of_texts_are_counted() {
+    let answer = |ids| chosen(&written(&[1.0], ids), &points(1.0)).answer.join(" ");
+    assert!(answer("7 8 9 1").contains("wrote all 4 tokens are those of 32-true · highest"));
+    assert!(answer("7 1 9 1").contains("wrote the first of 4 tokens is that of"));
+    assert!(answer("1 8 9 1").contains("wrote not even the first token is that of"));
+    assert!(answer("7 8 9").contains("wrote the first 3 of 4 tokens are those of"));
+    assert!(answer("7").contains("Fastest by its median, quality not measured: bf16-true"));
+    assert!(!answer("").contains("wrote"), "of nothing, nothing is told");
+}
+
+#[test]
+fn memory_is_limited_where_nothing_is_judged() {
+    let budget = Budget {
+        memory_bytes: Some(0.5e9),
+        ..Budget::default()
+    };
+    let work = chosen(&written(&[1.0], "7 8 9 1"), &budget);
+    assert_eq!((work.chosen, work.unjudged), (None, None));
+    assert_eq!(
+        work.answer[1],
+        "Nor is any shown to be within the rest of the budget."
+    );
+}
+
+#[test]
+fn random_weights_and_kernels_without_an_error_are_not_judged() {
+    let mut run = empty();
+    for (axes, seconds) in [(F32, 10.0), (HIGH, 5.0)] {
+        tried(&mut run, axes, |record| {
+            let absent = Metric::absent(MetricName::TestAccuracy, "the weights are random");
+            record.metrics.insert(MetricName::TestAccuracy, absent);
+            set(record, MetricName::TrainSeconds, seconds);
+        });
+    }
+    let work = chosen(&run, &points(1.0));
+    assert_eq!(work.unjudged.as_deref(), Some("32-true · high"));
+    assert!(work.answer[0].contains("(no accuracy was measured)"), "{work:?}");
+
+    let mut run = products();
+    for record in &mut run.records {
+        record.metrics.remove(&MetricName::RelativeError);
+    }
+    for error in [None, Some(1e-3)] {
+        let budget = Budget {
+            error,
+            ..Budget::default()
+        };
+        let work = chosen(&run, &budget);
+        assert_eq!(
+            (work.chosen.as_deref(), work.unjudged.as_deref()),
+            (None, Some("bf16-true"))
+        );
+        assert!(work.answer[0].contains("(no error was measured)"), "{work:?}");
+    }
+}

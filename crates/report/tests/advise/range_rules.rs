@@ -1,0 +1,170 @@
+//! Best practices that speak of what values a format has.
+
+use mantissa_core::{
+    ExecutedVerdict, Format, MetricName, RangeCounts, Record, Samples, TensorClass, TensorRange,
+};
+
+use crate::{
+    advice::{Axes, BF16, F32, HALF, HIGH, MIXED, diverge, empty, event, fired, of, of_one, set, tried},
+    support::{Add, train_metrics},
+};
+
+const EPSILON: &str = "`adam_eps=1e-8` is 0 in f16: an update may be zero over zero";
+
+#[test]
+fn overflow_of_f16_speaks_for_bf16() {
+    let rule = "overflow-to-bf16";
+    let shares = |axes, share| of_one(axes, rule, |record| set(record, MetricName::OverflowShare, share));
+    assert_eq!(
+        shares(HALF, 0.02).unwrap(),
+        ["16-true: 2.0 % of observed values are not finite"]
+    );
+    assert_eq!(shares(HALF, 0.0), None);
+    assert_eq!(shares(BF16, 0.02), None);
+    // A loss scale seeks overflow.
+    assert_eq!(shares(MIXED, 0.02), None);
+    let scale = |to| {
+        of_one(MIXED, rule, |record| {
+            record.events.push(event("loss-scale", to, "halved"))
+        })
+    };
+    assert!(scale(0.5).unwrap()[0].ends_with("the loss scale fell to 0.5"));
+    assert_eq!(scale(1024.0), None);
+    let epsilon = of_one(HALF, rule, |record| {
+        diverge(record);
+        record.events.push(event("warning", 1e-8, EPSILON));
+    });
+    assert_eq!(epsilon, None, "that has another cause");
+}
+
+#[test]
+fn a_divergence_speaks_for_bf16_where_f32_does_not_diverge_and_ran() {
+    let rule = "overflow-to-bf16";
+    let beside = |f32: Option<fn(&mut Record)>, half: fn(&mut Record)| {
+        let mut run = empty();
+        if let Some(change) = f32 {
+            tried(&mut run, F32, change);
+        }
+        tried(&mut run, HALF, half);
+        fired(&run, rule).map(|fired| fired.evidence)
+    };
+    assert_eq!(
+        beside(Some(|_| ()), diverge).unwrap(),
+        ["16-true: diverged: not finite; 32-true · highest ran to its end"]
+    );
+    assert_eq!(beside(Some(diverge), diverge), None, "f32 diverged, too");
+    assert_eq!(beside(None, diverge), None, "nothing tells what f32 does");
+    let overflow: fn(&mut Record) = |record| set(record, MetricName::OverflowShare, 0.1);
+    assert!(beside(Some(|_| ()), overflow).is_some());
+    assert_eq!(beside(Some(overflow), overflow), None, "f32 overflows, too");
+    assert_eq!(beside(Some(diverge), overflow), None);
+}
+
+#[test]
+fn an_epsilon_that_vanishes_is_told_with_how_it_ended() {
+    let rule = "vanishing-epsilon";
+    let told = of_one(HALF, rule, |record| {
+        diverge(record);
+        record.events.push(event("warning", 1e-8, EPSILON));
+    });
+    assert_eq!(
+        told.unwrap(),
+        [format!("16-true: {EPSILON}; it diverged: not finite")]
+    );
+    assert_eq!(
+        of_one(HALF, rule, |record| record
+            .events
+            .push(event("warning", 1.0, "hot"))),
+        None
+    );
+}
+
+/// A thousand values, of which some became 0.
+fn tensor(class: TensorClass, format: Format, underflow: u64) -> TensorRange {
+    TensorRange {
+        step: 1,
+        layer: "l".into(),
+        class,
+        format,
+        beside: Format::F32,
+        counts: RangeCounts {
+            elements: 1_000,
+            underflow,
+            ..RangeCounts::default()
+        },
+    }
+}
+
+/// What is told of a loss scale where gradients and optimizer state lose some of 1,000 values each.
+fn lost(axes: Axes<'_>, gradients: u64, state: u64, change: fn(&mut Record)) -> Option<Vec<String>> {
+    let mut run = empty();
+    let mut record = of(axes);
+    train_metrics(&mut record, 10.0, 900, 1e9);
+    let pooled = (gradients + state) as f64 / 2_000.0;
+    set(&mut record, MetricName::UnderflowShare, pooled);
+    change(&mut record);
+    let samples = Samples {
+        ranges: vec![
+            tensor(TensorClass::Gradient, Format::F16, gradients),
+            tensor(TensorClass::OptimizerState, Format::F16, state),
+        ],
+        ..Samples::default()
+    };
+    run.add(record, Some(samples));
+    fired(&run, "loss-scaling").map(|fired| fired.evidence)
+}
+
+#[test]
+fn gradients_that_vanish_without_a_loss_scale_speak_for_one() {
+    assert_eq!(
+        lost(HALF, 60, 0, |_| ()).unwrap(),
+        ["16-true: 6.0 % of observed gradients became 0"]
+    );
+    assert_eq!(lost(HALF, 50, 0, |_| ()), None);
+    assert_eq!(
+        lost(HALF, 10, 900, |_| ()),
+        None,
+        "no scale lifts the optimizer's state"
+    );
+    assert_eq!(lost(MIXED, 60, 0, |_| ()), None);
+    let overflowed = lost(HALF, 60, 0, |record| set(record, MetricName::OverflowShare, 0.1));
+    assert_eq!(overflowed, None);
+    let unseen = of_one(HALF, "loss-scaling", |record| {
+        set(record, MetricName::UnderflowShare, 0.9);
+    });
+    assert_eq!(unseen, None, "whose values they were is not known");
+}
+
+#[test]
+fn lost_changes_speak_for_weights_in_f32() {
+    let share = |axes, share| {
+        of_one(axes, "f32-weights", |record| {
+            set(record, MetricName::LostUpdateShare, share)
+        })
+    };
+    assert_eq!(
+        share(HALF, 0.7).unwrap(),
+        ["16-true: 70.0 % of the changes were lost"]
+    );
+    assert_eq!(share(HALF, 0.5), None);
+    assert_eq!(share(MIXED, 0.7), None);
+    assert_eq!(share(F32, 0.7), None);
+}
+
+#[test]
+fn another_precision_than_asked_for_is_told() {
+    let verdict = |verdict| {
+        of_one(HIGH, "executed-differs", |record| {
+            record.executed.operand_bits = Some(24);
+            record.executed.exponent_bits = Some(8);
+            record.executed.accumulator = Some("f32".into());
+            record.executed.verdict = verdict;
+        })
+    };
+    assert_eq!(
+        verdict(ExecutedVerdict::Differs).unwrap(),
+        ["32-true · high: asked for tf32 → f32, executed f32 → f32"]
+    );
+    assert_eq!(verdict(ExecutedVerdict::AsRequested), None);
+    assert_eq!(verdict(ExecutedVerdict::Unverified), None);
+}

@@ -1,0 +1,65 @@
+//! Settings that ran under several seeds.
+
+use mantissa_core::{Cell, Status};
+use mantissa_report::Run;
+
+use crate::{
+    advice::{Axes, BF16, F32, HIGH, chosen, empty, points, right_but, setting},
+    support::{Add, cell, record, train_metrics, workload},
+};
+
+/// One process under a seed.
+fn seeded(run: &mut Run, seed: u64, axes: Axes<'_>, (seconds, wrong): (f64, usize), status: Status) {
+    let of_seed_0 = cell("s", &workload("w"), axes);
+    let cell = Cell::new("s", of_seed_0.workload, of_seed_0.setting, seed);
+    let reason = (status != Status::Ok).then_some("not finite");
+    let mut record = record(&cell, status, reason);
+    train_metrics(&mut record, seconds, 900, 1e9);
+    run.add(record, Some(right_but(wrong)));
+}
+
+#[test]
+fn seeds_of_a_setting_are_one_candidate_and_their_spread_counts() {
+    let mut run = empty();
+    // By seed 0, 10 and 20 more are wrong: 1 point, deviation 1, over three seeds ± 2.48.
+    for (seed, lost) in [(1, 0), (2, 10), (3, 20)] {
+        for (axes, seconds, wrong) in [(F32, 10.0, 100), (HIGH, 5.0, 100 + lost)] {
+            seeded(&mut run, seed, axes, (seconds, wrong), Status::Ok);
+        }
+    }
+    let work = chosen(&run, &points(3.0));
+    assert_eq!(work.evidence.len(), 2);
+    let high = setting(&work, "32-true · high");
+    assert_eq!((high.cells.len(), high.processes), (3, 3));
+    let loss = high.accuracy_loss.as_ref().unwrap();
+    assert!(
+        (loss.value - 0.01).abs() < 1e-12 && (loss.high.unwrap() - 0.034_84).abs() < 1e-4,
+        "{loss:?}"
+    );
+    assert!(!high.kept && chosen(&run, &points(3.5)).chosen.as_deref() == Some("32-true · high"));
+}
+
+#[test]
+fn where_the_baseline_failed_nothing_takes_its_place() {
+    let mut run = empty();
+    for seed in [1, 2, 3] {
+        let base = if seed == 2 { Status::Diverged } else { Status::Ok };
+        seeded(&mut run, seed, F32, (10.0, 100), base);
+        seeded(&mut run, seed, HIGH, (5.0, 100), Status::Ok);
+        seeded(&mut run, seed, BF16, (4.0, 100), Status::Ok);
+    }
+    let work = chosen(&run, &points(100.0));
+    assert_eq!(work.chosen, None, "{work:?}");
+    assert!(setting(&work, "32-true · highest").baseline);
+    for name in ["32-true · high", "bf16-mixed · highest"] {
+        let one = setting(&work, name);
+        assert!(!one.baseline && one.accuracy_loss.is_none(), "{one:?}");
+        assert_eq!(
+            one.reasons,
+            ["not shown to keep accuracy: the baseline did not run to its end under 1 of 3 seeds"]
+        );
+    }
+    // Against itself under seed 2, it would be less than twice as fast.
+    let speed = setting(&work, "32-true · high").speed.as_ref().unwrap();
+    assert!((speed.value - 2.0).abs() < 1e-9, "{speed:?}");
+}

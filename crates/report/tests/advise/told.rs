@@ -1,0 +1,70 @@
+//! What stands around the answer: its warnings, what was not tested, and how it is written.
+
+use mantissa_core::Axis;
+
+use crate::{
+    advice::{a_faster_setting, advice, first, points},
+    support::{Add, cell, workload},
+};
+
+#[test]
+fn what_was_not_tested_is_listed() {
+    let mut run = a_faster_setting();
+    let undefined = cell(
+        "s",
+        &workload("w"),
+        &[(Axis::Precision, "64-true"), (Axis::Matmul, "high")],
+    );
+    run.plan(&undefined, Some("not defined"));
+    let gaps = first(&run, &points(1.0)).untested;
+    // Of twelve settings, three ran.
+    assert!(
+        gaps[0].starts_with("9 settings of arithmetic: 64-true, 32-true · medium, 16-mixed · highest"),
+        "{gaps:?}"
+    );
+    let all = gaps.join(" ");
+    for gap in [
+        "Other seeds",
+        "batch 8",
+        "A GPU",
+        "Real data: it was synthetic reviews",
+        "Energy",
+        "which precision the hardware used",
+    ] {
+        assert!(all.contains(gap), "{gap}: {all}");
+    }
+    assert!(
+        !all.contains("not defined") && !all.contains("How much processes differ"),
+        "{all}"
+    );
+}
+
+#[test]
+fn what_the_advice_is_about_stands_above_it() {
+    let run = a_faster_setting();
+    let advice = advice(&run, &points(1.0));
+    let titles: Vec<&str> = advice
+        .warnings
+        .iter()
+        .map(|banner| banner.title.as_str())
+        .collect();
+    assert_eq!(titles, ["These are CPU times.", "This is advice about this CPU."]);
+    assert_eq!(advice.workloads[0].warnings[0].title, "The data is synthetic.");
+    let text = advice.text(|table| table.rows.iter().map(|row| row.join("|") + "\n").collect());
+    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(place("This is advice about this CPU.") < place("Use 32-true · high"));
+    assert!(place("32-true · high|advised|") < place("Not tested:"));
+    assert_eq!(
+        text,
+        crate::advice::advice(&run, &points(1.0)).text(|table| table
+            .rows
+            .iter()
+            .map(|row| row.join("|") + "\n")
+            .collect())
+    );
+    let json = serde_json::to_value(&advice).unwrap();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["workloads"][0]["choices"][0]["chosen"], "32-true · high");
+    assert_eq!(json["workloads"][0]["cost"], "train_seconds");
+    assert_eq!(json["budget"]["minimise"], "time");
+}

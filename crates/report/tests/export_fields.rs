@@ -1,0 +1,318 @@
+//! Every field of an export of recorded runs, held to what their files say, read here without the code that exports them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use mantissa_core::{Axis, MetricName};
+use mantissa_report::{ExportFormat, Report, Run, export, load};
+use parquet::{
+    file::{reader::FileReader, serialized_reader::SerializedFileReader},
+    record::Field,
+};
+use serde_json::Value;
+
+/// A test of weights in three processes a cell, beside cells that were skipped; and trainings, one of which diverged.
+const RUNS: [&str; 2] = [
+    "20261122T190534Z-stories-perplexity",
+    "20261122T065440Z-imdb-adam-epsilon",
+];
+
+type Line = BTreeMap<String, String>;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../reports")
+        .join(name)
+}
+
+fn runs() -> Vec<Run> {
+    RUNS.iter().map(|name| load(&folder(name)).unwrap()).collect()
+}
+
+fn read(csv: &[u8]) -> Vec<Line> {
+    let mut reader = csv::Reader::from_reader(csv);
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The files of a run as they are.
+struct Files {
+    environment: Value,
+    plan: Value,
+    records: Vec<Value>,
+}
+
+impl Files {
+    fn of(name: &str) -> Self {
+        let folder = folder(name);
+        let records = fs::read_to_string(folder.join("records.jsonl")).unwrap();
+        Self {
+            environment: json(&folder.join("environment.json")),
+            plan: json(&folder.join("plan.json")),
+            records: records
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect(),
+        }
+    }
+
+    fn planned(&self, cell: &str) -> &Value {
+        let mut cells = self.plan["cells"].as_array().unwrap().iter();
+        cells.find(|planned| planned["cell"]["id"] == cell).unwrap()
+    }
+
+    /// The records of a cell; the processes of one are all that it has when none was tried again.
+    fn records(&self, cell: &str) -> Vec<&Value> {
+        let of_cell = self.records.iter().filter(|record| record["cell"]["id"] == cell);
+        of_cell
+            .inspect(|record| assert_eq!(record["attempt"], 0))
+            .collect()
+    }
+}
+
+/// A value as a field says it.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) if all.is_empty() => "none".to_owned(),
+        Value::Array(all) => all.iter().map(text).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
+
+/// The one thing that all say; these runs have no cell whose processes differ.
+fn alike(records: &[&Value], pointer: &str) -> String {
+    let said: Vec<String> = records
+        .iter()
+        .map(|record| text(record.pointer(pointer).unwrap_or(&Value::Null)))
+        .collect();
+    assert!(
+        said.windows(2).all(|pair| pair[0] == pair[1]),
+        "{pointer}: {said:?}"
+    );
+    said.first().cloned().unwrap_or_default()
+}
+
+/// What a column must say of a cell, whatever its metric; nothing for the columns of the metric.
+fn of_cell(run: &str, files: &Files, column: &str, cell: &str) -> Option<String> {
+    let (planned, records) = (files.planned(cell), files.records(cell));
+    let (of_plan, fingerprint) = (&planned["cell"], &files.environment["fingerprint"]);
+    let skipped = !planned["skip"].is_null();
+    let ok = records.iter().filter(|record| record["status"] == "ok").count();
+    Some(match column {
+        "run" => run.to_owned(),
+        "profile" => text(&files.plan["profile"]),
+        "gpu" => text(&fingerprint["gpu"]["name"]),
+        "driver" => text(&fingerprint["gpu"]["driver"]),
+        "cpu" | "cores" | "mantissa" | "revision" | "burn" | "build" => text(&fingerprint[column]),
+        "suite" => text(&of_plan["suite"]),
+        "workload" => text(&of_plan["workload"]["name"]),
+        "cell" => cell.to_owned(),
+        "task" => of_plan["workload"]["task"].as_object()?.keys().next()?.clone(),
+        "seed" => text(&of_plan["seed"]),
+        "status" if skipped => "skipped".to_owned(),
+        "status" => alike(&records, "/status"),
+        "reason" if skipped => text(&planned["skip"]),
+        "reason" => alike(&records, "/reason"),
+        "unexpected" => {
+            let events = records
+                .iter()
+                .flat_map(|record| record["events"].as_array().unwrap());
+            let unexpected = events.filter(|event| event["kind"] == "expectation");
+            assert_eq!(unexpected.count(), 0);
+            String::new()
+        }
+        "repeats" => records.len().to_string(),
+        "processes" => if ok > 0 { ok } else { records.len() }.to_string(),
+        "requested_operand_bits" | "requested_exponent_bits" | "requested_accumulator"
+            if records.is_empty() =>
+        {
+            return None;
+        }
+        "requested_operand_bits" | "requested_exponent_bits" | "requested_accumulator" => {
+            alike(&records, &column.replace("requested_", "/requested/"))
+        }
+        // Of what was skipped, nothing was executed.
+        executed if executed.starts_with("executed_") && skipped => String::new(),
+        "executed_alike" => "true".to_owned(),
+        executed if executed.starts_with("executed_") => {
+            alike(&records, &executed.replace("executed_", "/executed/"))
+        }
+        "data" => alike(&records, "/data/name"),
+        axis if Axis::ALL.iter().any(|known| known.name() == axis) => text(&of_plan["setting"][axis]),
+        _ => return None,
+    })
+}
+
+fn close(a: f64, b: f64) -> bool {
+    a == b || ((a - b) / b).abs() < 1e-12
+}
+
+/// Holds the columns of a metric to the records: of one process to what it recorded, of several to the middle of their values, its
+/// interval and n to the estimate that the report shows.
+fn of_metric(line: &Line, records: &[&Value], report: &Report<'_>) {
+    let said = |column: &str| line[column].as_str();
+    if said("metric").is_empty() {
+        for column in ["unit", "value", "low", "high", "n", "method", "better"] {
+            assert_eq!(said(column), "", "{line:?}");
+        }
+        return;
+    }
+    let recorded: Vec<&Value> = records
+        .iter()
+        .map(|record| &record["metrics"][said("metric")])
+        .collect();
+    for column in ["unit", "better"] {
+        assert_eq!(said(column), text(&recorded[0][column]));
+    }
+    let number = |column: &str| said(column).parse::<f64>().ok();
+    if let [alone] = recorded.as_slice() {
+        for column in ["value", "low", "high", "n"] {
+            assert_eq!(number(column), alone[column].as_f64(), "{column} of {line:?}");
+        }
+        assert_eq!(said("method"), text(&alone["method"]));
+        return;
+    }
+    let mut values: Vec<f64> = recorded
+        .iter()
+        .filter_map(|metric| metric["value"].as_f64())
+        .collect();
+    values.sort_by(f64::total_cmp);
+    let Some(value) = number("value") else {
+        assert!(values.is_empty() && number("n").is_none(), "{line:?}");
+        assert_eq!(said("method"), text(&recorded[0]["method"]));
+        return;
+    };
+    assert_eq!(values.len() % 2, 1, "the middle of an odd number is one of them");
+    assert!(
+        close(value, values[values.len() / 2]),
+        "{value} of {values:?}: {line:?}"
+    );
+    let (_, row) = report
+        .rows()
+        .find(|(_, row)| row.cell.id.as_str() == said("cell"))
+        .unwrap();
+    let name: MetricName = serde_json::from_value(said("metric").into()).unwrap();
+    let estimate = row.metric(name).unwrap();
+    let ends = estimate.interval.map(|ends| (ends.low, ends.high));
+    assert_eq!(number("low").zip(number("high")), ends, "{line:?}");
+    assert!(ends.is_none_or(|(low, high)| low <= value && value <= high));
+    assert_eq!(said("n").parse(), Ok(estimate.n));
+    assert_eq!(said("method"), estimate.method);
+}
+
+#[test]
+fn every_field_of_the_tidy_rows_is_what_the_records_say() {
+    let all = runs();
+    let lines = read(&export(&all, ExportFormat::Csv, &[]).unwrap());
+    let mut fields = 0;
+    for (name, run) in RUNS.iter().zip(&all) {
+        let (files, report) = (Files::of(name), Report::new(run).unwrap());
+        let mine: Vec<&Line> = lines.iter().filter(|line| line["run"] == *name).collect();
+        let cells = files.plan["cells"].as_array().unwrap().iter();
+        let expected: usize = cells
+            .map(|planned| {
+                let records = files.records(planned["cell"]["id"].as_str().unwrap());
+                let metrics = records
+                    .iter()
+                    .flat_map(|record| record["metrics"].as_object().unwrap().keys());
+                metrics.collect::<std::collections::BTreeSet<_>>().len().max(1)
+            })
+            .sum();
+        assert_eq!(mine.len(), expected, "a row for every cell and metric");
+        for line in mine {
+            let cell = line["cell"].as_str();
+            let records = files.records(cell);
+            for (column, field) in line {
+                // The apostrophe that CSV puts before what a spreadsheet would take for a formula.
+                let field = field.strip_prefix('\'').unwrap_or(field);
+                match of_cell(name, &files, column, cell) {
+                    Some(said) if field.parse::<f64>().is_ok() => {
+                        assert_eq!(field.parse::<f64>(), said.parse(), "{column} of {line:?}");
+                    }
+                    Some(said) => assert_eq!(field, said, "{column} of {line:?}"),
+                    None => assert!(
+                        ["metric", "unit", "value", "low", "high", "n", "method", "better"]
+                            .contains(&column.as_str())
+                            || (records.is_empty() && column.starts_with("requested_")),
+                        "nothing here knows what `{column}` must say"
+                    ),
+                }
+                fields += 1;
+            }
+            of_metric(line, &records, &report);
+        }
+    }
+    assert!(fields > 10_000, "{fields} fields");
+}
+
+#[test]
+fn every_field_of_parquet_is_that_of_the_tidy_rows() {
+    let all = runs();
+    let lines = read(&export(&all, ExportFormat::Csv, &[]).unwrap());
+    let bytes = export(&all, ExportFormat::Parquet, &[]).unwrap();
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), lines.len());
+    for (row, line) in rows.iter().zip(&lines) {
+        assert_eq!(row.get_column_iter().count(), line.len());
+        for (column, field) in row.get_column_iter() {
+            let said = line[column].strip_prefix('\'').unwrap_or(&line[column]);
+            match field {
+                Field::Null => assert_eq!(said, "", "{column}"),
+                Field::Str(text) => assert_eq!(said, text, "{column}"),
+                Field::Long(number) => assert_eq!(said.parse(), Ok(*number), "{column}"),
+                Field::Double(number) => assert_eq!(said.parse(), Ok(*number), "{column}"),
+                Field::Bool(truth) => assert_eq!(said.parse(), Ok(*truth), "{column}"),
+                other => panic!("{column}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_field_of_the_wide_rows_is_that_of_the_tidy_rows() {
+    let all = runs();
+    let lines = read(&export(&all, ExportFormat::Csv, &[]).unwrap());
+    let wide = read(&export(&all, ExportFormat::CsvWide, &[]).unwrap());
+    for row in &wide {
+        let same: Vec<&Line> = lines
+            .iter()
+            .filter(|line| line["run"] == row["run"] && line["cell"] == row["cell"])
+            .collect();
+        for (column, field) in row {
+            if let Some(said) = same[0].get(column) {
+                assert_eq!(field, said, "{column}");
+                continue;
+            }
+            let ends = [("_low", "low"), ("_high", "high"), ("", "value")];
+            let of = ends.iter().find_map(|(suffix, end)| {
+                let metric = column.strip_suffix(suffix)?;
+                let line = same.iter().find(|line| line["metric"] == metric)?;
+                Some(line[*end].as_str())
+            });
+            assert_eq!(field, of.unwrap_or_default(), "{column}");
+        }
+    }
+    let metrics = lines.iter().filter(|line| !line["metric"].is_empty()).count();
+    let values = lines.iter().filter(|line| !line["value"].is_empty()).count();
+    let told = wide
+        .iter()
+        .flat_map(|row| {
+            row.iter().filter(|(column, field)| {
+                !lines[0].contains_key(*column)
+                    && !column.ends_with("_low")
+                    && !column.ends_with("_high")
+                    && !field.is_empty()
+            })
+        })
+        .count();
+    assert_eq!(told, values, "of {metrics} metrics none is lost");
+}

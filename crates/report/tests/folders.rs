@@ -1,0 +1,153 @@
+//! Run folders that are committed: one as it should be, and three that nobody should have to trust.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use mantissa_report::{Report, Run, csv, figures, html, load, markdown};
+
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures")
+        .join(name)
+}
+
+fn golden() -> Run {
+    load(&folder("golden-run")).unwrap()
+}
+
+fn page(run: &Run) -> String {
+    let report = Report::new(run).unwrap();
+    let drawn = figures(&report);
+    let pictures: Vec<_> = drawn
+        .iter()
+        .map(|figure| (figure, figure.canvas.svg().unwrap()))
+        .collect();
+    html(&report, &pictures).unwrap()
+}
+
+/// The lines of a text from one mark to the next.
+fn between(text: &str, from: &str, to: &str) -> String {
+    let (_, rest) = text.split_once(from).unwrap();
+    rest.split_once(to).unwrap().0.to_owned()
+}
+
+#[test]
+fn the_summary_of_the_golden_run_is_this() {
+    insta::assert_snapshot!(markdown(&Report::new(&golden()).unwrap()));
+}
+
+#[test]
+fn the_csv_of_the_golden_run_is_this() {
+    let bytes = csv(&Report::new(&golden()).unwrap()).unwrap();
+    insta::assert_snapshot!(String::from_utf8(bytes).unwrap());
+}
+
+#[test]
+fn the_page_of_the_golden_run_is_this() {
+    let report = page(&golden());
+    assert_eq!(report, page(&golden()), "the same records give the same bytes");
+    // What is drawn has a snapshot of its own.
+    let mut main = between(&report, "<body>", "<script type=\"application/json\"");
+    while let (Some(from), Some(to)) = (main.find("<svg"), main.find("</svg>")) {
+        main.replace_range(from..to + "</svg>".len(), "(drawing)");
+    }
+    insta::assert_snapshot!(main);
+}
+
+#[test]
+fn the_figures_of_the_golden_run_are_these() {
+    let run = golden();
+    let mut told = String::new();
+    for figure in figures(&Report::new(&run).unwrap()) {
+        let svg = figure.canvas.svg().unwrap();
+        let mut elements: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut texts = vec![];
+        for line in svg.lines() {
+            match line
+                .strip_prefix('<')
+                .and_then(|tag| tag.split([' ', '>']).next())
+            {
+                Some(name) if name.starts_with('/') => {}
+                Some(name) => *elements.entry(name).or_default() += 1,
+                None => texts.push(line),
+            }
+        }
+        told += &format!(
+            "# {}\n{}\n{elements:?}\n{}\n\n",
+            figure.id,
+            figure.caption,
+            texts.join(" | ")
+        );
+    }
+    insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_malicious_run_is_text_and_nothing_else() {
+    let run = load(&folder("malicious-run")).unwrap();
+    let refused = run
+        .missing_samples
+        .iter()
+        .filter(|why| why.contains("leaves the run folder"));
+    assert_eq!(refused.count(), 2, "{:?}", run.missing_samples);
+    let report = page(&run);
+    for markup in ["<script>alert", "<img", "</style><", "NaN"] {
+        let own = usize::from(markup == "</style><");
+        assert!(report.matches(markup).count() <= own, "{markup}");
+    }
+    assert!(report.contains("&lt;script&gt;alert(1)"));
+    assert_eq!(report.matches("<script").count(), 2, "its own two");
+    let facts = between(&report, "id=\"facts\">", "</script>");
+    assert!(!facts.contains('<'));
+    serde_json::from_str::<serde_json::Value>(&facts).unwrap();
+    let summary = markdown(&Report::new(&run).unwrap());
+    assert!(!summary.contains("<script") && !summary.contains("<img"));
+    assert!(
+        !summary.contains("000,000,000,000,000"),
+        "no number fills a table: {summary}"
+    );
+    let rows = summary.lines().filter(|line| line.starts_with("| ")).count();
+    let tables = summary.matches("\n| --- |").count();
+    let published = summary.matches("| *published").count();
+    assert_eq!(
+        rows,
+        2 * tables + run.plan.cells.len() + published,
+        "a name cannot break out of its row: {summary}"
+    );
+    for figure in figures(&Report::new(&run).unwrap()) {
+        assert!(
+            figure.id.len() < 120,
+            "a file system takes no longer name: {}",
+            figure.id
+        );
+        let svg = figure.canvas.svg().unwrap();
+        assert!(!svg.contains("<script") && !svg.contains("<img"), "{}", figure.id);
+        assert!(figure.canvas.png().unwrap().len() < 2_000_000, "{}", figure.id);
+    }
+    let table = String::from_utf8(csv(&Report::new(&run).unwrap()).unwrap()).unwrap();
+    let mut reader = ::csv::Reader::from_reader(table.as_bytes());
+    let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), run.plan.cells.len());
+    let formula = |field: &str| field.starts_with(['=', '@']);
+    assert!(!rows.iter().any(|row| row.iter().any(formula)));
+}
+
+#[test]
+fn a_run_of_the_future_and_a_record_without_a_status_are_refused() {
+    let error = load(&folder("future-run")).unwrap_err().to_string();
+    assert!(error.contains("schema 99") && error.contains("hint: "), "{error}");
+    let temporary = tempfile::tempdir().unwrap();
+    for file in ["environment.json", "plan.json", "records.jsonl"] {
+        fs::copy(folder("golden-run").join(file), temporary.path().join(file)).unwrap();
+    }
+    let records = fs::read_to_string(temporary.path().join("records.jsonl")).unwrap();
+    fs::write(
+        temporary.path().join("records.jsonl"),
+        records.replacen("\"status\": ", "\"state\": ", 1),
+    )
+    .unwrap();
+    let error = load(temporary.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("records.jsonl") && error.contains("status"),
+        "{error}"
+    );
+}

@@ -1,0 +1,156 @@
+//! Tables that fit the terminal that they are drawn on, whatever its width.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::collections::BTreeSet;
+
+use mantissa_core::Status;
+use mantissa_report::{Align, Report, Run, Table, terminal_tables, terminal_tables_within};
+use support::invented;
+
+/// Whether a text is another one, or its beginning that says that it was cut.
+fn is_of(text: &str, whole: &str) -> bool {
+    text == whole
+        || text
+            .strip_suffix('…')
+            .is_some_and(|begins| whole.starts_with(begins))
+}
+
+fn tables(run: &Run, width: usize) -> Vec<Table> {
+    terminal_tables_within(&Report::new(run).unwrap(), width)
+}
+
+/// How wide the table is with a border of one character and a space on either side of each column.
+fn width(table: &Table) -> usize {
+    let widest = |column: usize| {
+        let cells = table.rows.iter().map(|row| row[column].chars().count());
+        let title = table.header[column].0.chars().count();
+        cells.chain([title]).max().unwrap()
+    };
+    let columns = table.header.len();
+    (0..columns).map(widest).sum::<usize>() + 3 * columns + 1
+}
+
+#[test]
+fn a_table_fits_narrow_and_wide_terminals() {
+    let run = invented();
+    for columns in [60, 80, 100, 110, 200] {
+        for table in tables(&run, columns) {
+            assert!(
+                width(&table) <= columns,
+                "{} of {columns}: {table:?}",
+                width(&table)
+            );
+            assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
+        }
+    }
+    assert_eq!(tables(&run, 110), terminal_tables(&Report::new(&run).unwrap()));
+}
+
+#[test]
+fn what_a_narrow_table_leaves_out_is_named_in_its_title() {
+    let run = invented();
+    let (narrow, wide) = (tables(&run, 60), tables(&run, 200));
+    assert_eq!(narrow.len(), wide.len());
+    let mut left_out = 0;
+    for (narrow, wide) in narrow.iter().zip(&wide) {
+        assert!(!wide.title.contains("too narrow"), "{}", wide.title);
+        for (title, _) in &wide.header {
+            if !narrow.header.iter().any(|(known, _)| is_of(known, title)) {
+                let (_, named) = narrow.title.split_once("too narrow for ").unwrap();
+                assert!(named.contains(title.as_str()), "{title}: {}", narrow.title);
+                left_out += 1;
+            }
+        }
+        for needed in ["status", "executed"] {
+            assert!(
+                narrow.header.iter().any(|(title, _)| is_of(title, needed)),
+                "{needed}: {narrow:?}"
+            );
+        }
+    }
+    assert!(left_out > 0, "60 columns are few");
+}
+
+#[test]
+fn no_number_is_cut_and_a_word_that_is_says_so() {
+    let run = invented();
+    let (narrow, wide) = (tables(&run, 60), tables(&run, 400));
+    let mut cuts = 0;
+    for (narrow, wide) in narrow.iter().zip(&wide) {
+        for (column, (title, side)) in narrow.header.iter().enumerate() {
+            let same = wide
+                .header
+                .iter()
+                .position(|(known, _)| is_of(title, known))
+                .unwrap();
+            for (row, whole) in narrow.rows.iter().zip(&wide.rows) {
+                let (cell, whole) = (&row[column], &whole[same]);
+                assert!(is_of(cell, whole), "{cell} of {whole}");
+                assert!(cell == whole || *side == Align::Left, "{cell} of {whole}");
+                cuts += usize::from(cell != whole);
+            }
+        }
+    }
+    assert!(cuts > 0, "reasons are longer than 60 columns");
+}
+
+#[test]
+fn words_that_differ_differ_in_a_narrow_table() {
+    let run = invented();
+    for (narrow, wide) in tables(&run, 60).iter().zip(&tables(&run, 400)) {
+        let different = |table: &Table, column: usize| {
+            let words = table.rows.iter().map(|row| row[column].clone());
+            words.collect::<BTreeSet<String>>().len()
+        };
+        // Reasons are cut where the line ends.
+        for (column, (title, _)) in narrow
+            .header
+            .iter()
+            .enumerate()
+            .filter(|(_, (title, _))| title != "status")
+        {
+            let same = wide
+                .header
+                .iter()
+                .position(|(known, _)| is_of(title, known))
+                .unwrap();
+            if narrow.header[0].0 != "the sentence" {
+                assert_eq!(different(narrow, column), different(wide, same), "{title}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reason_has_the_room_that_a_wide_terminal_leaves() {
+    let run = invented();
+    let reasons = |width| -> usize {
+        let tables = tables(&run, width);
+        let rows = tables.iter().flat_map(|table| &table.rows);
+        rows.map(|row| row.last().unwrap().chars().count()).max().unwrap()
+    };
+    assert!(reasons(200) > reasons(110) && reasons(110) >= 8);
+}
+
+#[test]
+fn a_table_holds_no_code_that_colours_or_moves() {
+    let mut run = invented();
+    run.plan.suites[0].title = "\u{1b}[31mred\n".into();
+    for record in &mut run.records {
+        record.status = Status::Failed;
+        record.reason = Some("\u{1b}[31mred\r\nand more".into());
+    }
+    for columns in [60, 200] {
+        for table in tables(&run, columns) {
+            let cells = table.rows.iter().flatten();
+            let texts = cells
+                .chain(table.header.iter().map(|(title, _)| title))
+                .chain([&table.title]);
+            for text in texts {
+                assert!(!text.contains(char::is_control), "{text:?}");
+            }
+        }
+    }
+}
