@@ -10,6 +10,7 @@ mod disk;
 mod errors;
 mod evaluate;
 mod export;
+mod gate;
 mod measuring;
 mod nvml;
 mod own;

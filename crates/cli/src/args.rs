@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use crate::written::{Export, Written};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mantissa_core::{Backend, Format, MetricName, Profile};
-use mantissa_report::{ExportFormat, Goal, parse_error, parse_memory, parse_points};
+use mantissa_gate::Part;
+use mantissa_report::{Goal, parse_error, parse_memory, parse_points};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,11 +18,13 @@ Examples:
   mantissa plan suites/articles/distilbert-imdb.toml --profile full
   mantissa export reports/20260101T120000Z-distilbert-imdb --format csv --out results.csv
   mantissa advise reports/20260101T120000Z-distilbert-imdb --accuracy-loss 0.5 --memory 24GiB
+  mantissa gate reports/20260101T120000Z-distilbert-imdb --baseline main
   mantissa explain bf16
 
 Exit codes:
-  0 done, 2 the command line or a file is wrong, 3 a cell failed or is not as its suite expects,
-  4 the machine lacks what was asked for, 101 a bug, 130 stopped by Ctrl-C, 143 stopped by SIGTERM";
+  0 done, 1 the gate found a regression, 2 the command line or a file is wrong, 3 a cell failed or is
+  not as its suite expects, 4 the machine lacks what was asked for, 101 a bug, 130 stopped by Ctrl-C,
+  143 stopped by SIGTERM";
 
 /// Measures what a number format costs and buys.
 #[derive(Debug, Parser)]
@@ -48,6 +52,23 @@ pub(crate) enum Command {
     Export(ExportArguments),
     /// Tell the cheapest setting that recorded runs show to keep accuracy, with the evidence and what was not tested; needs no GPU
     Advise(AdviseArguments),
+    /// Tell what differs between two runs, cell by cell and metric by metric: better, worse, the same, or not to be told; needs no GPU
+    Compare(CompareArguments),
+    /// Hold a run to a baseline: exit code 1 if anything got worse by more than chance and by more than matters
+    #[command(after_help = GATE_EXAMPLES)]
+    Gate(GateArguments),
+    /// Tell from the history of gated runs what turned for the worse or the better, and from which run on; needs no GPU
+    #[command(after_help = HISTORY_EXAMPLES)]
+    History(HistoryArguments),
+    /// Find the commit that made a cell worse: `git bisect` in a work tree of its own, with the gate's verdict
+    #[command(after_help = BISECT_EXAMPLES)]
+    Bisect(BisectArguments),
+    /// Test the commit that is checked out
+    #[command(hide = true)]
+    BisectStep(BisectStepArguments),
+    /// Keep the records of runs to compare with
+    #[command(subcommand)]
+    Baseline(BaselineCommand),
     /// Explain a number format: its bits, its limits, and what becomes of 1/3, 10⁶ and 65504·2
     Explain {
         /// f64, f32, tf32, bf16 or f16
@@ -84,6 +105,207 @@ pub(crate) enum DataCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+const GATE_EXAMPLES: &str = "\
+Examples:
+  mantissa run smoke --repeats 5 --out reports/main && mantissa baseline save main reports/main
+  mantissa gate reports/change --baseline main
+  mantissa gate reports/change --baseline main --write markdown=summary.md --write annotations=-
+  mantissa gate reports/change --baseline main --rerun-inconclusive 2 --against target/main/mantissa
+
+Exit codes:
+  0 nothing regressed, 1 something did, 2 what was given cannot be compared, 5 undecided and --strict";
+
+const HISTORY_EXAMPLES: &str = "\
+Examples:
+  mantissa gate reports/change --baseline main --append && mantissa history
+  mantissa history baselines/history.jsonl --page trends.html --parquet history.parquet
+
+Exit codes:
+  0 whatever is found, 2 the history cannot be read";
+
+const BISECT_EXAMPLES: &str = "\
+Examples:
+  mantissa bisect v1.0 main -- suites/kernels/matmul.toml --profile smoke -a precision=bf16-true -a size=256
+  mantissa bisect v1.0 main --build 'cargo build --release -p trainer' --program target/release/trainer -- own.toml";
+
+#[derive(Debug, Args)]
+pub(crate) struct BisectArguments {
+    /// A commit that is good
+    pub(crate) good: String,
+    /// A later commit that is worse
+    pub(crate) bad: String,
+    /// What builds a commit, in its root
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        default_value = "cargo build --release -p mantissa"
+    )]
+    pub(crate) build: String,
+    /// What it builds
+    #[arg(long, value_name = "PATH", default_value = "target/release/mantissa")]
+    pub(crate) program: PathBuf,
+    /// Processes of each side for each commit
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..=100))]
+    pub(crate) repeats: u32,
+    /// What a change must be to matter
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// What `mantissa run` is given: best a single cell, as in the command of a record
+    #[arg(last = true, required = true, value_name = "ARGUMENTS OF RUN")]
+    pub(crate) run: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BisectStepArguments {
+    #[arg(long)]
+    pub(crate) build: String,
+    #[arg(long)]
+    pub(crate) program: PathBuf,
+    #[arg(long)]
+    pub(crate) repeats: u32,
+    #[arg(long)]
+    pub(crate) policy: Option<PathBuf>,
+    /// The program of the good commit
+    #[arg(long)]
+    pub(crate) good: PathBuf,
+    /// Where its runs go
+    #[arg(long)]
+    pub(crate) runs: PathBuf,
+    #[arg(last = true)]
+    pub(crate) run: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BaselineCommand {
+    /// Save the records of a run under a name, in place of what was saved for the same machine, backend and profile
+    Save {
+        /// The name, e.g. `main`
+        name: String,
+        /// The run folder
+        run: PathBuf,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// List what is saved
+    List {
+        #[command(flatten)]
+        place: Place,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what was saved under a name, as JSON
+    Show {
+        /// The name
+        name: String,
+        /// For this machine alone, as `list` calls it
+        #[arg(long)]
+        machine: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Delete what was saved under a name
+    Drop {
+        /// The name
+        name: String,
+        /// For this machine alone, as `list` calls it
+        #[arg(long)]
+        machine: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Where baselines lie.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The folder of baselines
+    #[arg(long, value_name = "DIR", default_value = "baselines")]
+    pub(crate) baselines: PathBuf,
+}
+
+/// How two runs are judged.
+#[derive(Debug, Args)]
+pub(crate) struct Judging {
+    /// The folder of baselines
+    #[arg(long, value_name = "DIR", default_value = "baselines")]
+    pub(crate) baselines: PathBuf,
+    /// What a change must be to matter [default: `gate.toml` in the folder of baselines, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Earlier runs, from which noise is learned [default: `history.jsonl` in the folder of baselines]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
+    /// Parts that may differ between the machines: gpu, driver, cpu, cores, backend, profile, build
+    #[arg(long, value_name = "PART,…", value_delimiter = ',')]
+    pub(crate) allow_mismatch: Vec<Part>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArguments {
+    /// A run folder, or the name or folder of a baseline: what is compared with
+    #[arg(value_name = "A")]
+    pub(crate) baseline: String,
+    /// A run folder: what is compared
+    #[arg(value_name = "B")]
+    pub(crate) candidate: PathBuf,
+    #[command(flatten)]
+    pub(crate) judging: Judging,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GateArguments {
+    /// The run folder; several count as one, whose processes took turns with the baseline's
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// The name of a baseline, or the folder of a baseline or a run; may be given again for runs that took turns
+    #[arg(long, value_name = "BASELINE", required = true)]
+    pub(crate) baseline: Vec<String>,
+    #[command(flatten)]
+    pub(crate) judging: Judging,
+    /// Fail if anything is undecided, too
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// How often what is undecided is measured again, by as many processes as before
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=20))]
+    pub(crate) rerun_inconclusive: u32,
+    /// The program that measured the baseline: it takes turns with this one when something is measured again
+    #[arg(long, value_name = "PROGRAM", requires = "rerun_inconclusive")]
+    pub(crate) against: Option<PathBuf>,
+    /// Write what was found in a format into a file (`-`: standard output): markdown, annotations, junit, json, bencher, openmetrics, mlperf,
+    /// benchmark-smaller, benchmark-bigger
+    #[arg(long, value_name = "FORMAT=FILE")]
+    pub(crate) write: Vec<Written>,
+    /// Append the run to the history, whatever is found
+    #[arg(long)]
+    pub(crate) append: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArguments {
+    /// The history that `mantissa gate --append` wrote [default: baselines/history.jsonl]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// What a change must be to matter [default: `gate.toml` beside the history, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Write a page with figures of what turned and a table of every trend
+    #[arg(long, value_name = "FILE")]
+    pub(crate) page: Option<PathBuf>,
+    /// Write the history as Parquet: a row a run, cell and metric
+    #[arg(long, value_name = "FILE")]
+    pub(crate) parquet: Option<PathBuf>,
+    /// Print the trends as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -203,9 +425,10 @@ pub(crate) struct ExportArguments {
     /// Run folders
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// csv (a row a cell and metric), csv-wide (a row a cell), parquet (the rows of csv, typed), latex or markdown (a table a workload)
+    /// csv (a row a cell and metric), csv-wide (a row a cell), parquet (the rows of csv, typed), latex or markdown (a table a workload); of one
+    /// run for programs that keep the numbers of many: bencher, openmetrics, mlperf, benchmark-smaller, benchmark-bigger
     #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: ExportFormat,
+    pub(crate) format: Export,
     /// The file, which Parquet needs [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -222,6 +445,9 @@ pub(crate) struct ReportArguments {
     /// One report of them all, settings matched, every run beside the first one
     #[arg(long, requires = "out")]
     pub(crate) side_by_side: bool,
+    /// Print what the report of each run says as JSON, and write nothing
+    #[arg(long, conflicts_with = "side_by_side")]
+    pub(crate) json: bool,
     /// Where the report of runs side by side is written
     #[arg(long, value_name = "DIR", requires = "side_by_side")]
     pub(crate) out: Option<PathBuf>,

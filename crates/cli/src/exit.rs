@@ -7,12 +7,18 @@ use mantissa_runner::{RunError, Signal, WorkerExit};
 pub(crate) enum Exit {
     /// What was asked for is done.
     Done,
+    /// The gate found a regression.
+    Regressed,
     /// The command line or a file of the user's is wrong.
     Usage,
     /// Some cell ended `failed`, in a status that its suite does not allow, or beyond a bound of its suite.
     Unexpected,
     /// The machine lacks what was asked for.
     Lacking,
+    /// Nothing regressed, and not everything could be decided, which was to fail.
+    Undecided,
+    /// A code that another program asks for.
+    Code(u8),
     /// A signal ended it, as shells tell such an end; what was done until then is recorded.
     Stopped(Signal),
     /// A worker's own code, for its parent.
@@ -46,9 +52,12 @@ impl Exit {
     fn code(self) -> u8 {
         match self {
             Self::Done => 0,
+            Self::Regressed => 1,
             Self::Usage => 2,
             Self::Unexpected => 3,
             Self::Lacking => 4,
+            Self::Undecided => 5,
+            Self::Code(code) => code,
             Self::Stopped(Signal::Interrupt) => 128 + 2,
             Self::Stopped(Signal::Terminate) => 128 + 15,
             Self::Worker(exit) => exit as u8,

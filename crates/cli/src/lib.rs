@@ -14,6 +14,7 @@ mod paths;
 mod printer;
 mod progress;
 mod suites;
+mod written;
 
 use std::process::ExitCode;
 

@@ -67,6 +67,11 @@ pub struct RunFolder {
     pub environment: Environment,
 }
 
+/// The plan and the settings of a run.
+pub(crate) fn recorded(path: &Path) -> Result<(Plan, RunSettings), RunError> {
+    Ok((read_json(path, PLAN)?, read_json(path, SETTINGS)?))
+}
+
 impl RunFolder {
     /// Makes the folder of a new run, with copies of its suite files. The plan is written last and makes it a run: a
     /// folder that was left before that holds nothing, and may be used again.

@@ -9,6 +9,7 @@
 //! The command line calls [`start`] or [`resume`], and [`worker`] in the worker process.
 
 mod advice;
+mod again;
 mod between;
 mod command;
 mod company;
@@ -31,6 +32,7 @@ mod summarise;
 mod testing;
 mod worker;
 
+pub use again::again;
 pub use devices::{BackendState, backends, choose_backend};
 pub use error::RunError;
 pub use expect::Violation;

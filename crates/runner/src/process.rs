@@ -52,10 +52,13 @@ pub(crate) struct Workers {
 impl Workers {
     /// Workers that run this very program.
     pub(crate) fn of_this_program(stop: Stop) -> Result<Self, RunError> {
-        Ok(Self {
-            program: std::env::current_exe().map_err(RunError::Worker)?,
-            stop,
-        })
+        let program = std::env::current_exe().map_err(RunError::Worker)?;
+        Ok(Self::of(program, stop))
+    }
+
+    /// Workers that run another program, which has to understand the same requests.
+    pub(crate) fn of(program: PathBuf, stop: Stop) -> Self {
+        Self { program, stop }
     }
 
     fn spawn(&self, request: &Request) -> Result<Child, RunError> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use mantissa_core::{Backend, Environment, Plan, Profile, SCHEMA_VERSION};
+use mantissa_core::{Backend, Environment, Fingerprint, Plan, Profile, SCHEMA_VERSION};
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
 use mantissa_workloads::backend;
 
@@ -28,6 +28,8 @@ pub struct Start {
     pub name: String,
     /// The command line, for `environment.json`.
     pub command: Vec<String>,
+    /// The program whose workers measure. Absent: this one.
+    pub program: Option<PathBuf>,
 }
 
 /// A run that came to its end.
@@ -83,10 +85,10 @@ pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Fi
             start.settings.backend,
             gpu.as_ref().and_then(|gpu| gpu.uuid.as_deref()),
         ),
-        fingerprint: fingerprint(gpu),
+        fingerprint: of_program(fingerprint(gpu), start.program.as_deref()),
     };
     let folder = RunFolder::create(&path, start.plan, start.settings, environment)?;
-    execute(folder, stop, progress)
+    execute(folder, start.program, stop, progress)
 }
 
 /// Runs what an earlier run lacks, by the plan in its folder. `cut` is told if the last record had been cut off.
@@ -104,10 +106,15 @@ pub fn resume(
         cut();
     }
     choose_backend(Some(folder.settings.backend))?;
-    execute(folder, stop, progress)
+    execute(folder, None, stop, progress)
 }
 
-fn execute(mut folder: RunFolder, stop: Stop, progress: &mut dyn Progress) -> Result<Finish, RunError> {
+fn execute(
+    mut folder: RunFolder,
+    program: Option<PathBuf>,
+    stop: Stop,
+    progress: &mut dyn Progress,
+) -> Result<Finish, RunError> {
     // A resumed run may go on on another machine: its records say on which.
     let used: BTreeSet<Backend> = folder
         .plan
@@ -116,15 +123,29 @@ fn execute(mut folder: RunFolder, stop: Stop, progress: &mut dyn Progress) -> Re
         .collect();
     let fingerprints = used
         .into_iter()
-        .map(|backend| (backend, fingerprint(devices::gpu(backend))))
+        .map(|backend| {
+            let fingerprint = fingerprint(devices::gpu(backend));
+            (backend, of_program(fingerprint, program.as_deref()))
+        })
         .collect();
-    let mut workers = Workers::of_this_program(stop.clone())?;
+    let mut workers = match program {
+        Some(program) => Workers::of(program, stop.clone()),
+        None => Workers::of_this_program(stop.clone())?,
+    };
     let stopped = Schedule::new(&mut folder, fingerprints, stop).run(&mut workers, progress)?;
     Ok(Finish {
         path: folder.path().to_owned(),
         violations: folder.ledger().violations(),
         stopped,
     })
+}
+
+/// The fingerprint of what a program measures: which revision another one was built from is not known here.
+fn of_program(fingerprint: Fingerprint, program: Option<&Path>) -> Fingerprint {
+    Fingerprint {
+        revision: fingerprint.revision.filter(|_| program.is_none()),
+        ..fingerprint
+    }
 }
 
 /// Telemetry that this machine does not give, each with its reason.

@@ -6,12 +6,47 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use mantissa_gate::Measured;
 use mantissa_report::{ExportFormat, ReportError, load};
 
-use crate::{args::ExportArguments, printer::Printer};
+use crate::{
+    args::ExportArguments,
+    printer::Printer,
+    written::{Export, Format},
+};
 
 pub(crate) fn export(arguments: &ExportArguments, printer: &Printer) -> Result<()> {
-    let format = arguments.format;
+    match arguments.format {
+        Export::Tables(format) => tables(format, arguments, printer),
+        Export::Measured(format) => measured(format, arguments, printer),
+    }
+}
+
+/// What one run measured.
+fn measured(format: Format, arguments: &ExportArguments, printer: &Printer) -> Result<()> {
+    let [folder] = arguments.runs.as_slice() else {
+        bail!("this format holds one run\n  hint: a file a run");
+    };
+    if !arguments.metrics.is_empty() {
+        bail!("this format holds every metric\n  hint: leave out `--metric`");
+    }
+    let text = format.of_run(&Measured::read(folder)?)?.unwrap_or_default();
+    match &arguments.out {
+        None => printer.data(&text),
+        Some(out) if within(out, &arguments.runs) => bail!(
+            "`{}` lies in the run's folder, which holds what was recorded\n  hint: name another file",
+            out.display()
+        ),
+        Some(out) => {
+            write(out, text.as_bytes())?;
+            printer.data(&out.display().to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Tables of several runs.
+fn tables(format: ExportFormat, arguments: &ExportArguments, printer: &Printer) -> Result<()> {
     if arguments.out.is_none() && !format.is_text() {
         bail!(
             "`{format}` is not text, and is not written to standard output\n  hint: name a file, e.g. `--out results.{}`",
@@ -36,20 +71,26 @@ pub(crate) fn export(arguments: &ExportArguments, printer: &Printer) -> Result<(
 
 /// Recorded data is never overwritten: of the files in a run folder, only those are replaced that a report replaces, too.
 fn spare(out: &Path, runs: &[PathBuf], format: ExportFormat) -> Result<()> {
-    let Ok(file) = out.canonicalize() else {
-        return Ok(());
-    };
-    let mut folders = runs.iter().filter_map(|run| run.canonicalize().ok());
-    let rendered = file
+    let rendered = out
         .extension()
         .is_some_and(|extension| extension == format.extension());
-    if folders.any(|folder| file.starts_with(folder)) && !rendered {
+    if out.exists() && within(out, runs) && !rendered {
         bail!(
             "`{}` is part of the run, and recorded data is never overwritten\n  hint: name another file",
             out.display()
         );
     }
     Ok(())
+}
+
+/// Whether a file lies, or would lie, in the folder of a run.
+fn within(out: &Path, runs: &[PathBuf]) -> bool {
+    let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let place = out
+        .canonicalize()
+        .or_else(|_| parent.unwrap_or(Path::new(".")).canonicalize());
+    let mut folders = runs.iter().filter_map(|run| run.canonicalize().ok());
+    place.is_ok_and(|place| folders.any(|folder| place.starts_with(folder)))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {

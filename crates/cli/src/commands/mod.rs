@@ -1,13 +1,18 @@
 //! One file a subcommand.
 
 mod advise;
+mod baseline;
+mod bisect;
 mod data;
 mod devices;
 mod export;
+mod gate;
+mod history;
 mod memory;
 mod plan;
 mod probe;
 mod report;
+mod rerun;
 mod run;
 mod sensitivity;
 
@@ -37,6 +42,12 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
         Command::Report(arguments) => report::report(&arguments, printer)?,
         Command::Export(arguments) => export::export(&arguments, printer)?,
         Command::Advise(arguments) => advise::advise(&arguments, printer)?,
+        Command::Compare(arguments) => gate::compare(&arguments, printer)?,
+        Command::Gate(arguments) => return gate::gate(&arguments, printer),
+        Command::History(arguments) => history::history(&arguments, printer)?,
+        Command::Baseline(command) => baseline::baseline(&command, printer)?,
+        Command::Bisect(arguments) => bisect::bisect(&arguments, printer)?,
+        Command::BisectStep(arguments) => return bisect::step(&arguments, printer),
         Command::Explain { format } => printer.data(&explain(format).to_string()),
         Command::Devices { json } => devices::devices(json, printer)?,
         Command::Probe(arguments) => return probe::probe(&arguments, printer),

@@ -55,6 +55,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         out: Some(folder.path().to_owned()),
         name: "probe".to_owned(),
         command: vec!["mantissa".to_owned(), "probe".to_owned()],
+        program: None,
     };
     let quiet = Printer::new(true);
     start(run, Stop::default(), &mut Bar::new(&quiet, arguments.json))?;

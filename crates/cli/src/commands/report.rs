@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use comfy_table::{Cell, CellAlignment, presets::UTF8_FULL_CONDENSED};
-use mantissa_report::{Align, Report, Table, load, load_beside, render_beside, terminal_tables};
+use mantissa_report::{
+    Align, Report, Table, load, load_beside, render_beside, terminal_tables, terminal_tables_within,
+};
 
 use crate::{args::ReportArguments, printer::Printer};
 
@@ -13,6 +15,14 @@ pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<(
     if let Some(out) = arguments.out.as_deref().filter(|_| arguments.side_by_side) {
         let rendered = render_beside(&load_beside(&arguments.runs)?, out)?;
         printer.data(&rendered.html.display().to_string());
+        return Ok(());
+    }
+    if arguments.json {
+        let mut all = vec![];
+        for folder in &arguments.runs {
+            all.push(mantissa_report::json(&Report::new(&load(folder)?)?)?);
+        }
+        printer.data(&format!("[{}]", all.join(",\n")));
         return Ok(());
     }
     for run in &arguments.runs {
@@ -33,11 +43,13 @@ pub(crate) struct Shown {
 pub(crate) fn render(folder: &Path) -> Result<Shown> {
     let run = load(folder)?;
     let page = mantissa_report::render(&run, folder)?.html;
-    let tables = terminal_tables(&Report::new(&run)?)
-        .iter()
-        .map(draw)
-        .collect::<Vec<_>>()
-        .join("\n\n");
+    let report = Report::new(&run)?;
+    let tables = match comfy_table::Table::new().width() {
+        Some(columns) => terminal_tables_within(&report, columns.into()),
+        // No terminal: a pipe or a file.
+        None => terminal_tables(&report),
+    };
+    let tables = tables.iter().map(draw).collect::<Vec<_>>().join("\n\n");
     Ok(Shown { tables, page })
 }
 

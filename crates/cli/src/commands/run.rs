@@ -65,6 +65,7 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
         command: std::iter::once("mantissa".to_owned())
             .chain(std::env::args().skip(1))
             .collect(),
+        program: None,
     }))
 }
 

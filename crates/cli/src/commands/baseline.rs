@@ -1,0 +1,74 @@
+//! `mantissa baseline`: records to compare with.
+
+use anyhow::Result;
+use comfy_table::Table;
+use mantissa_gate::{Baselines, Measured, Saved};
+
+use crate::{args::BaselineCommand, printer::Printer};
+
+pub(crate) fn baseline(command: &BaselineCommand, printer: &Printer) -> Result<()> {
+    match command {
+        BaselineCommand::Save { name, run, place } => {
+            let run = Measured::read(run)?;
+            let saved = Baselines::new(&place.baselines).save(name, &run)?;
+            if saved.repeats < mantissa_gate::Policy::FEWEST_REPEATS as usize {
+                printer.warn(&format!(
+                    "a cell was measured in {} processes, and the gate needs {}\n  hint: `mantissa run --repeats {1}`",
+                    saved.repeats,
+                    mantissa_gate::Policy::FEWEST_REPEATS
+                ));
+            }
+            let folder = place.baselines.join(&saved.name).join(&saved.machine);
+            printer.data(&folder.display().to_string());
+        }
+        BaselineCommand::List { place, json } => {
+            let all = Baselines::new(&place.baselines).list()?;
+            match json {
+                true => printer.data(&serde_json::to_string_pretty(&all)?),
+                false if all.is_empty() => {
+                    printer.note("no baselines yet\n  hint: save one with `mantissa baseline save NAME RUN`");
+                }
+                false => printer.data(&table(&all)),
+            }
+        }
+        BaselineCommand::Show { name, machine, place } => {
+            let all = Baselines::new(&place.baselines).get(name, machine.as_deref())?;
+            printer.data(&serde_json::to_string_pretty(&all)?);
+        }
+        BaselineCommand::Drop { name, machine, place } => {
+            for machine in Baselines::new(&place.baselines).drop(name, machine.as_deref())? {
+                printer.note(&format!("dropped {name}/{machine}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn table(all: &[Saved]) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    table.set_header([
+        "name",
+        "machine, backend, profile",
+        "cells",
+        "processes",
+        "measured",
+        "revision",
+    ]);
+    for saved in all {
+        let revision: String = saved
+            .revision
+            .iter()
+            .flat_map(|revision| revision.chars().take(10))
+            .collect();
+        table.add_row([
+            saved.name.clone(),
+            saved.machine.clone(),
+            saved.cells.to_string(),
+            saved.repeats.to_string(),
+            saved.started.clone(),
+            revision,
+        ]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,153 @@
+//! `mantissa compare` and `mantissa gate`: two runs, and what became of the first one's numbers.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Result, bail};
+use mantissa_gate::{
+    Baselines, Comparison, Day, Fences, Gate, Gated, History, Measured, Policy, compare as compared,
+    told::terminal_tables,
+};
+
+use crate::{
+    args::{CompareArguments, GateArguments, Judging},
+    commands::{report::draw, rerun},
+    exit::Exit,
+    printer::Printer,
+};
+
+/// Tells what differs; that something does is an answer, and no failure.
+pub(crate) fn compare(arguments: &CompareArguments, printer: &Printer) -> Result<()> {
+    let judging = &arguments.judging;
+    let candidate = Measured::read(&arguments.candidate)?;
+    let baseline = baseline(std::slice::from_ref(&arguments.baseline), &candidate, judging)?;
+    let policy = policy(judging)?;
+    let comparison = judged((&baseline, &candidate), &policy, judging)?;
+    printer.data(&match arguments.json {
+        true => serde_json::to_string_pretty(&comparison)?,
+        false => shown(&Gated::new(comparison, &policy, today(), false)),
+    });
+    Ok(())
+}
+
+/// Holds a run to a baseline.
+pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit> {
+    let judging = &arguments.judging;
+    // Every look is a chance to find what is not there.
+    let looks = 1 + arguments.rerun_inconclusive;
+    let mut policy = policy(judging)?;
+    policy.level /= f64::from(looks);
+    let mut candidate = Measured::read_all(&arguments.runs)?;
+    let mut baseline = baseline(&arguments.baseline, &candidate, judging)?;
+    let look = |baseline: &Measured, candidate: &Measured| -> Result<Gated> {
+        let comparison = judged((baseline, candidate), &policy, judging)?;
+        Ok(Gated::new(comparison, &policy, today(), arguments.strict))
+    };
+    let mut gated = look(&baseline, &candidate)?;
+    for round in 0..arguments.rerun_inconclusive {
+        if gated.undecided == 0 {
+            break;
+        }
+        let sides = (&mut baseline, &mut candidate);
+        rerun::measure_again(&gated, sides, arguments, (round, policy.repeats), printer)?;
+        gated = look(&baseline, &candidate)?;
+    }
+    // What cannot be written is found out before anything is said to have passed.
+    for written in &arguments.write {
+        let text = written.format.of(&gated, &candidate)?;
+        match written.path.as_os_str() == "-" {
+            true => printer.data(&text),
+            false => write(&written.path, &text)?,
+        }
+    }
+    if arguments.append {
+        let path = history_path(judging);
+        let cells = History::read(&path)?.append(&candidate)?;
+        printer.note(&format!("{cells} cells appended to {}", path.display()));
+    }
+    match arguments.json {
+        true => printer.data(&serde_json::to_string_pretty(&gated)?),
+        false => printer.data(&shown(&gated)),
+    }
+    Ok(match gated.gate() {
+        Gate::Passed => Exit::Done,
+        Gate::Failed => Exit::Regressed,
+        Gate::Undecided => Exit::Undecided,
+    })
+}
+
+/// Tables as wide as the terminal, and the verdict as the last line.
+fn shown(gated: &Gated) -> String {
+    /// How wide a text is that goes to a file.
+    const WIDTH: u16 = 110;
+    let width = comfy_table::Table::new().width().unwrap_or(WIDTH);
+    let tables = terminal_tables(gated, width.into());
+    let mut parts: Vec<String> = tables.iter().map(draw).collect();
+    parts.push(gated.verdict());
+    parts.join("\n\n")
+}
+
+/// The folders of runs or of a baseline, or the name of a baseline for the machine of the candidate.
+fn baseline(given: &[String], candidate: &Measured, judging: &Judging) -> Result<Measured> {
+    let folders: Vec<PathBuf> = given.iter().map(PathBuf::from).collect();
+    if let ([name], [path]) = (given, folders.as_slice())
+        && !path.join("records.jsonl").is_file()
+    {
+        return Ok(Baselines::new(&judging.baselines).find(name, candidate)?);
+    }
+    Ok(Measured::read_all(&folders)?)
+}
+
+fn judged(
+    (baseline, candidate): (&Measured, &Measured),
+    policy: &Policy,
+    judging: &Judging,
+) -> Result<Comparison> {
+    let allowed: BTreeSet<_> = judging.allow_mismatch.iter().copied().collect();
+    let history = History::read(&history_path(judging))?;
+    let fences: Fences = history.fences(candidate);
+    Ok(compared(baseline, candidate, policy, &allowed, &fences)?)
+}
+
+/// The policy that was named, else that beside the baselines, else the default.
+fn policy(judging: &Judging) -> Result<Policy> {
+    let beside = judging.baselines.join(Policy::FILE);
+    policy_of(
+        judging
+            .policy
+            .as_deref()
+            .or(Some(beside.as_path()).filter(|path| path.is_file())),
+    )
+}
+
+/// The policy in a file, else the default.
+pub(crate) fn policy_of(path: Option<&Path>) -> Result<Policy> {
+    Ok(path.map(Policy::read).transpose()?.unwrap_or_default())
+}
+
+fn history_path(judging: &Judging) -> PathBuf {
+    let beside = || judging.baselines.join(History::FILE);
+    judging.history.clone().unwrap_or_else(beside)
+}
+
+/// The day, in UTC.
+pub(crate) fn today() -> Day {
+    let date = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    Day {
+        year: u16::try_from(date.year()).unwrap_or_default(),
+        month: date.month().unsigned_abs(),
+        day: date.day().unsigned_abs(),
+    }
+}
+
+/// Writes a result, with the folders above it.
+pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    if let Err(error) = fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes)) {
+        bail!("cannot write `{}`: {error}", path.display());
+    }
+    Ok(())
+}

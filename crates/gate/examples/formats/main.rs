@@ -1,0 +1,55 @@
+//! Writes every format of an invented comparison, for `peers/validate_formats.py` to read with other people's parsers.
+//!
+//! ```text
+//! cargo run -p mantissa-gate --example formats -- DIR [RUN]
+//! ```
+//! Given the folder of a run, what is told of one run is told of that.
+
+mod invented;
+
+use std::{error::Error, fs, path::PathBuf};
+
+use mantissa_core::Better;
+use mantissa_gate::{
+    Gated, Measured,
+    told::{Measurements, annotations, bencher, benchmark_action, junit, markdown, mlperf, openmetrics},
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1).map(PathBuf::from);
+    let folder = arguments.next().ok_or("give a folder to write into")?;
+    fs::create_dir_all(&folder)?;
+    let invented = invented::run(&folder.join("run"));
+    let run = arguments
+        .next()
+        .map_or(Ok(invented.clone()), |run| Measured::read(&run))?;
+    let measurements = Measurements::of(&run);
+    let mut files = vec![
+        (
+            "smaller.json".to_owned(),
+            benchmark_action(&measurements, Better::Lower),
+        ),
+        (
+            "bigger.json".to_owned(),
+            benchmark_action(&measurements, Better::Higher),
+        ),
+        ("bencher.json".to_owned(), bencher(&measurements)),
+        ("openmetrics.txt".to_owned(), openmetrics(&measurements)),
+        ("mlperf.log".to_owned(), mlperf(&measurements)?),
+    ];
+    let few = invented::gated(&invented);
+    let strict = Gated {
+        strict: true,
+        ..few.clone()
+    };
+    for (name, gated) in [("few", few), ("strict", strict), ("many", invented::many())] {
+        files.push((format!("{name}.md"), markdown(&gated)));
+        files.push((format!("{name}.txt"), annotations(&gated)));
+        files.push((format!("{name}.xml"), junit(&gated)));
+    }
+    for (name, text) in files {
+        fs::write(folder.join(&name), text)?;
+        println!("{name}");
+    }
+    Ok(())
+}

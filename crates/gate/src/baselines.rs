@@ -1,0 +1,270 @@
+//! Baselines: records to compare with, kept as text that a version control system tells apart line by line.
+//!
+//! ```text
+//! baselines/<name>/<machine>/baseline.json    what was saved, and from which run
+//!                            records.jsonl    the latest attempt of every process, sorted by cell and process
+//! ```
+//! A name has a baseline for each machine, backend and profile, see [`machine_name`].
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{BufReader, BufWriter, Write as _},
+    path::{Path, PathBuf},
+};
+
+use mantissa_core::{CellId, Profile, Record, RecordReader, SCHEMA_VERSION};
+use serde::{Deserialize, Serialize};
+
+use crate::{GateError, Measured, Mismatch, machine_name, measured::read_json};
+
+/// What `baseline.json` says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Saved {
+    /// Version of the record format.
+    pub schema: u32,
+    /// Its name, e.g. that of a branch.
+    pub name: String,
+    /// The machine, backend and profile, as the folder is called.
+    pub machine: String,
+    /// How much of the suites was run.
+    pub profile: Profile,
+    /// Name of the folder of the run.
+    pub run: String,
+    /// When the run was begun: RFC 3339, UTC.
+    pub started: String,
+    /// Git revision of the program that ran.
+    pub revision: Option<String>,
+    /// Its cells.
+    pub cells: usize,
+    /// The fewest processes of a cell.
+    pub repeats: usize,
+}
+
+impl Saved {
+    /// The file that tells a baseline from a run.
+    pub const FILE: &str = "baseline.json";
+}
+
+/// A folder of baselines.
+#[derive(Debug, Clone)]
+pub struct Baselines {
+    root: PathBuf,
+}
+
+impl Baselines {
+    /// The baselines in this folder, which need not be there yet.
+    pub fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+        }
+    }
+
+    /// Saves the records of a run under a name, in place of what was saved under it for the same machine.
+    ///
+    /// # Errors
+    /// A name that is no plain word; a run that is damaged or whose last line was cut; a disk that is full. What was there stays then.
+    pub fn save(&self, name: &str, run: &Measured) -> Result<Saved, GateError> {
+        check_name(name)?;
+        if run.cut {
+            return Err(GateError::Cut {
+                path: run.folder.join("records.jsonl"),
+            });
+        }
+        let machine = machine_name(run);
+        let saved = Saved {
+            schema: SCHEMA_VERSION,
+            name: name.to_owned(),
+            machine: machine.clone(),
+            profile: run.profile,
+            run: run.name.clone(),
+            started: run.started.clone(),
+            revision: run.fingerprint.revision.clone(),
+            cells: run.cells.len(),
+            repeats: run.repeats(),
+        };
+        let records = latest(&run.folder.join("records.jsonl"))?;
+        let folder = self.root.join(name).join(&machine);
+        let beside = self.root.join(name).join(format!(".{machine}.new"));
+        let written = write(&beside, &saved, records.into_values()).and_then(|()| replace(&beside, &folder));
+        if written.is_err() {
+            // It may be partly there; the error that matters is the first.
+            let _ = fs::remove_dir_all(&beside);
+        }
+        written.map(|()| saved)
+    }
+
+    /// Every baseline, by name and machine.
+    ///
+    /// # Errors
+    /// A folder or a `baseline.json` that cannot be read.
+    pub fn list(&self) -> Result<Vec<Saved>, GateError> {
+        let mut all = vec![];
+        for name in folders(&self.root)? {
+            for machine in folders(&name)? {
+                let file = machine.join(Saved::FILE);
+                if file.is_file() {
+                    all.push(read_json(&file)?);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// What was saved under a name, for one machine or all.
+    ///
+    /// # Errors
+    /// Nothing was; a file that cannot be read.
+    pub fn get(&self, name: &str, machine: Option<&str>) -> Result<Vec<Saved>, GateError> {
+        check_name(name)?;
+        let mut all = self.list()?;
+        all.retain(|saved| saved.name == name && machine.is_none_or(|machine| machine == saved.machine));
+        match all.is_empty() {
+            true => Err(self.none(name, machine)),
+            false => Ok(all),
+        }
+    }
+
+    fn none(&self, name: &str, machine: Option<&str>) -> GateError {
+        let known = folders(&self.root).unwrap_or_default();
+        GateError::NoBaseline {
+            given: machine.map_or_else(|| name.to_owned(), |machine| format!("{name}/{machine}")),
+            known: known.iter().map(|path| file_name(path)).collect(),
+        }
+    }
+
+    /// The baseline of this name that was measured on what `candidate` was; if there is but one of the name, that one, so that what
+    /// differs can be told.
+    ///
+    /// # Errors
+    /// No baseline of this name; several, of which none was measured on the same; one that is damaged.
+    pub fn find(&self, name: &str, candidate: &Measured) -> Result<Measured, GateError> {
+        check_name(name)?;
+        let machines = folders(&self.root.join(name))?;
+        let wanted = machine_name(candidate);
+        let same = machines.iter().find(|folder| file_name(folder) == wanted);
+        match (same, machines.as_slice()) {
+            (Some(folder), _) => Measured::read(folder),
+            (None, [only]) => Measured::read(only),
+            (None, []) => Err(self.none(name, None)),
+            (None, _) => {
+                let mut differences = vec![];
+                for folder in &machines {
+                    let mismatches = Mismatch::between(&Measured::read(folder)?, candidate);
+                    let told: Vec<String> = mismatches.iter().map(Mismatch::to_string).collect();
+                    differences.push(format!("{}: {}", file_name(folder), told.join(", ")));
+                }
+                Err(GateError::NoMachine {
+                    name: name.to_owned(),
+                    differences,
+                })
+            }
+        }
+    }
+
+    /// Drops what was saved under a name: for one machine, or all of it. Gives back the machines.
+    ///
+    /// # Errors
+    /// No such baseline; a folder that cannot be removed.
+    pub fn drop(&self, name: &str, machine: Option<&str>) -> Result<Vec<String>, GateError> {
+        check_name(name)?;
+        let mut dropped = vec![];
+        for folder in folders(&self.root.join(name))? {
+            let found = file_name(&folder);
+            if folder.join(Saved::FILE).is_file() && machine.is_none_or(|machine| machine == found) {
+                fs::remove_dir_all(&folder).map_err(GateError::write(&folder))?;
+                dropped.push(found);
+            }
+        }
+        if dropped.is_empty() {
+            return Err(self.none(name, machine));
+        }
+        // Others may lie there still.
+        let _ = fs::remove_dir(self.root.join(name));
+        Ok(dropped)
+    }
+}
+
+/// A name becomes a folder, and must not lead out of where baselines lie.
+fn check_name(name: &str) -> Result<(), GateError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    match !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(plain) {
+        true => Ok(()),
+        false => Err(GateError::BaselineName {
+            given: name.to_owned(),
+        }),
+    }
+}
+
+/// The folders in a folder, sorted; none if it is not there.
+fn folders(path: &Path) -> Result<Vec<PathBuf>, GateError> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(error) => return Err(GateError::read(path)(error)),
+    };
+    let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.map_err(GateError::read(path))?;
+    paths.retain(|path| path.is_dir() && !file_name(path).starts_with('.'));
+    paths.sort();
+    Ok(paths)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The latest attempt of every process of a run.
+fn latest(path: &Path) -> Result<BTreeMap<(CellId, u32), Record>, GateError> {
+    let file = File::open(path).map_err(GateError::read(path))?;
+    let mut records: BTreeMap<(CellId, u32), Record> = BTreeMap::new();
+    for record in RecordReader::new(BufReader::new(file)) {
+        let mut record = record.map_err(|source| GateError::Records {
+            path: path.to_owned(),
+            source,
+        })?;
+        // They stay with the run.
+        record.samples = None;
+        let key = (record.cell.id.clone(), record.repeat);
+        if records
+            .get(&key)
+            .is_none_or(|known| known.attempt <= record.attempt)
+        {
+            records.insert(key, record);
+        }
+    }
+    Ok(records)
+}
+
+/// Writes a baseline into a folder that is not yet where it is looked for.
+fn write(folder: &Path, saved: &Saved, records: impl Iterator<Item = Record>) -> Result<(), GateError> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(GateError::write(folder))?;
+    }
+    fs::create_dir_all(folder).map_err(GateError::write(folder))?;
+    let path = folder.join("records.jsonl");
+    let failed = |error: std::io::Error| GateError::write(&path)(error);
+    let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
+    for record in records {
+        serde_json::to_writer(&mut file, &record).map_err(|error| failed(error.into()))?;
+        file.write_all(b"\n").map_err(failed)?;
+    }
+    let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+    file.sync_all().map_err(failed)?;
+    let path = folder.join(Saved::FILE);
+    let failed = |error: std::io::Error| GateError::write(&path)(error);
+    let mut text = serde_json::to_string_pretty(saved).map_err(|error| failed(error.into()))?;
+    text.push('\n');
+    fs::write(&path, text).map_err(failed)
+}
+
+/// Puts a folder in place of another.
+fn replace(new: &Path, folder: &Path) -> Result<(), GateError> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(GateError::write(folder))?;
+    }
+    fs::rename(new, folder).map_err(GateError::write(folder))
+}

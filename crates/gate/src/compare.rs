@@ -1,0 +1,481 @@
+//! Two runs, cell by cell: what is better, worse, the same, or not to be told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mantissa_core::{Axis, Cell, CellId, Executed, ExecutedVerdict, MetricName, Profile, Status};
+use serde::Serialize;
+
+use crate::{GateError, Measured, MeasuredCell, Mismatch, Part, Policy, judge::judge_all, told::Words};
+
+/// Two runs compared.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// Version of this format.
+    pub schema: u32,
+    /// What is compared with.
+    pub baseline: Side,
+    /// What is compared.
+    pub candidate: Side,
+    /// What differs between the machines, and may.
+    pub mismatches: Vec<Mismatch>,
+    /// Every cell that either has, in the order of workloads and identities.
+    pub cells: Vec<ComparedCell>,
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, Serialize)]
+pub struct Side {
+    /// Name of the run or the baseline.
+    pub name: String,
+    /// When it was begun: RFC 3339, UTC.
+    pub started: String,
+    /// The GPU, else the CPU.
+    pub machine: String,
+    /// How much of the suites was run.
+    pub profile: Profile,
+    /// Git revision of the program that ran.
+    pub revision: Option<String>,
+    /// The fewest processes of a cell.
+    pub repeats: usize,
+}
+
+/// A cell of two runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct ComparedCell {
+    /// Its identity.
+    pub id: CellId,
+    /// Its suite.
+    pub suite: String,
+    /// Its workload.
+    pub workload: String,
+    /// What tells its setting from those of the workload's other cells.
+    pub setting: String,
+    /// What is to be said of it beside its metrics.
+    pub findings: Vec<Finding>,
+    /// Its metrics.
+    pub changes: Vec<Change>,
+    /// The command that measures it again.
+    pub command: String,
+    /// The cell.
+    #[serde(skip)]
+    pub cell: Cell,
+}
+
+/// What changed beside metrics.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// What it is about.
+    pub kind: FindingKind,
+    /// Whether it is worse, better, or neither.
+    pub verdict: Outcome,
+    /// What happened, in a sentence.
+    pub text: String,
+}
+
+/// What a finding is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingKind {
+    /// The candidate did not try the cell.
+    Vanished,
+    /// The baseline did not try the cell.
+    New,
+    /// How processes end.
+    Status,
+    /// What precision the hardware was seen to compute in.
+    Executed,
+    /// Which kernels ran.
+    Kernel,
+}
+
+/// What is said of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Worse, by more than what matters, and not by chance.
+    Regressed,
+    /// Nothing can be said.
+    Inconclusive,
+    /// It changed, and neither is better.
+    Changed,
+    /// Shown to be the same.
+    Unchanged,
+    /// Better, by more than what matters, and not by chance.
+    Improved,
+}
+
+impl Outcome {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Regressed => "regressed",
+            Self::Inconclusive => "inconclusive",
+            Self::Changed => "changed",
+            Self::Unchanged => "unchanged",
+            Self::Improved => "improved",
+        }
+    }
+}
+
+/// What became of a metric.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// The metric.
+    pub metric: MetricName,
+    /// Median over the baseline's processes.
+    pub baseline: f64,
+    /// Median over the candidate's processes.
+    pub candidate: f64,
+    /// Processes behind them.
+    pub processes: (usize, usize),
+    /// Whether a change is a difference in the metric's unit; else it is a ratio.
+    pub difference: bool,
+    /// How much of a change matters, and is more than this cell's history shows to be noise: a share, or a difference.
+    pub threshold: f64,
+    /// What is said of it.
+    pub verdict: Outcome,
+    /// Why nothing can be said; empty otherwise.
+    pub doubt: String,
+    /// Candidate over baseline, or candidate less baseline.
+    pub change: Option<f64>,
+    /// Its interval.
+    pub interval: Option<(f64, f64)>,
+    /// How seldom chance alone makes as much of a difference.
+    pub p: Option<f64>,
+    /// The same, corrected for everything that was compared (Holm).
+    pub adjusted_p: Option<f64>,
+    /// The ratio that all cells of the metric have in common and that was taken for the machine's, 1 if none was.
+    pub drift: f64,
+    /// The smallest true change that so many processes, as noisy as these, would have shown in 95 of 100 tries.
+    pub catches: Option<f64>,
+}
+
+impl Change {
+    /// What became of it, in words: `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
+    pub fn text(&self) -> String {
+        Words::sentence(self)
+    }
+}
+
+/// Compares a candidate with a baseline. `fences`: how much of a change is noise, learned from a history, by cell and metric.
+///
+/// # Errors
+/// Machines that differ in a part that is not `allowed` to; no cell that both have.
+pub fn compare(
+    baseline: &Measured,
+    candidate: &Measured,
+    policy: &Policy,
+    allowed: &BTreeSet<Part>,
+    fences: &Fences,
+) -> Result<Comparison, GateError> {
+    let mismatches = Mismatch::between(baseline, candidate);
+    if mismatches
+        .iter()
+        .any(|mismatch| !allowed.contains(&mismatch.part))
+    {
+        return Err(GateError::Mismatch { mismatches });
+    }
+    let tried = |side: &Measured| -> BTreeSet<CellId> {
+        let cells = side.cells.iter().filter(|(_, measured)| measured.was_tried());
+        cells.map(|(id, _)| id.clone()).collect()
+    };
+    let (before, after) = (tried(baseline), tried(candidate));
+    if before.is_disjoint(&after) {
+        return Err(GateError::NothingInCommon {
+            baseline: baseline.name.clone(),
+            candidate: candidate.name.clone(),
+        });
+    }
+    let all: Vec<&CellId> = before.union(&after).collect();
+    let pairs: Vec<Pair<'_>> = all
+        .iter()
+        .map(|id| Pair {
+            before: baseline.cells.get(*id).filter(|measured| measured.was_tried()),
+            after: candidate.cells.get(*id).filter(|measured| measured.was_tried()),
+            skipped: candidate.cells.get(*id).and_then(MeasuredCell::skip_reason),
+        })
+        .collect();
+    let settings = Settings::of(pairs.iter().map(Pair::either));
+    let mut judged = judge_all(&pairs, policy, fences).into_iter();
+    let mut cells: Vec<ComparedCell> = pairs
+        .iter()
+        .map(|pair| {
+            let measured = pair.either();
+            ComparedCell {
+                id: measured.cell.id.clone(),
+                suite: measured.cell.suite.clone(),
+                workload: measured.cell.workload.name.clone(),
+                setting: settings.label(measured),
+                findings: pair.findings(),
+                changes: judged.next().unwrap_or_default(),
+                command: measured.command.clone(),
+                cell: measured.cell.clone(),
+            }
+        })
+        .collect();
+    cells.sort_by(|a, b| {
+        (&a.suite, &a.workload, &a.setting, &a.id).cmp(&(&b.suite, &b.workload, &b.setting, &b.id))
+    });
+    Ok(Comparison {
+        schema: SCHEMA,
+        baseline: Side::of(baseline),
+        candidate: Side::of(candidate),
+        mismatches,
+        cells,
+    })
+}
+
+/// Version of what `mantissa compare --json` prints.
+const SCHEMA: u32 = 1;
+
+/// How much of a change is noise, by cell and metric: a share, or a difference where the metric is learned.
+pub type Fences = BTreeMap<(CellId, MetricName), f64>;
+
+impl Comparison {
+    /// Whether anything has this outcome.
+    pub fn any(&self, outcome: Outcome) -> bool {
+        self.outcomes().any(|found| found == outcome)
+    }
+
+    /// The outcomes of all findings and metrics.
+    pub fn outcomes(&self) -> impl Iterator<Item = Outcome> {
+        self.cells.iter().flat_map(|cell| {
+            let findings = cell.findings.iter().map(|finding| finding.verdict);
+            findings.chain(cell.changes.iter().map(|change| change.verdict))
+        })
+    }
+}
+
+impl ComparedCell {
+    /// The worst of what was found.
+    pub fn outcome(&self) -> Option<Outcome> {
+        let findings = self.findings.iter().map(|finding| finding.verdict);
+        findings
+            .chain(self.changes.iter().map(|change| change.verdict))
+            .min()
+    }
+}
+
+impl Side {
+    fn of(measured: &Measured) -> Self {
+        let fingerprint = &measured.fingerprint;
+        let gpu = fingerprint.gpu.as_ref().map(|gpu| gpu.name.clone());
+        Self {
+            name: measured.name.clone(),
+            started: measured.started.clone(),
+            machine: gpu
+                .or_else(|| fingerprint.cpu.clone())
+                .unwrap_or_else(|| "unknown".to_owned()),
+            profile: measured.profile,
+            revision: fingerprint.revision.clone(),
+            repeats: measured.repeats(),
+        }
+    }
+}
+
+/// What tells the settings of a workload's cells from each other.
+pub(crate) struct Settings {
+    /// By suite and workload, the axes whose values differ.
+    axes: BTreeMap<(String, String), BTreeSet<Axis>>,
+}
+
+impl Settings {
+    pub fn of<'a>(cells: impl Iterator<Item = &'a MeasuredCell>) -> Self {
+        let mut first: BTreeMap<(String, String), (&MeasuredCell, BTreeSet<Axis>)> = BTreeMap::new();
+        for measured in cells {
+            let key = (measured.cell.suite.clone(), measured.cell.workload.name.clone());
+            let (known, axes) = first
+                .entry(key)
+                .or_insert_with(|| (measured, BTreeSet::from([Axis::Precision])));
+            let differing = Axis::ALL
+                .iter()
+                .copied()
+                .filter(|axis| measured.cell.setting.get(*axis) != known.cell.setting.get(*axis));
+            axes.extend(differing);
+            if measured.cell.seed != known.cell.seed {
+                axes.insert(Axis::Seed);
+            }
+        }
+        Self {
+            axes: first.into_iter().map(|(key, (_, axes))| (key, axes)).collect(),
+        }
+    }
+
+    /// `32-true · matmul high · batch 8`.
+    pub fn label(&self, measured: &MeasuredCell) -> String {
+        let cell = &measured.cell;
+        let axes = self.axes.get(&(cell.suite.clone(), cell.workload.name.clone()));
+        let words = axes.into_iter().flatten().filter_map(|axis| match axis {
+            Axis::Seed => Some(format!("seed {}", cell.seed)),
+            Axis::Precision => Some(cell.setting.precision().to_string()),
+            _ => Some(format!("{axis} {}", cell.setting.get(*axis)?)),
+        });
+        words.collect::<Vec<_>>().join(" · ")
+    }
+}
+
+/// A cell of either side or both.
+pub(crate) struct Pair<'a> {
+    pub before: Option<&'a MeasuredCell>,
+    pub after: Option<&'a MeasuredCell>,
+    /// Why the candidate skipped it.
+    skipped: Option<&'a str>,
+}
+
+impl<'a> Pair<'a> {
+    fn either(&self) -> &'a MeasuredCell {
+        self.after.or(self.before).expect("one side tried it")
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let found = |kind, verdict, text: String| Finding { kind, verdict, text };
+        let (before, after) = match (self.before, self.after) {
+            (Some(before), Some(after)) => (before, after),
+            (None, _) => {
+                let text = "the baseline does not have it".to_owned();
+                return vec![found(FindingKind::New, Outcome::Changed, text)];
+            }
+            (Some(_), None) => {
+                let text = match self.skipped {
+                    Some(reason) => format!("it was skipped: {reason}"),
+                    None => "the run does not have it".to_owned(),
+                };
+                return vec![found(FindingKind::Vanished, Outcome::Regressed, text)];
+            }
+        };
+        let mut findings = vec![];
+        findings.extend(ends(before, after));
+        findings.extend(executed(before, after));
+        findings.extend(kernels(before, after));
+        findings
+    }
+}
+
+/// How the processes end.
+fn ends(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
+    let failing = |measured: &MeasuredCell| {
+        let all = measured.processes.len();
+        (all - measured.completed().count(), all)
+    };
+    let ((was, of), (is, among)) = (failing(before), failing(after));
+    let told = |measured: &MeasuredCell| {
+        let worst = measured
+            .processes
+            .iter()
+            .find(|process| process.status != Status::Ok)?;
+        let reason = worst.reason.as_deref().unwrap_or("no reason given");
+        Some((worst.status, reason.to_owned()))
+    };
+    let verdict = match (was, is) {
+        (0, 0) => return None,
+        (0, _) => Outcome::Regressed,
+        (_, 0) => Outcome::Improved,
+        // Some fail on both sides: that more of them do is for a larger sample to say.
+        _ if was == of && is == among => Outcome::Unchanged,
+        _ => Outcome::Inconclusive,
+    };
+    let ended = |measured: &MeasuredCell, count: usize, all: usize| match told(measured) {
+        Some((status, reason)) => format!("{status} in {count} of {all} processes ({reason})"),
+        None => format!("ok in all {all}"),
+    };
+    Some(Finding {
+        kind: FindingKind::Status,
+        verdict,
+        text: format!("{}; before: {}", ended(after, is, among), ended(before, was, of)),
+    })
+}
+
+/// The precision that processes were seen to compute in.
+fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
+    let seen = |measured: &MeasuredCell| -> BTreeSet<Observed> {
+        measured
+            .processes
+            .iter()
+            .filter_map(|process| Observed::of(&process.executed))
+            .collect()
+    };
+    let (was, is) = (seen(before), seen(after));
+    if was.is_empty() || is.is_empty() || was == is {
+        return None;
+    }
+    let told = |seen: &BTreeSet<Observed>| {
+        seen.iter()
+            .map(Observed::to_string)
+            .collect::<Vec<_>>()
+            .join(" or ")
+    };
+    let worse = is.iter().any(|now| was.iter().all(|then| now.is_less_than(then)));
+    let better = was.iter().any(|then| is.iter().all(|now| then.is_less_than(now)));
+    Some(Finding {
+        kind: FindingKind::Executed,
+        verdict: match (worse, better) {
+            (true, _) => Outcome::Regressed,
+            (false, true) => Outcome::Improved,
+            (false, false) => Outcome::Changed,
+        },
+        text: format!("executed {}; before: {}", told(&is), told(&was)),
+    })
+}
+
+/// The kernels that ran.
+fn kernels(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
+    let seen = |measured: &MeasuredCell| -> BTreeSet<String> {
+        let processes = measured.processes.iter();
+        processes
+            .filter_map(|process| process.executed.kernel.clone())
+            .collect()
+    };
+    let (was, is) = (seen(before), seen(after));
+    if was.is_empty() || is.is_empty() || was == is {
+        return None;
+    }
+    let told = |seen: &BTreeSet<String>| seen.iter().cloned().collect::<Vec<_>>().join(" or ");
+    Some(Finding {
+        kind: FindingKind::Kernel,
+        verdict: Outcome::Changed,
+        text: format!("kernel {}; before: {}", told(&is), told(&was)),
+    })
+}
+
+/// What was seen of the arithmetic of matrix products.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Observed {
+    significand: u32,
+    exponent: u32,
+    accumulator: String,
+    verdict: ExecutedVerdict,
+}
+
+impl Observed {
+    fn of(executed: &Executed) -> Option<Self> {
+        Some(Self {
+            significand: executed.operand_bits?,
+            exponent: executed.exponent_bits?,
+            accumulator: executed.accumulator.clone()?,
+            verdict: executed.verdict,
+        })
+    }
+
+    /// Fewer bits somewhere, and more nowhere.
+    fn is_less_than(&self, other: &Self) -> bool {
+        let bits = |observed: &Self| {
+            let digits = observed
+                .accumulator
+                .trim_start_matches(|c: char| !c.is_ascii_digit());
+            let accumulator: u32 = digits.parse().unwrap_or_default();
+            [observed.significand, observed.exponent, accumulator]
+        };
+        let (own, others) = (bits(self), bits(other));
+        own != others && own.iter().zip(others).all(|(own, other)| *own <= other)
+    }
+}
+
+impl std::fmt::Display for Observed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} bits of significand, {} of exponent, sums in {}",
+            self.significand, self.exponent, self.accumulator
+        )
+    }
+}

@@ -1,0 +1,236 @@
+//! The runs that came before, a line a cell of a run, from which noise and changes are learned.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, OpenOptions},
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use mantissa_analysis::{Floor, noise_fence};
+use mantissa_core::{CellId, MetricName, SCHEMA_VERSION};
+use serde::{Deserialize, Serialize};
+
+use crate::{Fences, GateError, Measured, compare::Settings, machine_name};
+
+/// A cell of a run that was gated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Version of the record format.
+    pub schema: u32,
+    /// Name of the run's folder.
+    pub run: String,
+    /// When the run was begun: RFC 3339, UTC.
+    pub started: String,
+    /// Git revision of the program that ran.
+    pub revision: Option<String>,
+    /// Machine, backend and profile, see [`machine_name`].
+    pub machine: String,
+    /// The cell.
+    pub cell: CellId,
+    /// Its suite.
+    pub suite: String,
+    /// Its workload.
+    pub workload: String,
+    /// What tells its setting from those of the workload's other cells.
+    pub setting: String,
+    /// Processes that ran to their end.
+    pub processes: usize,
+    /// Medians over them, in the metrics' units; what could not be had is not there.
+    pub medians: BTreeMap<MetricName, f64>,
+}
+
+/// Gated runs in the order in which they were begun.
+#[derive(Debug, Clone)]
+pub struct History {
+    path: PathBuf,
+    entries: Vec<Entry>,
+}
+
+/// The values of a metric of a cell on a machine, run by run.
+#[derive(Debug, Clone)]
+pub struct Series<'a> {
+    /// The latest entry, which names it.
+    pub latest: &'a Entry,
+    /// The metric.
+    pub metric: MetricName,
+    /// The runs that have it, with its median.
+    pub runs: Vec<(&'a Entry, f64)>,
+}
+
+impl History {
+    /// What a history is called beside baselines.
+    pub const FILE: &str = "history.jsonl";
+
+    /// Reads a history; one that is not there is empty.
+    ///
+    /// # Errors
+    /// A file that is damaged, was cut, is of a later version, has a run twice or one that began before the line above it.
+    pub fn read(path: &Path) -> Result<Self, GateError> {
+        let mut history = Self {
+            path: path.to_owned(),
+            entries: vec![],
+        };
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(history),
+            Err(error) => return Err(GateError::read(path)(error)),
+        };
+        if !text.is_empty() && !text.ends_with('\n') {
+            let line = text.lines().count();
+            return Err(history.malformed(line, "the line was cut".to_owned()));
+        }
+        for (index, line) in text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty())
+        {
+            #[derive(Deserialize)]
+            struct Version {
+                schema: u32,
+            }
+            let malformed = |error: serde_json::Error| history.malformed(index + 1, error.to_string());
+            let version: Version = serde_json::from_str(line).map_err(malformed)?;
+            if version.schema > SCHEMA_VERSION {
+                return Err(GateError::NewerSchema {
+                    path: path.to_owned(),
+                    found: version.schema,
+                });
+            }
+            let entry: Entry = serde_json::from_str(line).map_err(malformed)?;
+            history.check(&entry, index + 1)?;
+            history.entries.push(entry);
+        }
+        let mut cells = BTreeSet::new();
+        for (index, entry) in history.entries.iter().enumerate() {
+            if !cells.insert((&entry.machine, &entry.run, &entry.cell)) {
+                let twice = format!("cell {} of run `{}` is there twice", entry.cell, entry.run);
+                return Err(history.malformed(index + 1, twice));
+            }
+        }
+        Ok(history)
+    }
+
+    fn malformed(&self, line: usize, reason: String) -> GateError {
+        GateError::Malformed {
+            path: self.path.clone(),
+            line,
+            reason,
+        }
+    }
+
+    /// Whether an entry may follow those that are there.
+    fn check(&self, entry: &Entry, line: usize) -> Result<(), GateError> {
+        let last = self
+            .entries
+            .iter()
+            .rev()
+            .find(|known| known.machine == entry.machine);
+        match last {
+            Some(last) if entry.started < last.started => {
+                let reason = format!(
+                    "run `{}` began at {}, before run `{}` at {}: a clock went backwards, or lines were moved",
+                    entry.run, entry.started, last.run, last.started
+                );
+                Err(self.malformed(line, reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends a run.
+    ///
+    /// # Errors
+    /// A run that is there already, or began before the latest of its machine; a file that cannot be written. Nothing is written then.
+    pub fn append(&mut self, run: &Measured) -> Result<usize, GateError> {
+        let machine = machine_name(run);
+        let settings = Settings::of(run.cells.values());
+        let entries: Vec<Entry> = run
+            .cells
+            .values()
+            .filter(|measured| measured.was_tried())
+            .map(|measured| Entry {
+                schema: SCHEMA_VERSION,
+                run: run.name.clone(),
+                started: run.started.clone(),
+                revision: run.fingerprint.revision.clone(),
+                machine: machine.clone(),
+                cell: measured.cell.id.clone(),
+                suite: measured.cell.suite.clone(),
+                workload: measured.cell.workload.name.clone(),
+                setting: settings.label(measured),
+                processes: measured.completed().count(),
+                medians: measured.medians(),
+            })
+            .collect();
+        let known = |entry: &Entry| entry.run == run.name && entry.machine == machine;
+        if self.entries.iter().any(known) {
+            return Err(GateError::KnownRun {
+                run: run.name.clone(),
+                path: self.path.clone(),
+            });
+        }
+        let mut text = String::new();
+        for entry in &entries {
+            self.check(entry, self.entries.len() + 1)?;
+            let line = serde_json::to_string(entry);
+            text.push_str(&line.map_err(|error| GateError::write(&self.path)(error.into()))?);
+            text.push('\n');
+        }
+        let failed = |error| GateError::write(&self.path)(error);
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&self.path)
+            .map_err(failed)?;
+        let before = file.metadata().map_err(failed)?.len();
+        if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+            // A full disk leaves no half of a run.
+            let _ = file.set_len(before);
+            return Err(failed(error));
+        }
+        self.entries.extend(entries);
+        Ok(self.entries.iter().filter(|entry| known(entry)).count())
+    }
+
+    /// Every line.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// How far the metrics of a run's cells move by themselves, where enough runs on its machine tell.
+    pub fn fences(&self, run: &Measured) -> Fences {
+        let machine = machine_name(run);
+        let series = self
+            .series()
+            .into_iter()
+            .filter(|series| series.latest.machine == machine);
+        let fence = |series: Series<'_>| {
+            let values: Vec<f64> = series.runs.iter().map(|(_, value)| *value).collect();
+            let fence = noise_fence(&values, Floor::of(series.metric)?.scale)?;
+            Some(((series.latest.cell.clone(), series.metric), fence))
+        };
+        series.filter_map(fence).collect()
+    }
+
+    /// Its series, by machine, cell and metric.
+    pub fn series(&self) -> Vec<Series<'_>> {
+        let mut series: BTreeMap<(&str, &CellId, MetricName), Series<'_>> = BTreeMap::new();
+        for entry in &self.entries {
+            for (&metric, &value) in &entry.medians {
+                let key = (entry.machine.as_str(), &entry.cell, metric);
+                let found = series.entry(key).or_insert_with(|| Series {
+                    latest: entry,
+                    metric,
+                    runs: vec![],
+                });
+                found.latest = entry;
+                found.runs.push((entry, value));
+            }
+        }
+        series.into_values().collect()
+    }
+}

@@ -1,0 +1,137 @@
+//! What is said of the metrics of two runs: one family of comparisons.
+
+use std::collections::BTreeSet;
+
+use mantissa_analysis::{
+    Compared, Doubt, Floor, Rules, Ruling, Scale, Verdict, examples_error, gate, median,
+};
+use mantissa_core::MetricName;
+
+use crate::{Change, Fences, MeasuredCell, Outcome, Policy, compare::Pair, policy::SAYING_THE_SAME};
+
+/// A metric of a cell on both sides.
+struct Draft {
+    /// Place of the cell.
+    cell: usize,
+    metric: MetricName,
+    baseline: Vec<f64>,
+    candidate: Vec<f64>,
+    floor: Floor,
+    fence: Option<f64>,
+    shared_error: f64,
+}
+
+/// What became of the metrics of every pair, in their order.
+pub(crate) fn judge_all(pairs: &[Pair<'_>], policy: &Policy, fences: &Fences) -> Vec<Vec<Change>> {
+    let drafts: Vec<Draft> = pairs
+        .iter()
+        .enumerate()
+        .flat_map(|(cell, pair)| drafts(cell, pair, policy, fences))
+        .collect();
+    let family: Vec<Compared<'_>> = drafts
+        .iter()
+        .map(|draft| Compared {
+            metric: draft.metric,
+            baseline: &draft.baseline,
+            candidate: &draft.candidate,
+            floor: draft.floor,
+            fence: draft.fence,
+            shared_error: draft.shared_error,
+        })
+        .collect();
+    let rules = Rules {
+        level: policy.level,
+        repeats: policy.repeats as usize,
+    };
+    let rulings = gate(&family, rules);
+    let mut changes: Vec<Vec<Change>> = pairs.iter().map(|_| vec![]).collect();
+    for (draft, ruling) in drafts.iter().zip(rulings) {
+        changes[draft.cell].extend(change(draft, &ruling));
+    }
+    changes
+}
+
+fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec<Draft> {
+    let (Some(before), Some(after)) = (pair.before, pair.after) else {
+        return vec![];
+    };
+    // Of a cell that does not run to its end on either side the findings tell.
+    let has = |measured: &MeasuredCell, metric| !measured.values(metric).is_empty();
+    let both: BTreeSet<MetricName> = policy
+        .floors
+        .keys()
+        .copied()
+        .filter(|metric| has(before, *metric) && has(after, *metric))
+        .collect();
+    let repeated = |metric: &MetricName| {
+        SAYING_THE_SAME.iter().any(|group| {
+            let first = group.iter().find(|metric| both.contains(metric));
+            group.contains(metric) && first != Some(metric)
+        })
+    };
+    let judged = both.iter().filter(|metric| !repeated(metric));
+    judged
+        .map(|&metric| Draft {
+            cell,
+            metric,
+            baseline: before.values(metric),
+            candidate: after.values(metric),
+            floor: policy.floors[&metric],
+            fence: fences.get(&(before.cell.id.clone(), metric)).copied(),
+            shared_error: shared_error(metric, before, after),
+        })
+        .collect()
+}
+
+/// What both sides' accuracies may differ by because they were asked about these examples and no others.
+fn shared_error(metric: MetricName, before: &MeasuredCell, after: &MeasuredCell) -> f64 {
+    if !matches!(
+        metric,
+        MetricName::TestAccuracy
+            | MetricName::ValidationAccuracy
+            | MetricName::TrainAccuracy
+            | MetricName::Agreement
+    ) {
+        return 0.0;
+    }
+    let middle = |measured: &MeasuredCell| Some(median(measured.values(metric))?.value);
+    let examples = |measured: &MeasuredCell| {
+        let readings = measured
+            .completed()
+            .filter_map(|process| process.values.get(&metric)?.n);
+        readings.min()
+    };
+    let error = || {
+        let examples = examples(before)?.min(examples(after)?);
+        examples_error(middle(before)?, middle(after)?, examples)
+    };
+    error().unwrap_or_default()
+}
+
+fn change(draft: &Draft, ruling: &Ruling) -> Option<Change> {
+    let middle = |values: &[f64]| Some(median(values.iter().copied())?.value);
+    let (verdict, doubt) = match ruling.verdict {
+        Verdict::Improved => (Outcome::Improved, None),
+        Verdict::Regressed => (Outcome::Regressed, None),
+        Verdict::Unchanged => (Outcome::Unchanged, None),
+        Verdict::Inconclusive(doubt) => (Outcome::Inconclusive, Some(doubt)),
+    };
+    Some(Change {
+        metric: draft.metric,
+        baseline: middle(&draft.baseline)?,
+        candidate: middle(&draft.candidate)?,
+        processes: (draft.baseline.len(), draft.candidate.len()),
+        difference: draft.floor.scale == Scale::Difference,
+        threshold: ruling.threshold,
+        verdict,
+        doubt: doubt.map(|doubt: Doubt| doubt.to_string()).unwrap_or_default(),
+        change: ruling.change.map(|change| change.value),
+        interval: ruling
+            .change
+            .map(|change| (change.interval.low, change.interval.high)),
+        p: ruling.p,
+        adjusted_p: ruling.adjusted_p,
+        catches: ruling.catches(),
+        drift: ruling.drift,
+    })
+}

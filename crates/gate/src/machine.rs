@@ -1,0 +1,167 @@
+//! What has to be the same on both sides of a comparison, unless somebody says that it may differ.
+
+use mantissa_core::Backend;
+use serde::Serialize;
+
+use crate::Measured;
+
+/// A named part of what something was measured on and with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// Product name of the GPU.
+    Gpu,
+    /// Major version of the GPU's driver.
+    Driver,
+    /// Model of the CPU, where it computes.
+    Cpu,
+    /// Cores that the CPU gave, where it computes.
+    Cores,
+    /// What executed the operations.
+    Backend,
+    /// How much of the suites was run.
+    Profile,
+    /// `release` or `debug`.
+    Build,
+}
+
+impl Part {
+    /// Every part, in the order in which they are told.
+    pub const ALL: [Self; 7] = [
+        Self::Gpu,
+        Self::Driver,
+        Self::Cpu,
+        Self::Cores,
+        Self::Backend,
+        Self::Profile,
+        Self::Build,
+    ];
+
+    /// What `--allow-mismatch` calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Driver => "driver",
+            Self::Cpu => "cpu",
+            Self::Cores => "cores",
+            Self::Backend => "backend",
+            Self::Profile => "profile",
+            Self::Build => "build",
+        }
+    }
+
+    /// What a run says of it; nothing where it does not matter or is not known.
+    pub fn of(self, measured: &Measured) -> Option<String> {
+        let fingerprint = &measured.fingerprint;
+        let gpu = fingerprint.gpu.as_ref();
+        let on_cpu = measured.backends().contains(&Backend::Flex);
+        match self {
+            Self::Gpu => gpu.map(|gpu| gpu.name.clone()),
+            Self::Driver => {
+                let driver = gpu?.driver.as_deref()?;
+                Some(driver.split('.').next().unwrap_or(driver).to_owned())
+            }
+            Self::Cpu => fingerprint.cpu.clone().filter(|_| on_cpu),
+            Self::Cores => on_cpu.then(|| fingerprint.cores.to_string()),
+            Self::Backend => {
+                let names: Vec<&str> = measured.backends().into_iter().map(Backend::name).collect();
+                Some(names.join("+"))
+            }
+            Self::Profile => Some(measured.profile.to_string()),
+            Self::Build => Some(fingerprint.build.clone()),
+        }
+    }
+}
+
+impl std::str::FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|part| part.name() == text)
+            .ok_or_else(|| {
+                let names: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
+                format!("one of {}", names.join(", "))
+            })
+    }
+}
+
+/// A part that differs between two runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mismatch {
+    /// Which.
+    pub part: Part,
+    /// What the baseline has; `null` if it is not known or does not matter there.
+    pub baseline: Option<String>,
+    /// What the candidate has.
+    pub candidate: Option<String>,
+}
+
+impl Mismatch {
+    /// What differs between two runs.
+    pub fn between(baseline: &Measured, candidate: &Measured) -> Vec<Self> {
+        Part::ALL
+            .into_iter()
+            .map(|part| Self {
+                part,
+                baseline: part.of(baseline),
+                candidate: part.of(candidate),
+            })
+            .filter(|mismatch| mismatch.baseline != mismatch.candidate)
+            .collect()
+    }
+}
+
+impl std::fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        write!(
+            f,
+            "{}: {} against {}",
+            self.part.name(),
+            told(&self.baseline),
+            told(&self.candidate)
+        )
+    }
+}
+
+/// The name of a machine with a backend and a profile, as a file system takes it: `nvidia-h200-driver-580-cuda-standard`.
+pub fn machine_name(measured: &Measured) -> String {
+    let part = |part: Part| part.of(measured);
+    let parts = [
+        part(Part::Gpu),
+        part(Part::Driver).map(|major| format!("driver {major}")),
+        part(Part::Cpu),
+        part(Part::Cores).map(|cores| format!("{cores} cores")),
+        part(Part::Backend),
+        part(Part::Profile),
+        part(Part::Build).filter(|build| build != "release"),
+    ];
+    let words: Vec<String> = parts.into_iter().flatten().collect();
+    slug(&words.join(" "))
+}
+
+/// Small letters and digits, with a hyphen for whatever else lies between them.
+fn slug(text: &str) -> String {
+    let lower = text.to_lowercase().replace("(r)", "").replace("(tm)", "");
+    let words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    words
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_machines_hold_letters_digits_and_hyphens() {
+        assert_eq!(
+            slug("Intel(R) Xeon(R) CPU @ 2.70GHz 2 cores"),
+            "intel-xeon-cpu-2-70ghz-2-cores"
+        );
+        assert_eq!(slug("../../é\0\n"), "");
+    }
+}

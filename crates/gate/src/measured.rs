@@ -1,0 +1,431 @@
+//! What a run or a baseline measured, as far as two of them can be compared: values by cell, metric and process.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+};
+
+use mantissa_analysis::median;
+use mantissa_core::{
+    Backend, Cell, CellId, Environment, Executed, Fingerprint, MetricName, Plan, Profile, Record,
+    SCHEMA_VERSION, Status,
+};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use crate::{GateError, Mismatch, Saved};
+
+/// What a run or a baseline measured.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Name of the run folder or the baseline.
+    pub name: String,
+    /// Where it lies.
+    pub folder: PathBuf,
+    /// How much of the suites was run.
+    pub profile: Profile,
+    /// What it was measured on. Everything has to be measured on the same.
+    pub fingerprint: Fingerprint,
+    /// When it was begun: RFC 3339, UTC.
+    pub started: String,
+    /// Every cell that was tried, by identity.
+    pub cells: BTreeMap<CellId, MeasuredCell>,
+    /// Whether the last line of the records was cut by a crash or a full disk.
+    pub cut: bool,
+}
+
+/// What the processes of a cell measured.
+#[derive(Debug, Clone)]
+pub struct MeasuredCell {
+    /// The cell.
+    pub cell: Cell,
+    /// The command that measures it again.
+    pub command: String,
+    /// Its processes, by their number.
+    pub processes: Vec<Process>,
+}
+
+/// What a process measured.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Which of its cell, from 0.
+    pub repeat: u32,
+    /// Which try.
+    attempt: u32,
+    /// How it ended.
+    pub status: Status,
+    /// Why, unless `ok`.
+    pub reason: Option<String>,
+    /// What the hardware was seen to do.
+    pub executed: Executed,
+    /// What was measured; what could not be had is not there.
+    pub values: BTreeMap<MetricName, Reading>,
+}
+
+/// A number of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+pub struct Reading {
+    /// The estimate, in the metric's unit.
+    pub value: f64,
+    /// Samples behind it.
+    pub n: Option<u64>,
+}
+
+impl MeasuredCell {
+    /// Whether any process of it was started.
+    pub fn was_tried(&self) -> bool {
+        self.processes
+            .iter()
+            .any(|process| process.status != Status::Skipped)
+    }
+
+    /// Why it was skipped, if it was.
+    pub fn skip_reason(&self) -> Option<&str> {
+        let process = self.processes.first().filter(|_| !self.was_tried())?;
+        process.reason.as_deref()
+    }
+
+    /// The processes that ran to their end.
+    pub fn completed(&self) -> impl Iterator<Item = &Process> {
+        self.processes
+            .iter()
+            .filter(|process| process.status == Status::Ok)
+    }
+
+    /// What the processes that ran to their end say of a metric, a value each.
+    pub fn values(&self, metric: MetricName) -> Vec<f64> {
+        self.completed()
+            .filter_map(|process| Some(process.values.get(&metric)?.value))
+            .collect()
+    }
+
+    /// The median over the processes that ran to their end, of every metric that all of them have.
+    pub fn medians(&self) -> BTreeMap<MetricName, f64> {
+        let completed = self.completed().count();
+        let metrics: BTreeSet<MetricName> = self
+            .completed()
+            .flat_map(|process| process.values.keys().copied())
+            .collect();
+        let of_all = |metric| {
+            let values = self.values(metric);
+            let all = values.len() == completed;
+            Some((metric, median(values)?.value)).filter(|_| all)
+        };
+        metrics.into_iter().filter_map(of_all).collect()
+    }
+}
+
+/// What is read of a record whose cell is known already.
+#[derive(Deserialize)]
+struct Line {
+    schema: u64,
+    cell: Id,
+    repeat: u32,
+    attempt: u32,
+    status: Status,
+    reason: Option<String>,
+    executed: Executed,
+    metrics: BTreeMap<MetricName, Value>,
+    fingerprint: Fingerprint,
+}
+
+#[derive(Deserialize)]
+struct Id {
+    id: CellId,
+}
+
+#[derive(Deserialize)]
+struct Value {
+    value: Option<f64>,
+    n: Option<u64>,
+}
+
+impl Measured {
+    /// Reads the folder of a run or of a baseline.
+    ///
+    /// # Errors
+    /// A folder that is neither; a file that is damaged, empty or of a later version, with its line; a process that is there twice in a
+    /// baseline; records from different machines or builds.
+    pub fn read(folder: &Path) -> Result<Self, GateError> {
+        let records = folder.join("records.jsonl");
+        let described = folder.join(Saved::FILE);
+        let name = folder
+            .canonicalize()
+            .unwrap_or_else(|_| folder.to_owned())
+            .file_name()
+            .map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
+        let saved = described.is_file();
+        let (name, profile, started) = if saved {
+            let saved: Saved = read_json(&described)?;
+            check_schema(&described, saved.schema)?;
+            (saved.name, saved.profile, saved.started)
+        } else {
+            let path = folder.join("environment.json");
+            let environment: Environment = read_json(&path)?;
+            check_schema(&path, environment.schema)?;
+            let plan: Plan = read_json(&folder.join("plan.json"))?;
+            (name, plan.profile, environment.started)
+        };
+        let (cells, fingerprint, cut) = Reader::new(&records, saved).read()?;
+        Ok(Self {
+            name,
+            folder: folder.to_owned(),
+            profile,
+            fingerprint,
+            started,
+            cells,
+            cut,
+        })
+    }
+
+    /// The backends of its cells.
+    pub fn backends(&self) -> BTreeSet<Backend> {
+        let cells = self.cells.values();
+        cells.map(|measured| measured.cell.setting.backend()).collect()
+    }
+
+    /// Reads folders that were measured in turns, as one: the processes of the second follow those of the first.
+    ///
+    /// # Errors
+    /// Whatever [`read`](Self::read) refuses; folders from different machines or builds, or of different profiles; no folder.
+    pub fn read_all(folders: &[PathBuf]) -> Result<Self, GateError> {
+        let [first, others @ ..] = folders else {
+            return Err(GateError::NoRun);
+        };
+        let mut all = Self::read(first)?;
+        for folder in others {
+            let more = Self::read(folder)?;
+            let mismatches = Mismatch::between(&all, &more);
+            if !mismatches.is_empty() {
+                return Err(GateError::Mismatch { mismatches });
+            }
+            for (id, measured) in &more.cells {
+                all.cells.entry(id.clone()).or_insert_with(|| MeasuredCell {
+                    processes: vec![],
+                    ..measured.clone()
+                });
+            }
+            all.extend(more);
+        }
+        Ok(all)
+    }
+
+    /// Forgets the processes of some cells, which are about to be measured again.
+    pub fn forget(&mut self, cells: &BTreeSet<CellId>) {
+        for (id, measured) in &mut self.cells {
+            if cells.contains(id) {
+                measured.processes.clear();
+            }
+        }
+    }
+
+    /// Takes in more processes of its cells; cells that it lacks stay out.
+    pub fn extend(&mut self, more: Self) {
+        for (id, fresh) in more.cells {
+            let Some(known) = self.cells.get_mut(&id) else {
+                continue;
+            };
+            let first = known
+                .processes
+                .iter()
+                .map(|process| process.repeat + 1)
+                .max()
+                .unwrap_or_default();
+            known
+                .processes
+                .extend(fresh.processes.into_iter().map(|process| Process {
+                    repeat: first + process.repeat,
+                    ..process
+                }));
+        }
+    }
+
+    /// The fewest processes that any cell was tried in.
+    pub fn repeats(&self) -> usize {
+        let processes = self.cells.values().map(|measured| measured.processes.len());
+        processes.min().unwrap_or_default()
+    }
+}
+
+fn check_schema(path: &Path, found: u32) -> Result<(), GateError> {
+    match found > SCHEMA_VERSION {
+        true => Err(GateError::NewerSchema {
+            path: path.to_owned(),
+            found,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Reads a JSON file.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, GateError> {
+    let text = fs::read_to_string(path).map_err(GateError::read(path))?;
+    serde_json::from_str(&text).map_err(|source| GateError::Malformed {
+        path: path.to_owned(),
+        line: source.line(),
+        reason: source.to_string(),
+    })
+}
+
+/// Reads `records.jsonl`: of the first record of a cell everything, of the others what is compared.
+struct Reader<'a> {
+    path: &'a Path,
+    /// It is a baseline's, which holds every process once.
+    once: bool,
+    places: HashMap<CellId, MeasuredCell>,
+    fingerprint: Option<Fingerprint>,
+}
+
+type Read = (BTreeMap<CellId, MeasuredCell>, Fingerprint, bool);
+
+impl<'a> Reader<'a> {
+    fn new(path: &'a Path, once: bool) -> Self {
+        Self {
+            path,
+            once,
+            places: HashMap::new(),
+            fingerprint: None,
+        }
+    }
+
+    fn read(mut self) -> Result<Read, GateError> {
+        let file = File::open(self.path).map_err(GateError::read(self.path))?;
+        let mut source = BufReader::with_capacity(1 << 18, file);
+        let mut line = Vec::new();
+        let mut cut = false;
+        for number in 1.. {
+            line.clear();
+            let read = source.read_until(b'\n', &mut line);
+            if read.map_err(GateError::read(self.path))? == 0 {
+                break;
+            }
+            if line.last() != Some(&b'\n') {
+                cut = true;
+                break;
+            }
+            if !line.trim_ascii().is_empty() {
+                self.take(&line, number)?;
+            }
+        }
+        // A baseline is written whole.
+        if cut && self.once {
+            return Err(self.malformed(0, "its last line was cut".to_owned()));
+        }
+        let Some(fingerprint) = self.fingerprint else {
+            return Err(GateError::Empty {
+                path: self.path.to_owned(),
+            });
+        };
+        let mut cells: BTreeMap<CellId, MeasuredCell> = self.places.into_iter().collect();
+        for measured in cells.values_mut() {
+            measured.processes.sort_by_key(|process| process.repeat);
+        }
+        Ok((cells, fingerprint, cut))
+    }
+
+    fn malformed(&self, line: usize, reason: String) -> GateError {
+        GateError::Malformed {
+            path: self.path.to_owned(),
+            line,
+            reason,
+        }
+    }
+
+    fn take(&mut self, text: &[u8], number: usize) -> Result<(), GateError> {
+        #[derive(Deserialize)]
+        struct Version {
+            schema: u64,
+        }
+        let malformed = |error: serde_json::Error| self.malformed(number, error.to_string());
+        let line: Line = match serde_json::from_slice(text) {
+            Ok(line) => line,
+            // A later version may have another shape.
+            Err(error) => match serde_json::from_slice::<Version>(text) {
+                Ok(version) => return Err(self.newer(version.schema).unwrap_or_else(|| malformed(error))),
+                Err(_) => return Err(malformed(error)),
+            },
+        };
+        if let Some(error) = self.newer(line.schema) {
+            return Err(error);
+        }
+        match &self.fingerprint {
+            Some(first) if !alike(first, &line.fingerprint) => {
+                return Err(GateError::ManyMachines {
+                    path: self.path.to_owned(),
+                    line: number,
+                });
+            }
+            Some(_) => {}
+            None => self.fingerprint = Some(line.fingerprint.clone()),
+        }
+        let id = line.cell.id.clone();
+        let process = Process::of(line);
+        match self.places.entry(id) {
+            Entry::Vacant(place) => {
+                let whole: Result<Record, _> = serde_json::from_slice(text);
+                let record = whole.map_err(|error| GateError::Malformed {
+                    path: self.path.to_owned(),
+                    line: number,
+                    reason: error.to_string(),
+                })?;
+                place.insert(MeasuredCell {
+                    cell: record.cell,
+                    command: record.command,
+                    processes: vec![process],
+                });
+            }
+            Entry::Occupied(mut place) => {
+                let processes = &mut place.get_mut().processes;
+                match processes.iter().position(|known| known.repeat == process.repeat) {
+                    Some(_) if self.once => {
+                        let twice = format!(
+                            "process {} of cell {} is there twice",
+                            process.repeat,
+                            place.key()
+                        );
+                        return Err(self.malformed(number, twice));
+                    }
+                    Some(index) if processes[index].attempt <= process.attempt => processes[index] = process,
+                    Some(_) => {}
+                    None => processes.push(process),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn newer(&self, schema: u64) -> Option<GateError> {
+        (schema > u64::from(SCHEMA_VERSION)).then(|| GateError::NewerSchema {
+            path: self.path.to_owned(),
+            found: u32::try_from(schema).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+/// Whether records can have been made by one run: by the same program on the same machine.
+fn alike(one: &Fingerprint, other: &Fingerprint) -> bool {
+    one.cpu == other.cpu
+        && one.gpu.as_ref().map(|gpu| &gpu.name) == other.gpu.as_ref().map(|gpu| &gpu.name)
+        && one.build == other.build
+}
+
+impl Process {
+    fn of(line: Line) -> Self {
+        let values = line.metrics.into_iter().filter_map(|(name, value)| {
+            let reading = Reading {
+                value: value.value?,
+                n: value.n,
+            };
+            Some((name, reading))
+        });
+        Self {
+            repeat: line.repeat,
+            attempt: line.attempt,
+            status: line.status,
+            reason: line.reason,
+            executed: line.executed,
+            values: values.collect(),
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! `gate.toml`: what a change must be to matter, and what is allowed to be worse for a while.
+
+use std::{collections::BTreeMap, fmt, fs, path::Path};
+
+use mantissa_analysis::{Floor, GATE_LEVEL, GATE_REPEATS, Scale};
+use mantissa_core::{Axis, AxisValue, MetricName};
+use serde::{Deserialize, Serialize};
+use toml::value::Datetime;
+
+use crate::{ComparedCell, GateError};
+
+/// What `mantissa gate` holds a run to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// Of all runs that equal their baselines, the share in which chance may call anything improved or regressed.
+    pub level: f64,
+    /// Fewest processes of a cell, on either side.
+    pub repeats: u32,
+    /// The smallest change that matters, by metric: a share of the baseline, 0.03 being a factor of 1.03 either way. Of what is learned
+    /// (accuracies, losses, perplexities) a difference in the metric's own unit. What is not here is not judged.
+    pub floors: BTreeMap<MetricName, Floor>,
+    /// What may be worse for a while.
+    pub allow: Vec<Allowance>,
+}
+
+/// Something that may be worse until a day, for a reason.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allowance {
+    /// The suite; any if there is none.
+    pub suite: Option<String>,
+    /// The workload; any if there is none.
+    pub workload: Option<String>,
+    /// Values that the setting must have.
+    #[serde(default)]
+    pub setting: BTreeMap<Axis, AxisValue>,
+    /// The metric; any finding if there is none.
+    pub metric: Option<MetricName>,
+    /// The last day on which it is allowed.
+    until: Datetime,
+    /// Why: it is printed wherever it is used.
+    pub reason: String,
+}
+
+/// A day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Day {
+    /// Year of the common era.
+    pub year: u16,
+    /// From 1.
+    pub month: u8,
+    /// From 1.
+    pub day: u8,
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+impl Allowance {
+    /// The last day on which it is allowed.
+    pub fn until(&self) -> Day {
+        let date = self.until.date.expect("it is refused without a date");
+        Day {
+            year: date.year,
+            month: date.month,
+            day: date.day,
+        }
+    }
+
+    /// Whether it speaks of a finding about a cell; `metric`: what the finding is about, if it is a metric.
+    pub fn concerns(&self, compared: &ComparedCell, metric: Option<MetricName>) -> bool {
+        let cell = &compared.cell;
+        let named = |given: &Option<String>, name: &str| given.as_deref().is_none_or(|given| given == name);
+        named(&self.suite, &cell.suite)
+            && named(&self.workload, &cell.workload.name)
+            && self.metric.is_none_or(|allowed| Some(allowed) == metric)
+            && self
+                .setting
+                .iter()
+                .all(|(axis, value)| cell.setting.get(*axis) == Some(value))
+    }
+}
+
+/// Metrics that say the same thing: of each group the first that both sides have is judged.
+pub(crate) const SAYING_THE_SAME: [&[MetricName]; 3] = [
+    &[
+        MetricName::StepSeconds,
+        MetricName::TokenSeconds,
+        MetricName::FlopsPerSecond,
+        MetricName::ValuesPerSecond,
+        MetricName::SamplesPerSecond,
+    ],
+    &[MetricName::EnergyCounterJoules, MetricName::EnergyIntegralJoules],
+    &[MetricName::Perplexity, MetricName::TestLoss],
+];
+
+impl Default for Policy {
+    fn default() -> Self {
+        use MetricName as M;
+        let judged = [
+            M::StepSeconds,
+            M::TokenSeconds,
+            M::FlopsPerSecond,
+            M::ValuesPerSecond,
+            M::SamplesPerSecond,
+            M::FirstTokenSeconds,
+            M::WarmupSeconds,
+            M::WeightsSeconds,
+            M::AllocatorReservedPeakBytes,
+            M::AllocatorInUsePeakBytes,
+            M::DevicePeakBytes,
+            M::ProcessPeakBytes,
+            M::HostPeakBytes,
+            M::EnergyCounterJoules,
+            M::EnergyIntegralJoules,
+            M::TestAccuracy,
+            M::Agreement,
+            M::Perplexity,
+            M::TestLoss,
+            M::FinalLoss,
+            M::RelativeError,
+            M::MaxUlp,
+        ];
+        let floor = |metric| {
+            let floor = match metric {
+                M::WarmupSeconds | M::WeightsSeconds => Floor::ratio(Self::ONCE),
+                _ => Floor::of(metric)?,
+            };
+            Some((metric, floor))
+        };
+        Self {
+            level: GATE_LEVEL,
+            repeats: Self::FEWEST_REPEATS,
+            floors: judged.into_iter().filter_map(floor).collect(),
+            allow: vec![],
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    level: Option<f64>,
+    repeats: Option<u32>,
+    #[serde(default)]
+    floor: BTreeMap<MetricName, toml::Spanned<Limit>>,
+    #[serde(default)]
+    allow: Vec<Allowance>,
+}
+
+/// A limit, or a word that a metric is not judged.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Limit {
+    Size(f64),
+    Word(String),
+}
+
+impl Policy {
+    /// What a file is called beside baselines.
+    pub const FILE: &str = "gate.toml";
+    /// What happens once, before the work, may take so much longer before it matters.
+    const ONCE: f64 = 0.25;
+    /// Fewer processes tell too little of how processes differ.
+    pub const FEWEST_REPEATS: u32 = GATE_REPEATS as u32;
+
+    /// Reads a file; what it does not name is as by default.
+    ///
+    /// # Errors
+    /// A file that is no TOML, has an unknown key, metric, axis or value, or a limit that nothing could be held to: all with its line.
+    pub fn read(path: &Path) -> Result<Self, GateError> {
+        let text = fs::read_to_string(path).map_err(GateError::read(path))?;
+        Self::parse(&text).map_err(|reason| GateError::Policy {
+            path: path.to_owned(),
+            reason,
+        })
+    }
+
+    /// The same of text; an error says what is wrong and where.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let mut policy = Self::default();
+        if let Some(level) = file.level {
+            if !(level > 0.0 && level <= 0.2) {
+                return Err(format!(
+                    "`level = {level}` is no share of runs above 0 and up to 0.2"
+                ));
+            }
+            policy.level = level;
+        }
+        if let Some(repeats) = file.repeats {
+            if repeats < Self::FEWEST_REPEATS {
+                return Err(format!(
+                    "`repeats = {repeats}`: fewer than {} processes tell too little of how processes differ",
+                    Self::FEWEST_REPEATS
+                ));
+            }
+            policy.repeats = repeats;
+        }
+        for (metric, floor) in file.floor {
+            let line = 1 + text[..floor.span().start].matches('\n').count();
+            match floor.into_inner() {
+                Limit::Size(size) if size > 0.0 && size <= 10.0 => {
+                    let scale = Floor::of(metric).map_or(Scale::Ratio, |floor| floor.scale);
+                    policy.floors.insert(metric, Floor { scale, size });
+                }
+                Limit::Word(word) if word == "off" => {
+                    policy.floors.remove(&metric);
+                }
+                Limit::Size(limit) => {
+                    return Err(format!(
+                        "line {line}: `{metric} = {limit}` is no change that could be told: above 0, and at most 10"
+                    ));
+                }
+                Limit::Word(word) => {
+                    return Err(format!(
+                        "line {line}: `{metric} = \"{word}\"` is neither a number nor \"off\""
+                    ));
+                }
+            }
+        }
+        for allowance in &file.allow {
+            if allowance.until.date.is_none() {
+                return Err(format!("`until = {}` is no day", allowance.until));
+            }
+            if allowance.reason.trim().is_empty() {
+                return Err(format!("what is allowed until {} has no reason", allowance.until));
+            }
+        }
+        policy.allow = file.allow;
+        Ok(policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_is_the_default_and_a_file_says_what_differs() {
+        assert_eq!(Policy::parse("").unwrap(), Policy::default());
+        let policy = Policy::parse(
+            "level = 0.05\nrepeats = 7\n[floor]\nstep_seconds = 0.1\nhost_peak_bytes = \"off\"\n",
+        )
+        .unwrap();
+        assert_eq!((policy.level, policy.repeats), (0.05, 7));
+        assert_eq!(policy.floors[&MetricName::StepSeconds], Floor::ratio(0.1));
+        assert_eq!(policy.floors.get(&MetricName::HostPeakBytes), None);
+    }
+
+    #[test]
+    fn the_commented_defaults_of_the_repositorys_file_are_those_of_the_code() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../baselines/gate.toml");
+        let text = fs::read_to_string(path).unwrap();
+        assert_eq!(Policy::parse(&text).unwrap(), Policy::default(), "as it is");
+        let setting = |line: &str| line.starts_with('[') || line.contains(" = ");
+        let told: String = text
+            .lines()
+            .map(|line| {
+                line.strip_prefix("# ")
+                    .filter(|rest| setting(rest))
+                    .unwrap_or(line)
+            })
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let (told, allowances) = told.split_once("[[allow]]").unwrap();
+        assert_eq!(Policy::parse(told).unwrap(), Policy::default(), "uncommented");
+        let named = told
+            .lines()
+            .filter(|line| !line.starts_with('#') && line.contains(" = "))
+            .count();
+        assert_eq!(named, 2 + Policy::default().floors.len(), "each of them is there");
+        assert_eq!(
+            Policy::parse(&format!("[[allow]]{allowances}"))
+                .unwrap()
+                .allow
+                .len(),
+            1
+        );
+    }
+
+    #[test]
+    fn what_nothing_could_be_held_to_is_refused_with_what_is_wrong() {
+        let refused = |text: &str, part: &str| {
+            let error = Policy::parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        };
+        refused("[floor]\nstep_second = 0.1", "step_second");
+        refused("[floor]\n\nstep_seconds = 0", "line 3");
+        refused("[floor]\nstep_seconds = -0.1", "no change that could be told");
+        refused("[floor]\nstep_seconds = nan", "no change that could be told");
+        refused("[floor]\nstep_seconds = inf", "no change that could be told");
+        refused("[floor]\nstep_seconds = \"no\"", "neither a number nor");
+        refused("level = 0", "no share");
+        refused("level = nan", "no share");
+        refused("repeats = 4", "fewer than 5");
+        refused("repeats = -1", "repeats");
+        refused("speed = 1", "unknown field");
+        refused("[[allow]]\nuntil = 12:00:00\nreason = \"x\"", "no day");
+        refused("[[allow]]\nuntil = 2027-01-01\nreason = \" \"", "no reason");
+        refused("[[allow]]\nreason = \"x\"", "until");
+        refused(
+            "[[allow]]\nuntil = 2027-01-01\nreason = \"x\"\nmetric = \"speed\"",
+            "speed",
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! Bencher Metric Format: JSON of benchmarks, each with its measures.
+
+use std::collections::BTreeMap;
+
+use mantissa_core::MetricName;
+use serde::Serialize;
+
+use super::Measurements;
+
+#[derive(Serialize)]
+struct Metric {
+    value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lower_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upper_value: Option<f64>,
+}
+
+/// A benchmark a cell, with a name of at most 1,024 bytes; a measure a metric, by its slug (`step-seconds`), in the units of records.
+pub fn bencher(measurements: &Measurements<'_>) -> String {
+    let benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = measurements
+        .cells
+        .iter()
+        .map(|cell| {
+            let measures = cell.estimates.iter().map(|(metric, estimate)| {
+                let told = Metric {
+                    value: estimate.value,
+                    lower_value: estimate.interval.map(|interval| interval.low),
+                    upper_value: estimate.interval.map(|interval| interval.high),
+                };
+                (slug(*metric), told)
+            });
+            (cell.series(), measures.collect())
+        })
+        .collect();
+    let mut text = serde_json::to_string_pretty(&benchmarks).expect("these are JSON values");
+    text.push('\n');
+    text
+}
+
+fn slug(metric: MetricName) -> String {
+    metric.name().replace('_', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_a_slug_of_at_most_64_small_letters_and_hyphens() {
+        for metric in MetricName::ALL {
+            let slug = slug(*metric);
+            assert!(
+                slug.len() <= 64 && slug.chars().all(|c| c.is_ascii_lowercase() || c == '-'),
+                "{slug}"
+            );
+        }
+    }
+}

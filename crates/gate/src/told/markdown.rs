@@ -1,0 +1,206 @@
+//! Markdown for a comment on a pull request and for the summary of a job.
+
+use super::{
+    page::{Page, escape, html},
+    summary::{about, doubts, other_findings},
+    text::short,
+    words::{self, Words},
+};
+use crate::{Change, ComparedCell, Finding, Gated, Mismatch, Outcome, Side, gated::counted};
+
+/// Longest name in a row, in characters.
+const NAME: usize = 160;
+/// Longest sentence, in characters.
+const SENTENCE: usize = 400;
+/// Commands shown.
+const COMMANDS: usize = 5;
+
+const NUMBERS: [&str; 6] = ["cell", "metric", "before", "after", "change", "p"];
+const NUMBERS_RIGHT: [&str; 3] = ["before", "after", "p"];
+
+/// The verdict in a line, what got worse, what else was found, how much nothing can be said of, and what got better. Rows that a
+/// comment has no room for are counted.
+pub fn markdown(gated: &Gated) -> String {
+    let mut page = Page::new(foot(gated));
+    let mark = if gated.fails() { "❌" } else { "✅" };
+    page.line(&format!(
+        "{mark} **{}**",
+        escape(&short(&gated.verdict(), SENTENCE))
+    ));
+    regressions(&mut page, gated);
+    tolerated(&mut page, gated);
+    findings(&mut page, gated);
+    undecided(&mut page, gated);
+    improvements(&mut page, gated);
+    page.finish()
+}
+
+fn regressions(page: &mut Page, gated: &Gated) {
+    let (mut measured_rows, mut found_rows) = (vec![], vec![]);
+    for failure in gated.failing() {
+        let Some(cell) = gated.cell(failure) else { continue };
+        match gated.change(failure) {
+            Some(change) => measured_rows.push(measured(name(cell), change)),
+            None => found_rows.push(row([name(cell), sentence(&failure.text)])),
+        }
+    }
+    page.table("Regressions", &NUMBERS, &NUMBERS_RIGHT, measured_rows);
+    page.table("What else got worse", &["cell", "what"], &[], found_rows);
+    commands(page, gated);
+}
+
+fn measured(cell: String, change: &Change) -> String {
+    let words = Words::of(change);
+    row([
+        cell,
+        escape(change.metric.name()),
+        escape(&words.before),
+        escape(&words.after),
+        escape(&words.change),
+        escape(&words.p),
+    ])
+}
+
+/// How to see a regression again.
+fn commands(page: &mut Page, gated: &Gated) {
+    let mut commands: Vec<&str> = vec![];
+    for cell in gated.failing().filter_map(|failure| gated.cell(failure)) {
+        if !cell.command.is_empty() && !commands.contains(&&*cell.command) {
+            commands.push(&cell.command);
+        }
+    }
+    if commands.is_empty() {
+        return;
+    }
+    let shown: Vec<String> = commands
+        .iter()
+        .take(COMMANDS)
+        .map(|command| html(&short(command, SENTENCE)))
+        .collect();
+    let more = commands.len().saturating_sub(COMMANDS);
+    let rest = match more {
+        0 => String::new(),
+        _ => format!("\n… and {more} more"),
+    };
+    page.line(&format!(
+        "<details><summary>Measure again</summary>\n\n<pre>{}{rest}</pre>\n\n</details>",
+        shown.join("\n")
+    ));
+}
+
+fn tolerated(page: &mut Page, gated: &Gated) {
+    let rows = gated.tolerated().filter_map(|allowed| {
+        let cell = gated.cell(&allowed.failure)?;
+        Some(row([
+            name(cell),
+            sentence(&allowed.failure.text),
+            allowed.until.to_string(),
+            sentence(&allowed.reason),
+        ]))
+    });
+    page.table(
+        "Allowed for a while",
+        &["cell", "what", "until", "why"],
+        &[],
+        rows.collect(),
+    );
+}
+
+fn findings(page: &mut Page, gated: &Gated) {
+    let rows = other_findings(gated).filter(|(_, finding)| finding.verdict != Outcome::Improved);
+    let rows = rows.map(|(cell, finding)| found_row(cell, finding));
+    page.table(
+        "Also found",
+        &["cell", "about", "outcome", "what"],
+        &[],
+        rows.collect(),
+    );
+}
+
+fn found_row(cell: &ComparedCell, finding: &Finding) -> String {
+    row([
+        name(cell),
+        about(finding.kind).to_owned(),
+        finding.verdict.name().to_owned(),
+        sentence(&finding.text),
+    ])
+}
+
+/// Why nothing can be said, and of how much: the most frequent reason first.
+fn undecided(page: &mut Page, gated: &Gated) {
+    let rows = doubts(gated).into_iter().map(|(doubt, (changes, cells))| {
+        row([
+            counted(changes, "change"),
+            counted(cells, "cell"),
+            sentence(doubt),
+        ])
+    });
+    page.table("Undecided", &["changes", "of", "because"], &[], rows.collect());
+}
+
+fn improvements(page: &mut Page, gated: &Gated) {
+    let cells = gated.comparison.cells.iter();
+    let rows: Vec<String> = cells
+        .flat_map(|cell| {
+            let better = cell
+                .changes
+                .iter()
+                .filter(|change| change.verdict == Outcome::Improved);
+            better.map(|change| measured(name(cell), change))
+        })
+        .collect();
+    let found = other_findings(gated).filter(|(_, finding)| finding.verdict == Outcome::Improved);
+    let found: Vec<String> = found.map(|(cell, finding)| found_row(cell, finding)).collect();
+    if rows.is_empty() && found.is_empty() {
+        return;
+    }
+    let count = counted(rows.len() + found.len(), "improvement");
+    page.end(&format!("<details><summary>{count}</summary>"));
+    page.table("", &NUMBERS, &NUMBERS_RIGHT, rows);
+    page.table("", &["cell", "about", "outcome", "what"], &[], found);
+    page.end("</details>");
+}
+
+/// What was compared with what.
+fn foot(gated: &Gated) -> String {
+    let comparison = &gated.comparison;
+    let mut out =
+        "| | run | begun | machine | profile | revision | processes |\n|---|---|---|---|---|---|---:|\n"
+            .to_owned();
+    out += &side("before", &comparison.baseline);
+    out += &side("after", &comparison.candidate);
+    if !comparison.mismatches.is_empty() {
+        let told: Vec<String> = comparison.mismatches.iter().map(Mismatch::to_string).collect();
+        out += &format!("\nNot the same on both sides: {}.\n", sentence(&told.join("; ")));
+    }
+    out
+}
+
+fn side(which: &str, side: &Side) -> String {
+    row([
+        which.to_owned(),
+        code(&side.name),
+        sentence(&side.started),
+        sentence(&side.machine),
+        side.profile.to_string(),
+        side.revision.as_deref().map(code).unwrap_or_default(),
+        side.repeats.to_string(),
+    ])
+}
+
+fn name(cell: &ComparedCell) -> String {
+    code(&words::name(cell))
+}
+
+/// A name as it is written: in code nobody is notified of it.
+fn code(name: &str) -> String {
+    format!("<code>{}</code>", escape(&short(name, NAME)))
+}
+
+fn sentence(text: &str) -> String {
+    escape(&short(text, SENTENCE))
+}
+
+fn row<const N: usize>(fields: [String; N]) -> String {
+    format!("| {} |\n", fields.join(" | "))
+}

@@ -1,0 +1,251 @@
+//! Log lines as MLPerf's `mllog` writes them.
+//!
+//! This is no submission, nor a part of one: no benchmark of MLPerf is run and none of the rules on how one is timed holds. Of the keys,
+//! `seed`, `global_batch_size`, `micro_batch_size`, `gradient_accumulation_steps`, `max_sequence_length`, `opt_name` and
+//! `lowest_numerical_precision_in_{linear,attn}` are MLPerf's and mean what they mean there. Those that begin with `mantissa_` are ours.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use mantissa_core::{
+    Axis, AxisValue, Better, Cell, ExecutedVerdict, KernelKind, Profile, Setting, Task, TaskKind, Unit,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{CellEstimates, Measurements};
+use crate::{GateError, MeasuredCell};
+
+/// What `mllog` writes, in its order.
+#[derive(Serialize)]
+struct Line<'a> {
+    namespace: &'a str,
+    time_ms: i64,
+    event_type: &'static str,
+    key: &'a str,
+    value: Value,
+    metadata: Metadata<'a>,
+}
+
+/// What stands beside a value: for `mllog` the place in a source that logged it, which there is none of; the rest is ours.
+#[derive(Default, Serialize)]
+struct Metadata<'a> {
+    file: &'static str,
+    lineno: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Profile>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suite: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    setting: Option<&'a Setting>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<Unit>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    better: Option<Better>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    low: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    high: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    n: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'a str>,
+}
+
+/// Points in time, all at the beginning of the run: what it was, and of every cell, whose identity is the namespace, how it was set, in what
+/// precision it was seen to compute, and what was measured.
+///
+/// # Errors
+/// A run that does not say when it was begun.
+pub fn mlperf(measurements: &Measurements<'_>) -> Result<String, GateError> {
+    let run = measurements.run;
+    let started: Timestamp = run.started.parse().map_err(|_| GateError::Started {
+        path: run.folder.clone(),
+        given: run.started.clone(),
+    })?;
+    let mut log = Log {
+        time_ms: started.as_millisecond(),
+        out: String::new(),
+    };
+    let fingerprint = &run.fingerprint;
+    log.event(
+        "",
+        "mantissa_run",
+        json!(run.name),
+        Metadata {
+            profile: Some(run.profile),
+            gpu: fingerprint.gpu.as_ref().map(|gpu| &*gpu.name),
+            cpu: fingerprint.cpu.as_deref(),
+            version: Some(&fingerprint.mantissa),
+            revision: fingerprint.revision.as_deref(),
+            ..Metadata::default()
+        },
+    );
+    for cell in &measurements.cells {
+        log.cell(cell);
+    }
+    Ok(log.out)
+}
+
+struct Log {
+    time_ms: i64,
+    out: String,
+}
+
+impl Log {
+    fn cell(&mut self, measured: &CellEstimates<'_>) {
+        let cell = measured.cell();
+        let namespace = cell.id.as_str();
+        let metadata = Metadata {
+            suite: Some(&cell.suite),
+            setting: Some(&cell.setting),
+            ..Metadata::default()
+        };
+        self.event(namespace, "mantissa_cell", json!(cell.workload.name), metadata);
+        for (key, value) in set(cell) {
+            self.event(namespace, key, value, Metadata::default());
+        }
+        for (key, value) in precision(measured.measured) {
+            self.event(namespace, key, json!(value), Metadata::default());
+        }
+        for (metric, estimate) in &measured.estimates {
+            let metadata = Metadata {
+                unit: Some(metric.unit()),
+                better: Some(metric.better()),
+                low: estimate.interval.map(|interval| interval.low),
+                high: estimate.interval.map(|interval| interval.high),
+                n: Some(estimate.n),
+                method: Some(estimate.method),
+                ..Metadata::default()
+            };
+            self.event(
+                namespace,
+                &format!("mantissa_{metric}"),
+                json!(estimate.value),
+                metadata,
+            );
+        }
+    }
+
+    fn event(&mut self, namespace: &str, key: &str, value: Value, metadata: Metadata<'_>) {
+        let line = Line {
+            namespace,
+            time_ms: self.time_ms,
+            event_type: "POINT_IN_TIME",
+            key,
+            value,
+            metadata: Metadata {
+                file: "mantissa",
+                ..metadata
+            },
+        };
+        let text = serde_json::to_string(&line).expect("these are JSON values");
+        self.out.push_str(":::MLLOG ");
+        self.out.push_str(&ascii(&text));
+        self.out.push('\n');
+    }
+}
+
+/// JSON in ASCII, as `mllog` writes it: its parser reads Latin-1. The mark that it looks for in a line is nowhere else in it.
+fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            ' '..='~' => out.push(c),
+            c => {
+                let units = c.encode_utf16(&mut [0; 2]).to_vec();
+                out.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+            }
+        }
+    }
+    // Outside of strings no colon follows another.
+    out.replace(":::MLLOG", "\\u003a::MLLOG")
+}
+
+/// How a cell was set, in MLPerf's keys.
+fn set(cell: &Cell) -> Vec<(&'static str, Value)> {
+    let setting = &cell.setting;
+    let mut set = vec![("seed", json!(cell.seed))];
+    if cell.workload.kind() == TaskKind::Train {
+        let devices = match setting.get(Axis::Devices) {
+            Some(AxisValue::Integer(devices)) => *devices,
+            _ => 1,
+        };
+        let (batch, accumulate) = (u64::from(setting.batch()), u64::from(setting.accumulate()));
+        set.push(("global_batch_size", json!(batch * accumulate * devices)));
+        set.push(("micro_batch_size", json!(batch)));
+        set.push(("gradient_accumulation_steps", json!(accumulate)));
+        set.push(("opt_name", json!(setting.optimizer().name())));
+    }
+    if setting.get(Axis::Sequence).is_some() {
+        set.push(("max_sequence_length", json!(setting.sequence())));
+    }
+    set
+}
+
+/// The operands' format of the products of a cell, in MLPerf's words, as it was observed in every process.
+fn lowest(measured: &MeasuredCell) -> Option<&'static str> {
+    let seen: BTreeSet<Option<(u32, u32)>> = measured
+        .completed()
+        .map(|process| {
+            let executed = &process.executed;
+            (executed.verdict != ExecutedVerdict::Unverified)
+                .then_some(executed.operand_bits.zip(executed.exponent_bits))
+                .flatten()
+        })
+        .collect();
+    match seen.into_iter().collect::<Option<Vec<_>>>()?.first()? {
+        (53, 11) => Some("fp64"),
+        (24, 8) => Some("fp32"),
+        (11, 8) => Some("tf32"),
+        (11, 5) => Some("fp16"),
+        (8, 8) => Some("bfloat16"),
+        _ => None,
+    }
+}
+
+/// That format under MLPerf's keys. What was observed of a model holds for all its products if they were what was asked for; else it is of
+/// those that were not, which may be linear layers, convolutions or attention, and nothing is told. Nothing is communicated: a cell has
+/// one device.
+fn precision(measured: &MeasuredCell) -> Vec<(&'static str, &'static str)> {
+    const LINEAR: &str = "lowest_numerical_precision_in_linear";
+    const ATTENTION: &str = "lowest_numerical_precision_in_attn";
+    let Some(format) = lowest(measured) else {
+        return vec![];
+    };
+    let attends = measured.cell.setting.get(Axis::Attention).is_some();
+    let differs = measured
+        .completed()
+        .any(|process| process.executed.verdict == ExecutedVerdict::Differs);
+    match &measured.cell.workload.task {
+        Task::Kernel(task) => match task.kernel.kind() {
+            KernelKind::Matmul => vec![(LINEAR, format)],
+            KernelKind::Attention => vec![(ATTENTION, format)],
+            _ => vec![],
+        },
+        _ if differs => vec![],
+        _ if attends => vec![(LINEAR, format), (ATTENTION, format)],
+        _ => vec![(LINEAR, format)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_ascii_and_holds_the_mark_once() {
+        let json = json!(["é🦀\u{85}", ":::MLLOG {}", "\":::MLLOG"]).to_string();
+        let escaped = ascii(&json);
+        assert!(escaped.is_ascii() && !escaped.contains(":::MLLOG"), "{escaped}");
+        assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap().to_string(), json);
+    }
+}

@@ -1,0 +1,33 @@
+//! What was compared or measured, in the words and the formats of wherever it is read. Every function is pure: the same input
+//! gives the same bytes, and what is absent is left out.
+//!
+//! Of a comparison: [`markdown`] for pull requests, [`terminal_tables`], [`annotations`] of GitHub Actions, [`junit`].
+//! Of one run: [`benchmark_action`], [`bencher`], [`openmetrics`], [`mlperf`].
+
+mod annotations;
+mod bencher;
+mod benchmark_action;
+mod junit;
+mod markdown;
+mod measurements;
+mod mlperf;
+mod openmetrics;
+mod page;
+mod summary;
+mod terminal;
+mod text;
+mod trends;
+mod words;
+
+pub use annotations::annotations;
+pub use bencher::bencher;
+pub use benchmark_action::benchmark_action;
+pub use junit::junit;
+pub use markdown::markdown;
+pub use measurements::{CellEstimates, Measurements};
+pub use mlperf::mlperf;
+pub use openmetrics::openmetrics;
+pub use page::LONGEST_COMMENT;
+pub use terminal::terminal_tables;
+pub(crate) use text::short;
+pub(crate) use words::Words;

@@ -1,0 +1,175 @@
+//! Plain tables for a terminal.
+
+use mantissa_report::{Align, Table};
+
+use super::{
+    summary::{about, doubts, other_findings},
+    text::{cut, plain},
+    words::{Words, name_in_suite as name},
+};
+use crate::{Change, ComparedCell, Gated, Outcome};
+
+/// A column is not cut to less.
+const LEAST: usize = 8;
+/// Rows of a table of what is no regression; the others are counted.
+const MOST_ROWS: usize = 20;
+
+/// What got worse, what is allowed, what else was found, what nothing can be said of and why, and what got better: a table each that has
+/// rows. With a border of one character and a space on either side of each column they are no wider than `width`, unless that is too narrow
+/// for their numbers.
+pub fn terminal_tables(gated: &Gated, width: usize) -> Vec<Table> {
+    let tables = [
+        regressions(gated),
+        found_worse(gated),
+        allowed(gated),
+        findings(gated),
+        undecided(gated),
+        improvements(gated),
+    ];
+    let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
+    tables.map(|table| fitted(table, width)).collect()
+}
+
+const NUMBERS: [(&str, Align); 6] = [
+    ("cell", Align::Left),
+    ("metric", Align::Left),
+    ("before", Align::Right),
+    ("after", Align::Right),
+    ("change", Align::Left),
+    ("p", Align::Right),
+];
+
+fn regressions(gated: &Gated) -> Table {
+    let rows = gated
+        .failing()
+        .filter_map(|failure| Some(numbers(gated.cell(failure)?, gated.change(failure)?)));
+    table("what got worse", &NUMBERS, rows.collect())
+}
+
+fn found_worse(gated: &Gated) -> Table {
+    let rows = gated.failing().filter(|failure| gated.change(failure).is_none());
+    let rows = rows.filter_map(|failure| Some(vec![name(gated.cell(failure)?), plain(&failure.text)]));
+    let head = ["cell", "what"].map(|title| (title, Align::Left));
+    table("what else got worse", &head, rows.collect())
+}
+
+fn improvements(gated: &Gated) -> Table {
+    let rows = gated.comparison.cells.iter().flat_map(|cell| {
+        let better = cell
+            .changes
+            .iter()
+            .filter(|change| change.verdict == Outcome::Improved);
+        better.map(|change| numbers(cell, change))
+    });
+    most(table("what got better", &NUMBERS, rows.collect()))
+}
+
+fn numbers(cell: &ComparedCell, change: &Change) -> Vec<String> {
+    let words = Words::of(change);
+    vec![
+        name(cell),
+        change.metric.to_string(),
+        words.before,
+        words.after,
+        words.change,
+        words.p,
+    ]
+}
+
+fn allowed(gated: &Gated) -> Table {
+    let rows = gated.tolerated().filter_map(|allowed| {
+        let cell = name(gated.cell(&allowed.failure)?);
+        Some(vec![
+            cell,
+            plain(&allowed.failure.text),
+            allowed.until.to_string(),
+            plain(&allowed.reason),
+        ])
+    });
+    let head = ["cell", "what", "until", "why"].map(|title| (title, Align::Left));
+    table("worse, and allowed for a while", &head, rows.collect())
+}
+
+fn findings(gated: &Gated) -> Table {
+    let rows = other_findings(gated).map(|(cell, finding)| {
+        vec![
+            name(cell),
+            about(finding.kind).to_owned(),
+            finding.verdict.name().to_owned(),
+            plain(&finding.text),
+        ]
+    });
+    let head = ["cell", "about", "outcome", "what"].map(|title| (title, Align::Left));
+    most(table("also found", &head, rows.collect()))
+}
+
+fn undecided(gated: &Gated) -> Table {
+    let rows = doubts(gated)
+        .into_iter()
+        .map(|(doubt, (changes, cells))| vec![changes.to_string(), cells.to_string(), plain(doubt)]);
+    let head = [
+        ("changes", Align::Right),
+        ("cells", Align::Right),
+        ("because", Align::Left),
+    ];
+    most(table("what nothing can be said of", &head, rows.collect()))
+}
+
+fn table(title: &str, head: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
+    Table {
+        title: title.to_owned(),
+        header: head
+            .iter()
+            .map(|(title, align)| ((*title).to_owned(), *align))
+            .collect(),
+        rows,
+    }
+}
+
+/// The first rows, and a title that says so.
+fn most(mut table: Table) -> Table {
+    let all = table.rows.len();
+    if all > MOST_ROWS {
+        table.rows.truncate(MOST_ROWS);
+        table.title += &format!(" (the first {MOST_ROWS} of {all})");
+    }
+    table
+}
+
+/// Cuts the widest columns until the lines are no longer than `width`.
+fn fitted(mut table: Table, width: usize) -> Table {
+    let length = |text: &str| text.chars().count();
+    let columns = table.header.len();
+    let mut widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            let texts = table.rows.iter().map(|row| length(&row[column]));
+            texts
+                .chain([length(&table.header[column].0)])
+                .max()
+                .unwrap_or_default()
+        })
+        .collect();
+    let room = width.saturating_sub(3 * columns + 1);
+    // What is narrower than an equal part of the room keeps its width; the others share what is left.
+    let mut wide: Vec<usize> = (0..columns)
+        .filter(|column| table.header[*column].1 == Align::Left)
+        .collect();
+    wide.sort_by_key(|column| widths[*column]);
+    let mut left = room.saturating_sub(
+        (0..columns)
+            .filter(|column| !wide.contains(column))
+            .map(|column| widths[column])
+            .sum(),
+    );
+    for (index, column) in wide.iter().enumerate() {
+        let part = (left / (wide.len() - index)).max(LEAST);
+        widths[*column] = widths[*column].min(part);
+        left = left.saturating_sub(widths[*column]);
+    }
+    for row in &mut table.rows {
+        for (text, width) in row.iter_mut().zip(&widths) {
+            *text = cut(text, *width);
+        }
+    }
+    table
+}

@@ -1,0 +1,172 @@
+//! A change in words and numbers that read well.
+
+use mantissa_report::{ABSENT, Scale};
+
+use super::text::short;
+use crate::{Change, ComparedCell};
+
+/// What of a cell's name a suite takes, a workload, and a setting, in characters: each is told, however long the others are.
+const NAME: (usize, usize, usize) = (40, 40, 80);
+/// Beyond so many times as much, a factor reads better than percent.
+const FACTOR_FROM: f64 = 3.0;
+/// Chances below are told as being below.
+const LEAST_P: f64 = 1e-4;
+
+/// What people call a cell: `smoke · matmul · 32-true`.
+pub(crate) fn name(cell: &ComparedCell) -> String {
+    format!("{} · {}", short(&cell.suite, NAME.0), name_in_suite(cell))
+}
+
+/// The same without the suite.
+pub(crate) fn name_in_suite(cell: &ComparedCell) -> String {
+    format!(
+        "{} · {}",
+        short(&cell.workload, NAME.1),
+        short(&cell.setting, NAME.2)
+    )
+}
+
+/// What tables show of a change.
+pub(crate) struct Words {
+    /// The baseline's value with its unit.
+    pub before: String,
+    /// The candidate's.
+    pub after: String,
+    /// How much it changed, and between what and what.
+    pub change: String,
+    /// How seldom chance does as much; corrected for everything that was compared, if that is known.
+    pub p: String,
+}
+
+impl Words {
+    pub fn of(change: &Change) -> Self {
+        let scale = Scale::of(change.metric, change.baseline);
+        let text = |value: f64| match value.is_finite() {
+            true => scale.text(value),
+            false => ABSENT.to_owned(),
+        };
+        let p = change.adjusted_p.or(change.p).filter(|p| p.is_finite());
+        Self {
+            before: text(change.baseline),
+            after: text(change.candidate),
+            change: changed(change, scale),
+            p: match p {
+                Some(p) if p < LEAST_P => format!("< {LEAST_P}"),
+                Some(p) => format!("{p:.4}"),
+                None => ABSENT.to_owned(),
+            },
+        }
+    }
+
+    /// `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
+    pub fn sentence(change: &Change) -> String {
+        let words = Self::of(change);
+        let mut sentence = format!("{}: {} → {}", change.metric, words.before, words.after);
+        if words.change != ABSENT {
+            sentence += &format!(", {}", words.change);
+        }
+        if words.p != ABSENT {
+            sentence += &format!(", p {}", words.p);
+        }
+        if !change.doubt.is_empty() {
+            sentence += &format!(" ({})", change.doubt);
+        }
+        sentence
+    }
+}
+
+fn changed(change: &Change, scale: Scale) -> String {
+    let learned = change.difference;
+    let told = |value: f64| match learned {
+        true => signed(&scale.number(value.abs()), value),
+        false if !(1.0 / FACTOR_FROM..FACTOR_FROM).contains(&value) => format!("{value:.3}×"),
+        false => signed(&format!("{:.1} %", (value - 1.0).abs() * 100.0), value - 1.0),
+    };
+    let Some(value) = change.change.filter(|value| value.is_finite()) else {
+        return ABSENT.to_owned();
+    };
+    let unit = match (learned, scale.unit) {
+        (true, "%") => " points",
+        _ => "",
+    };
+    let ends = change
+        .interval
+        .filter(|(low, high)| low.is_finite() && high.is_finite());
+    let interval = ends.map(|(low, high)| format!(" [{}, {}]", told(low), told(high)));
+    format!("{}{unit}{}", told(value), interval.unwrap_or_default())
+}
+
+/// A number with its sign; one that shows as zero has none.
+fn signed(magnitude: &str, value: f64) -> String {
+    let shows = magnitude.contains(|c: char| ('1'..='9').contains(&c));
+    match value {
+        _ if !shows => magnitude.to_owned(),
+        value if value < 0.0 => format!("−{magnitude}"),
+        _ => format!("+{magnitude}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::MetricName;
+
+    use super::*;
+    use crate::Outcome;
+
+    fn change(metric: MetricName, baseline: f64, candidate: f64, by: f64) -> Change {
+        Change {
+            metric,
+            baseline,
+            candidate,
+            processes: (5, 5),
+            difference: metric.is_learned(),
+            threshold: 0.03,
+            verdict: Outcome::Regressed,
+            doubt: String::new(),
+            change: Some(by),
+            interval: None,
+            p: None,
+            adjusted_p: None,
+            drift: 1.0,
+            catches: None,
+        }
+    }
+
+    #[test]
+    fn a_time_changes_by_percent_and_an_accuracy_by_points() {
+        let mut slower = change(MetricName::StepSeconds, 1.0, 1.25, 1.25);
+        slower.interval = Some((1.2, 1.3));
+        slower.adjusted_p = Some(0.000_03);
+        assert_eq!(
+            Words::sentence(&slower),
+            "step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p < 0.0001"
+        );
+        let worse = change(MetricName::TestAccuracy, 0.92, 0.90, -0.02);
+        assert_eq!(
+            Words::sentence(&worse),
+            "test_accuracy: 92.00 % → 90.00 %, −2.00 points"
+        );
+    }
+
+    #[test]
+    fn much_more_is_a_factor_and_nothing_has_no_sign() {
+        assert_eq!(
+            Words::of(&change(MetricName::RelativeError, 1e-7, 1e-3, 1e4)).change,
+            "10000.000×"
+        );
+        assert_eq!(
+            Words::of(&change(MetricName::StepSeconds, 1.0, 1.0, 0.9999)).change,
+            "0.0 %"
+        );
+    }
+
+    #[test]
+    fn what_is_not_finite_is_absent() {
+        let mut odd = change(MetricName::StepSeconds, 1.0, f64::NAN, f64::NAN);
+        odd.p = Some(f64::NAN);
+        odd.interval = Some((f64::NAN, f64::INFINITY));
+        assert_eq!(Words::sentence(&odd), "step_seconds: 1.00 s → –");
+        odd.change = Some(1.5);
+        assert_eq!(Words::of(&odd).change, "+50.0 %");
+    }
+}

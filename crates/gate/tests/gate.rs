@@ -1,0 +1,500 @@
+//! From run folders to what the gate says of them.
+
+mod support;
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use mantissa_core::{Axis, Cell, MetricName, Profile, Status};
+use mantissa_gate::{
+    Baselines, Comparison, Day, Fences, FindingKind, Gate, GateError, Gated, History, Measured, Outcome,
+    Part, Policy, compare,
+};
+use support::{Invented, cell, fingerprint, noise};
+
+const TODAY: Day = Day {
+    year: 2026,
+    month: 6,
+    day: 15,
+};
+
+fn cells() -> Vec<Cell> {
+    let sizes = ["64", "128", "256"];
+    let pairs = ["32-true", "bf16-true"]
+        .into_iter()
+        .flat_map(|precision| sizes.map(|size| cell(&[(Axis::Precision, precision), (Axis::Size, size)])));
+    pairs.collect()
+}
+
+/// Six cells in five processes; `factor` of place and metric; `seed` of the noise.
+fn run(seed: u64, factor: impl Fn(usize, MetricName) -> f64) -> Invented {
+    Invented::new(&cells(), 5, |place, process| {
+        let number = |metric: MetricName, value: f64, noisy: bool| {
+            let key = seed * 10_000 + place as u64 * 100 + u64::from(process) * 7 + metric as u64 * 1_000_003;
+            (
+                metric,
+                value * factor(place, metric) * if noisy { noise(key) } else { 1.0 },
+            )
+        };
+        vec![
+            number(MetricName::FlopsPerSecond, 1e11, true),
+            number(MetricName::HostPeakBytes, 5e7, true),
+            number(MetricName::AllocatorInUsePeakBytes, 1e7, false),
+            number(MetricName::RelativeError, 3e-4, false),
+        ]
+    })
+}
+
+fn same(_: usize, _: MetricName) -> f64 {
+    1.0
+}
+
+fn measured(run: Invented) -> Measured {
+    let folder = tempfile::tempdir().unwrap();
+    run.write(folder.path());
+    Measured::read(folder.path()).unwrap()
+}
+
+fn compared(before: Invented, after: Invented) -> Comparison {
+    let (before, after) = (measured(before), measured(after));
+    compare(
+        &before,
+        &after,
+        &Policy::default(),
+        &BTreeSet::new(),
+        &Fences::new(),
+    )
+    .unwrap()
+}
+
+fn gated(before: Invented, after: Invented) -> Gated {
+    Gated::new(compared(before, after), &Policy::default(), TODAY, false)
+}
+
+#[test]
+fn the_same_program_twice_passes() {
+    let gated = gated(run(1, same), run(2, same));
+    assert_eq!(gated.gate(), Gate::Passed, "{:?}", gated.failures);
+    assert_eq!(gated.comparison.cells.len(), 6);
+    assert_eq!(gated.comparison.outcomes().count(), 6 * 4);
+    assert!(
+        gated
+            .comparison
+            .outcomes()
+            .all(|outcome| outcome == Outcome::Unchanged)
+    );
+}
+
+#[test]
+fn what_got_worse_fails_with_its_cell_metric_and_ratio() {
+    for (metric, factor) in [
+        (MetricName::FlopsPerSecond, 1.0 / 1.05),
+        (MetricName::HostPeakBytes, 1.10),
+        (MetricName::AllocatorInUsePeakBytes, 1.10),
+        (MetricName::RelativeError, 2.0),
+    ] {
+        let worse = |place, found| {
+            if (place, found) == (3, metric) {
+                factor
+            } else {
+                1.0
+            }
+        };
+        let gated = gated(run(1, same), run(2, worse));
+        assert_eq!(gated.gate(), Gate::Failed, "{metric}");
+        let [failure] = gated.failures.as_slice() else {
+            panic!("{metric}: {:?}", gated.failures);
+        };
+        assert_eq!(failure.metric, Some(metric));
+        let cell = &gated.comparison.cells[failure.cell];
+        assert!(cell.setting.contains("bf16-true"), "{}", cell.setting);
+        assert!(failure.text.contains(metric.name()), "{}", failure.text);
+    }
+}
+
+#[test]
+fn what_got_better_passes_and_is_told() {
+    let faster = |_, metric| {
+        if metric == MetricName::FlopsPerSecond {
+            1.2
+        } else {
+            1.0
+        }
+    };
+    let gated = gated(run(1, same), run(2, faster));
+    assert_eq!(gated.gate(), Gate::Passed);
+    assert!(gated.comparison.any(Outcome::Improved));
+}
+
+#[test]
+fn a_cell_that_fails_or_vanishes_has_regressed() {
+    let mut after = run(2, same);
+    let ids: Vec<_> = after.cells.iter().map(|cell| cell.id.clone()).collect();
+    for record in after.records.iter_mut().filter(|record| record.cell.id == ids[0]) {
+        record.status = Status::Oom;
+        record.reason = Some("out of memory".into());
+    }
+    after.records.retain(|record| record.cell.id != ids[1]);
+    for record in after.records.iter_mut().filter(|record| record.cell.id == ids[2]) {
+        record.status = Status::Skipped;
+        record.reason = Some("no such backend".into());
+    }
+    let gated = gated(run(1, same), after);
+    let texts: Vec<&str> = gated
+        .failures
+        .iter()
+        .map(|failure| failure.text.as_str())
+        .collect();
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert!(
+        texts
+            .iter()
+            .any(|text| text.contains("oom in 5 of 5 processes (out of memory)")),
+        "{texts:?}"
+    );
+    assert!(
+        texts.iter().any(|text| text.contains("the run does not have it")),
+        "{texts:?}"
+    );
+    assert!(
+        texts.iter().any(|text| text.contains("skipped: no such backend")),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn fewer_bits_than_before_have_regressed_and_another_kernel_is_told() {
+    let mut after = run(2, same);
+    let id = after.cells[0].id.clone();
+    for record in after.records.iter_mut().filter(|record| record.cell.id == id) {
+        record.executed.operand_bits = Some(11);
+        record.executed.kernel = Some("tf32 gemm".into());
+    }
+    let gated = gated(run(1, same), after);
+    assert_eq!(gated.failures.len(), 1, "{:?}", gated.failures);
+    assert!(
+        gated.failures[0].text.contains("11 bits of significand"),
+        "{}",
+        gated.failures[0].text
+    );
+    let kinds: Vec<_> = gated
+        .comparison
+        .cells
+        .iter()
+        .flat_map(|cell| &cell.findings)
+        .map(|finding| finding.kind)
+        .collect();
+    assert_eq!(kinds, [FindingKind::Executed, FindingKind::Kernel]);
+}
+
+#[test]
+fn what_is_allowed_passes_until_its_day_and_fails_after_it() {
+    let slower = |_, metric| {
+        if metric == MetricName::FlopsPerSecond {
+            0.8
+        } else {
+            1.0
+        }
+    };
+    let held = |policy: &str| {
+        let policy = Policy::parse(policy).unwrap();
+        Gated::new(compared(run(1, same), run(2, slower)), &policy, TODAY, false)
+    };
+    let allowed =
+        held("[[allow]]\nmetric = \"flops_per_second\"\nuntil = 2026-06-15\nreason = \"new allocator\"");
+    assert_eq!(allowed.gate(), Gate::Passed);
+    assert_eq!(allowed.allowed.len(), 6);
+    let expired = held("[[allow]]\nuntil = 2026-06-14\nreason = \"new allocator\"");
+    assert_eq!(expired.gate(), Gate::Failed);
+    assert!(expired.allowed.iter().all(|allowed| allowed.expired));
+    let another =
+        held("[[allow]]\nsetting = { precision = \"bf16-true\" }\nuntil = 2999-01-01\nreason = \"known\"");
+    assert_eq!(another.failures.len(), 3);
+}
+
+#[test]
+fn too_few_processes_decide_nothing_and_fail_only_where_that_is_asked_for() {
+    let few = || {
+        let mut run = run(1, |_, metric| {
+            if metric == MetricName::FlopsPerSecond {
+                0.5
+            } else {
+                1.0
+            }
+        });
+        run.records.retain(|record| record.repeat < 4);
+        run
+    };
+    let comparison = compared(run(1, same), few());
+    assert!(comparison.any(Outcome::Inconclusive));
+    assert!(!comparison.any(Outcome::Regressed));
+    let strict = Gated::new(comparison.clone(), &Policy::default(), TODAY, true);
+    assert_eq!(strict.gate(), Gate::Undecided);
+    assert_eq!(
+        Gated::new(comparison, &Policy::default(), TODAY, false).gate(),
+        Gate::Passed
+    );
+}
+
+#[test]
+fn machines_that_differ_are_compared_only_if_that_part_may() {
+    let mut other = run(2, same);
+    other.fingerprint.cpu = Some("Another CPU".into());
+    let mut profile = run(2, same);
+    profile.profile = Profile::Full;
+    let before = measured(run(1, same));
+    for (run, part) in [(other, Part::Cpu), (profile, Part::Profile)] {
+        let after = measured(run);
+        let refused =
+            |allowed: &BTreeSet<Part>| compare(&before, &after, &Policy::default(), allowed, &Fences::new());
+        let error = refused(&BTreeSet::new()).unwrap_err().to_string();
+        assert!(
+            error.contains(part.name()) && error.contains("--allow-mismatch"),
+            "{error}"
+        );
+        assert!(refused(&BTreeSet::from([Part::Gpu])).is_err());
+        assert_eq!(refused(&BTreeSet::from([part])).unwrap().mismatches.len(), 1);
+    }
+}
+
+fn written(folder: &Path, run: Invented) -> Measured {
+    run.write(folder);
+    Measured::read(folder).unwrap()
+}
+
+#[test]
+fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, runs) = (folder.path().join("baselines"), folder.path().join("runs"));
+    let baselines = Baselines::new(&root);
+    let first = written(&runs.join("first"), run(1, same));
+    let saved = baselines.save("main", &first).unwrap();
+    assert_eq!(saved.machine, "invented-cpu-9000-2-cores-flex-smoke");
+    assert_eq!((saved.cells, saved.repeats), (6, 5));
+    let file = root.join("main").join(&saved.machine).join("records.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    let ids: Vec<_> = text.lines().map(|line| line[..60].to_owned()).collect();
+    assert!(ids.is_sorted(), "a line a process, sorted by cell");
+    // The same run again is the same text: no diff.
+    baselines.save("main", &first).unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    let found = baselines.find("main", &first).unwrap();
+    assert_eq!(found.name, "main");
+    let comparison = compare(
+        &found,
+        &first,
+        &Policy::default(),
+        &BTreeSet::new(),
+        &Fences::new(),
+    )
+    .unwrap();
+    assert!(comparison.outcomes().all(|outcome| outcome == Outcome::Unchanged));
+    // Another machine has a baseline of its own under the same name.
+    let mut elsewhere = run(1, same);
+    elsewhere.fingerprint = mantissa_core::Fingerprint {
+        cpu: Some("Another".into()),
+        ..fingerprint()
+    };
+    let elsewhere = written(&runs.join("elsewhere"), elsewhere);
+    baselines.save("main", &elsewhere).unwrap();
+    assert_eq!(baselines.list().unwrap().len(), 2);
+    assert_eq!(
+        baselines.find("main", &elsewhere).unwrap().fingerprint.cpu,
+        elsewhere.fingerprint.cpu
+    );
+    assert_eq!(
+        baselines.drop("main", Some(&saved.machine)).unwrap(),
+        [saved.machine]
+    );
+    assert_eq!(baselines.drop("main", None).unwrap().len(), 1);
+    assert!(baselines.list().unwrap().is_empty());
+    assert!(matches!(
+        baselines.drop("main", None),
+        Err(GateError::NoBaseline { .. })
+    ));
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = written(&folder.path().join("run"), run(1, same));
+    let baselines = Baselines::new(&folder.path().join("baselines"));
+    for name in [
+        "",
+        "..",
+        ".hidden",
+        "a/b",
+        "a\\b",
+        "a b",
+        "é",
+        "a\0b",
+        &"x".repeat(101),
+    ] {
+        assert!(
+            matches!(baselines.save(name, &run), Err(GateError::BaselineName { .. })),
+            "{name:?}"
+        );
+        assert!(baselines.find(name, &run).is_err());
+        assert!(baselines.drop(name, None).is_err());
+    }
+    assert!(!folder.path().join("baselines").exists());
+}
+
+#[test]
+fn damaged_files_are_errors_that_say_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let whole = written(&path, run(1, same));
+    let root = folder.path().join("baselines");
+    let saved = Baselines::new(&root).save("main", &whole).unwrap();
+    let records = root.join("main").join(&saved.machine).join("records.jsonl");
+    let text = fs::read_to_string(&records).unwrap();
+    let refused = |text: &str, part: &str| {
+        fs::write(&records, text).unwrap();
+        let error = Measured::read(records.parent().unwrap()).unwrap_err().to_string();
+        assert!(error.contains(part), "{part}: {error}");
+    };
+    refused("", "holds no record");
+    refused("\n\n", "holds no record");
+    refused("{}\n", "line 1");
+    refused("not json\n", "line 1");
+    refused(&text[..text.len() - 10], "cut");
+    let first = text.lines().next().unwrap();
+    refused(&format!("{text}{first}\n"), "is there twice");
+    refused(&text.replacen("\"schema\":1", "\"schema\":99", 1), "schema 99");
+    refused(
+        &text.replacen("Invented CPU 9000", "Another", 1),
+        "another machine",
+    );
+    fs::write(records.with_file_name("baseline.json"), "{").unwrap();
+    refused(&text, "baseline.json");
+    // A run's last line may be cut by a crash: what is whole is compared, but is no baseline.
+    let run_text = fs::read_to_string(path.join("records.jsonl")).unwrap();
+    fs::write(path.join("records.jsonl"), &run_text[..run_text.len() - 10]).unwrap();
+    let cut = Measured::read(&path).unwrap();
+    assert!(cut.cut);
+    assert!(matches!(
+        Baselines::new(&root).save("cut", &cut),
+        Err(GateError::Cut { .. })
+    ));
+    assert!(!root.join("cut").exists());
+}
+
+#[test]
+fn runs_with_nothing_in_common_are_no_comparison() {
+    let other = Invented::new(&[cell(&[(Axis::Size, "512")])], 5, |_, _| {
+        vec![(MetricName::FlopsPerSecond, 1.0)]
+    });
+    let (before, after) = (measured(run(1, same)), measured(other));
+    let error = compare(
+        &before,
+        &after,
+        &Policy::default(),
+        &BTreeSet::new(),
+        &Fences::new(),
+    )
+    .unwrap_err();
+    assert!(matches!(error, GateError::NothingInCommon { .. }));
+}
+
+#[test]
+fn a_history_grows_run_by_run_and_makes_fences() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.jsonl");
+    let mut last = None;
+    for day in 1..=9 {
+        let mut invented = run(day, |_, metric| match metric {
+            // A cell that jumps by a tenth from run to run.
+            MetricName::FlopsPerSecond if day % 2 == 0 => 1.1,
+            _ => 1.0,
+        });
+        invented.started = format!("2026-01-{day:02}T00:00:00Z");
+        let name = folder.path().join(format!("run-{day}"));
+        let measured = written(&name, invented);
+        assert_eq!(History::read(&path).unwrap().append(&measured).unwrap(), 6);
+        last = Some(measured);
+    }
+    let history = History::read(&path).unwrap();
+    assert_eq!(history.entries().len(), 9 * 6);
+    let fences = history.fences(last.as_ref().unwrap());
+    let fence = fences
+        .iter()
+        .find(|((_, metric), _)| *metric == MetricName::FlopsPerSecond)
+        .unwrap()
+        .1;
+    assert!(*fence > 0.08, "{fence}");
+    // Within the fence nothing has regressed, though far beyond the floor.
+    let slower = |_, metric| {
+        if metric == MetricName::FlopsPerSecond {
+            1.0 / 1.08
+        } else {
+            1.0
+        }
+    };
+    let (before, after) = (measured(run(1, same)), measured(run(2, slower)));
+    let look =
+        |fences: &Fences| compare(&before, &after, &Policy::default(), &BTreeSet::new(), fences).unwrap();
+    assert!(look(&Fences::new()).any(Outcome::Regressed));
+    assert!(!look(&fences).any(Outcome::Regressed));
+}
+
+#[test]
+fn a_history_that_is_damaged_or_goes_back_in_time_is_refused_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.jsonl");
+    let at = |name: &str, started: &str| {
+        let mut invented = run(1, same);
+        invented.started = started.into();
+        written(&folder.path().join(name), invented)
+    };
+    let append = |run: &Measured| History::read(&path)?.append(run);
+    append(&at("one", "2026-01-02T00:00:00Z")).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(matches!(
+        append(&at("one", "2026-01-03T00:00:00Z")),
+        Err(GateError::KnownRun { .. })
+    ));
+    let error = append(&at("two", "2026-01-01T00:00:00Z"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("a clock went backwards"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    let refused = |text: &str, part: &str| {
+        fs::write(&path, text).unwrap();
+        let error = History::read(&path).unwrap_err().to_string();
+        assert!(error.contains(part), "{part}: {error}");
+    };
+    refused(&text[..text.len() - 5], "cut");
+    refused("{}\n", "line 1");
+    refused(&format!("{text}{text}"), "is there twice");
+    refused(&text.replacen("\"schema\":1", "\"schema\":7", 1), "schema 7");
+}
+
+#[test]
+fn a_history_names_the_first_bad_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.jsonl");
+    for day in 1..=20_u64 {
+        let mut invented = run(day, |place, metric| match metric {
+            MetricName::FlopsPerSecond if place == 2 && day > 11 => 0.93,
+            _ => 1.0,
+        });
+        invented.started = format!("2026-01-{day:02}T00:00:00Z");
+        let measured = written(&folder.path().join(format!("run-{day:02}")), invented);
+        History::read(&path).unwrap().append(&measured).unwrap();
+    }
+    let policy = Policy::default();
+    let trends = History::read(&path)
+        .unwrap()
+        .trends(|metric| policy.floors.get(&metric).copied());
+    let turned: Vec<_> = trends
+        .iter()
+        .flat_map(|trend| trend.changes.iter().map(move |turn| (trend, turn)))
+        .filter(|(_, turn)| turn.outcome == Outcome::Regressed)
+        .collect();
+    let [(trend, turn)] = turned.as_slice() else {
+        panic!("{turned:?}");
+    };
+    assert_eq!(trend.runs[turn.first].run, "run-12");
+    assert_eq!(trend.metric, MetricName::FlopsPerSecond);
+    assert!((turn.after / turn.before - 0.93).abs() < 0.01, "{turn:?}");
+}

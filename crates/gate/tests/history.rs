@@ -1,0 +1,244 @@
+//! From a history to its trends, their page, and its columns.
+
+mod support;
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use mantissa_core::{Axis, Cell, MetricName};
+use mantissa_gate::{History, Measured, Policy, Trend};
+use mantissa_report::Trends;
+use parquet::{
+    file::reader::{FileReader, SerializedFileReader},
+    record::Field,
+};
+use support::{Invented, cell, noise};
+
+fn cells() -> Vec<Cell> {
+    ["64", "128", "256"]
+        .map(|size| cell(&[(Axis::Precision, "bf16-true"), (Axis::Size, size)]))
+        .to_vec()
+}
+
+/// A history of daily runs; `factor` of day, place and metric.
+fn history(folder: &Path, days: u64, factor: impl Fn(u64, usize, MetricName) -> f64) -> History {
+    let path = folder.join(History::FILE);
+    for day in 1..=days {
+        let mut invented = Invented::new(&cells(), 5, |place, process| {
+            let key = day * 10_000 + place as u64 * 100 + u64::from(process) * 7;
+            let number = |metric: MetricName, value: f64| (metric, value * factor(day, place, metric));
+            vec![
+                number(MetricName::FlopsPerSecond, 1e11 * noise(key)),
+                number(MetricName::HostPeakBytes, 5e7 * noise(key + 1)),
+                number(MetricName::RelativeError, 3e-4),
+            ]
+        });
+        invented.started = format!("2026-01-{day:02}T00:00:00Z");
+        invented.fingerprint.revision = Some(format!("{day:02}c0ffee{day:032}"));
+        let run = folder.join(format!("run-{day:02}"));
+        invented.write(&run);
+        let measured = Measured::read(&run).unwrap();
+        History::read(&path).unwrap().append(&measured).unwrap();
+    }
+    History::read(&path).unwrap()
+}
+
+fn trends(history: &History) -> Vec<Trend> {
+    let policy = Policy::default();
+    history.trends(|metric| policy.floors.get(&metric).copied())
+}
+
+fn told(history: &History) -> Trends {
+    history.told("history.jsonl", &trends(history))
+}
+
+/// Slower from day 12 on at one size, more memory from day 15 on at another, and a better error.
+fn turned(day: u64, place: usize, metric: MetricName) -> f64 {
+    match (metric, place) {
+        (MetricName::FlopsPerSecond, 2) if day > 11 => 0.93,
+        (MetricName::HostPeakBytes, 0) if day > 14 => 1.2,
+        (MetricName::RelativeError, 1) if day > 8 => 0.5,
+        _ => 1.0,
+    }
+}
+
+/// A page without its style, its script and the insides of its pictures.
+fn structure(page: &str) -> String {
+    let mut text = page.to_owned();
+    for (open, close) in [
+        ("<style>", "</style>"),
+        ("<script>", "</script>"),
+        ("<svg", "</svg>"),
+    ] {
+        let mut kept = String::new();
+        let mut rest = text.as_str();
+        while let Some((before, after)) = rest.split_once(open) {
+            kept.push_str(before);
+            kept.push_str(&format!("{open}…{close}"));
+            rest = after.split_once(close).unwrap().1;
+        }
+        kept.push_str(rest);
+        text = kept;
+    }
+    text
+}
+
+#[test]
+fn the_page_of_a_history_names_the_first_bad_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let history = history(folder.path(), 20, turned);
+    let page = told(&history).html().unwrap();
+    assert_eq!(
+        page,
+        told(&history).html().unwrap(),
+        "the same history, the same page"
+    );
+    let version = env!("CARGO_PKG_VERSION");
+    let structure = structure(&page).replace(version, "[version]");
+    insta::assert_snapshot!(structure);
+}
+
+#[test]
+fn the_table_of_turns_has_the_worse_first_with_run_and_revision() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = told(&history(folder.path(), 20, turned)).table();
+    let rows: Vec<[&str; 4]> = table
+        .rows
+        .iter()
+        .map(|row| [0, 1, 2, 5].map(|column| row[column].as_str()))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ["worse", "run-15", "15c0ffee0000", "host_peak_bytes"],
+            ["worse", "run-12", "12c0ffee0000", "flops_per_second"],
+            ["better", "run-09", "09c0ffee0000", "relative_error"],
+        ]
+    );
+    assert!(
+        table
+            .title
+            .starts_with("2 metrics got worse and stayed so, in 20 runs."),
+        "{}",
+        table.title
+    );
+}
+
+#[test]
+fn no_run_and_one_run_have_a_page_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = History::read(&folder.path().join("none.jsonl")).unwrap();
+    let page = told(&none).html().unwrap();
+    assert!(page.contains("The history holds no run yet."));
+    assert!(!page.contains("NaN") && !page.contains("<svg"));
+    let one = history(folder.path(), 1, turned);
+    let page = told(&one).html().unwrap();
+    assert!(page.contains("The history holds one run: nothing can have turned yet."));
+    assert!(
+        page.contains("300.00") || page.contains("3.00×10⁻⁴"),
+        "the latest value is there"
+    );
+    assert!(!page.contains("NaN") && !page.contains("<svg"));
+    assert!(told(&one).table().rows.is_empty());
+}
+
+#[test]
+fn a_history_reads_back_from_parquet_row_by_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut history = history(folder.path(), 3, turned);
+    // A cell of which nothing could be had has a row all the same.
+    let path = folder.path().join(History::FILE);
+    let mut entry = history.entries()[0].clone();
+    entry.run = "run-04".into();
+    entry.started = "2026-01-04T00:00:00Z".into();
+    entry.revision = None;
+    entry.processes = 0;
+    entry.medians.clear();
+    let line = serde_json::to_string(&entry).unwrap() + "\n";
+    fs::write(&path, fs::read_to_string(&path).unwrap() + &line).unwrap();
+    history = History::read(&path).unwrap();
+
+    let bytes = history.parquet().unwrap();
+    assert_eq!(bytes, history.parquet().unwrap(), "the same bytes");
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    let mut expected = history.entries().iter().flat_map(|entry| {
+        let medians = entry
+            .medians
+            .iter()
+            .map(|(metric, value)| Some((*metric, *value)));
+        let none = entry.medians.is_empty().then_some(None);
+        medians.chain(none).map(move |median| (entry, median))
+    });
+    let text = |text: &str| Field::Str(text.to_owned());
+    let some = |found: Option<&str>| found.map_or(Field::Null, text);
+    for row in &rows {
+        let (entry, median) = expected.next().unwrap();
+        let metric = median.map(|(metric, _)| metric);
+        let fields: Vec<(&str, Field)> = row
+            .get_column_iter()
+            .map(|(name, field)| (name.as_str(), field.clone()))
+            .collect();
+        assert_eq!(
+            fields,
+            [
+                ("run", text(&entry.run)),
+                ("started", text(&entry.started)),
+                ("revision", some(entry.revision.as_deref())),
+                ("machine", text(&entry.machine)),
+                ("suite", text(&entry.suite)),
+                ("workload", text(&entry.workload)),
+                ("setting", text(&entry.setting)),
+                ("cell", text(entry.cell.as_str())),
+                ("processes", Field::Long(entry.processes as i64)),
+                ("metric", some(metric.map(MetricName::name))),
+                ("unit", some(metric.map(|metric| metric.unit().name()))),
+                (
+                    "value",
+                    median.map_or(Field::Null, |(_, value)| Field::Double(value))
+                ),
+                ("better", some(metric.map(|metric| metric.better().name()))),
+            ]
+        );
+    }
+    assert!(expected.next().is_none());
+    assert_eq!(rows.len(), 3 * 3 * 3 + 1);
+    let none = History::read(&folder.path().join("none.jsonl")).unwrap();
+    let empty = SerializedFileReader::new(bytes::Bytes::from(none.parquet().unwrap())).unwrap();
+    assert_eq!(empty.metadata().file_metadata().num_rows(), 0);
+}
+
+#[test]
+fn a_hundred_runs_of_two_hundred_cells_make_a_page_of_a_megabyte_or_two() {
+    const CELLS: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let few = history(folder.path(), 1, |_, _, _| 1.0);
+    let like = &few.entries()[0];
+    let mut lines = String::new();
+    for run in 1..=100_u64 {
+        for place in 0..CELLS {
+            let mut entry = like.clone();
+            entry.run = format!("run-{run:03}");
+            entry.started = format!("2026-{:02}-{:02}T00:00:00Z", 1 + run / 28, 1 + run % 28);
+            entry.cell = cell(&[(Axis::Size, &(8 + place).to_string())]).id;
+            entry.setting = format!("size {}", 8 + place);
+            let worse = if place < 60 && run > 40 { 0.9 } else { 1.0 };
+            let value = 1e11 * worse * noise(run * 100_000 + place as u64);
+            entry.medians = [(MetricName::FlopsPerSecond, value)].into();
+            lines.push_str(&(serde_json::to_string(&entry).unwrap() + "\n"));
+        }
+    }
+    let path = folder.path().join("large.jsonl");
+    fs::write(&path, lines).unwrap();
+    let history = History::read(&path).unwrap();
+    let trends = trends(&history);
+    let stayed: BTreeSet<&str> = trends
+        .iter()
+        .filter_map(|trend| Some(trend.runs[trend.changes[trend.stayed?].first].run.as_str()))
+        .collect();
+    assert_eq!(stayed, BTreeSet::from(["run-041"]));
+    let page = history.told("large.jsonl", &trends).html().unwrap();
+    assert_eq!(page.matches("<figure").count(), 40);
+    assert!(page.contains("these are the 40 gravest"));
+    assert!(page.contains("60 metrics got worse and stayed so, in 100 runs."));
+    assert!(page.len() < 3_000_000, "{} bytes", page.len());
+}

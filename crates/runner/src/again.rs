@@ -1,0 +1,37 @@
+//! Some cells of an earlier run once more, by this program or another.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use mantissa_core::CellId;
+
+use crate::{RunError, Start, folder::recorded};
+
+/// The run of one process of each of these cells of an earlier run, to be started into the folder `out`. `program`: whose workers
+/// measure; absent, this one's. Data, policy and suites are those of the earlier run.
+///
+/// # Errors
+/// A folder that is no run, or is not what a run writes.
+pub fn again(
+    earlier: &Path,
+    cells: &BTreeSet<CellId>,
+    program: Option<&Path>,
+    out: PathBuf,
+) -> Result<Start, RunError> {
+    let (mut plan, mut settings) = recorded(earlier)?;
+    plan.cells.retain(|planned| cells.contains(&planned.cell.id));
+    settings.repeats = 1;
+    for (name, path) in &mut settings.suites {
+        *path = earlier.join("suites").join(format!("{name}.toml"));
+    }
+    Ok(Start {
+        plan,
+        settings,
+        out: Some(out),
+        name: "again".to_owned(),
+        command: std::env::args().collect(),
+        program: program.map(Path::to_owned),
+    })
+}

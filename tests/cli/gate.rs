@@ -1,0 +1,457 @@
+//! `mantissa gate`, `compare`, `baseline` and `bisect` from runs that the binary made.
+
+use std::{fs, path::PathBuf, process::Output};
+
+use serde_json::Value;
+
+use crate::support::{Place, fixture, stderr, stdout};
+
+/// `tests/worsened.rs`, which is built beside the binary.
+fn program() -> PathBuf {
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_mantissa"));
+    binary.with_file_name("examples").join("worsened")
+}
+
+/// Five processes of both cells into a folder, of a program that is worse in some way or not.
+fn measure(place: &Place, worsened: &str, out: &str) -> Output {
+    let mut command = place.command(&[]);
+    let mut run = std::process::Command::new(program());
+    for (name, _) in command.get_envs().filter(|(_, value)| value.is_none()) {
+        run.env_remove(name);
+    }
+    command = run;
+    command
+        .args([
+            "run",
+            &fixture("gated"),
+            "--profile",
+            "smoke",
+            "--backend",
+            "flex",
+            "--repeats",
+            "5",
+            "--out",
+            out,
+        ])
+        .env("WORSENED", worsened)
+        .current_dir(place.path(""))
+        .output()
+        .unwrap()
+}
+
+/// Small matrix products into a folder, with more arguments.
+fn kernels(place: &Place, out: &str, more: &[&str]) {
+    let suite = fixture("kernels");
+    let mut arguments = vec![
+        "run",
+        &suite,
+        "--profile",
+        "smoke",
+        "--backend",
+        "flex",
+        "--out",
+        out,
+    ];
+    arguments.extend(more);
+    let made = place.run(&arguments);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+}
+
+/// What the gate says of a run against the baseline `main`: its exit code and its JSON.
+fn gate(place: &Place, run: &str, more: &[&str]) -> (Option<i32>, Value) {
+    let mut arguments = vec!["gate", run, "--baseline", "main", "--json"];
+    arguments.extend(more);
+    let output = place.run(&arguments);
+    let text = stdout(&output);
+    let json = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", stderr(&output)));
+    (output.status.code(), json)
+}
+
+fn texts(gated: &Value) -> String {
+    let failures = gated["failures"].as_array().unwrap();
+    failures
+        .iter()
+        .map(|failure| format!("{}\n", failure["text"].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn a_change_for_the_worse_of_each_kind_is_stopped_with_its_reason_and_the_same_again_is_not() {
+    let place = Place::new();
+    assert_eq!(measure(&place, "", "runs/good").status.code(), Some(0));
+    let saved = place.run(&["baseline", "save", "main", "runs/good"]);
+    assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
+    // Times of so short a work on a busy machine are held to a factor; the tables of `docs/methodology.md` tell how small a change is seen.
+    fs::write(
+        place.path("baselines/gate.toml"),
+        "[floor]\nstep_seconds = 0.4\nwarmup_seconds = \"off\"\nhost_peak_bytes = 0.1\n",
+    )
+    .unwrap();
+
+    assert_eq!(measure(&place, "", "runs/same").status.code(), Some(0));
+    let (code, gated) = gate(&place, "runs/same", &[]);
+    assert_eq!(code, Some(0), "{}", texts(&gated));
+
+    for (worsened, reason) in [
+        ("work", "step_seconds"),
+        ("memory", "host_peak_bytes"),
+        ("learning", "final_loss"),
+        ("fails", "failed in 5 of 5 processes"),
+    ] {
+        let out = format!("runs/{worsened}");
+        measure(&place, worsened, &out);
+        let (code, gated) = gate(&place, &out, &[]);
+        assert_eq!(code, Some(1), "{worsened}: {gated:#}");
+        assert!(texts(&gated).contains(reason), "{worsened}: {}", texts(&gated));
+    }
+    let shown = place.run(&["gate", "runs/work", "--baseline", "main"]);
+    assert_eq!(shown.status.code(), Some(1));
+    assert!(stdout(&shown).contains("step_seconds"), "{}", stdout(&shown));
+
+    // A cell that is gone.
+    let records = fs::read_to_string(place.path("runs/same/records.jsonl")).unwrap();
+    let kept: Vec<&str> = records
+        .lines()
+        .filter(|line| line.contains("\"precision\":\"32-true\""))
+        .collect();
+    fs::write(place.path("runs/same/records.jsonl"), kept.join("\n") + "\n").unwrap();
+    let (code, gated) = gate(&place, "runs/same", &[]);
+    assert_eq!(code, Some(1));
+    assert!(
+        texts(&gated).contains("the run does not have it"),
+        "{}",
+        texts(&gated)
+    );
+
+    // Too little to decide anything.
+    let kept: Vec<&str> = records
+        .lines()
+        .filter(|line| line.contains("\"repeat\":0,"))
+        .collect();
+    fs::write(place.path("runs/same/records.jsonl"), kept.join("\n") + "\n").unwrap();
+    assert_eq!(gate(&place, "runs/same", &[]).0, Some(0));
+    assert_eq!(gate(&place, "runs/same", &["--strict"]).0, Some(5));
+}
+
+#[test]
+fn tf32_in_the_place_of_f32_is_stopped() {
+    let place = Place::new();
+    let measure = |matmul: &str, out: &str| {
+        let axis = format!("matmul={matmul}");
+        kernels(&place, out, &["--repeats", "5", "-a", &axis]);
+    };
+    measure("highest", "runs/f32");
+    measure("high", "runs/tf32");
+    // As a library would do it whose default has changed: the numbers are those of TF32, under the name of f32.
+    let identities: Vec<(String, String)> = place
+        .records("runs/tf32")
+        .iter()
+        .zip(place.records("runs/f32"))
+        .map(|(tf32, f32)| {
+            let id = |record: &Value| record["cell"]["id"].as_str().unwrap().to_owned();
+            (id(tf32), id(&f32))
+        })
+        .collect();
+    let path = place.path("runs/tf32/records.jsonl");
+    let mut text = fs::read_to_string(&path)
+        .unwrap()
+        .replace("\"matmul\":\"high\"", "\"matmul\":\"highest\"");
+    for (tf32, f32) in identities {
+        text = text.replace(&tf32, &f32);
+    }
+    fs::write(&path, text).unwrap();
+    let output = place.run(&["gate", "runs/tf32", "--baseline", "runs/f32", "--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let texts = texts(&serde_json::from_str(&stdout(&output)).unwrap());
+    assert!(texts.contains("executed 11 bits of significand"), "{texts}");
+    assert!(texts.contains("relative_error"), "{texts}");
+}
+
+#[test]
+fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
+    let place = Place::new();
+    measure(&place, "", "runs/good");
+    // Half of the processes are gone: nothing can be decided.
+    let path = place.path("runs/good/records.jsonl");
+    let records = fs::read_to_string(&path).unwrap();
+    measure(&place, "", "runs/change");
+    let few: String = records.lines().take(4).map(|line| format!("{line}\n")).collect();
+    fs::write(&path, few).unwrap();
+    let arguments = [
+        "gate",
+        "runs/change",
+        "--baseline",
+        "runs/good",
+        "--rerun-inconclusive",
+        "1",
+        "--json",
+        "--against",
+    ];
+    let mut again = std::process::Command::new(program());
+    let output = again
+        .args(arguments)
+        .arg(program())
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+    for side in ["baseline-0-0", "candidate-0-4"] {
+        assert!(
+            place
+                .path("runs/change.again")
+                .join(side)
+                .join("records.jsonl")
+                .exists(),
+            "{side}"
+        );
+    }
+    let gated: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(gated["comparison"]["baseline"]["repeats"], 5);
+}
+
+#[test]
+fn what_cannot_be_compared_is_a_wrong_command_line_and_writes_nothing() {
+    let place = Place::new();
+    let run = |arguments: &[&str]| {
+        let output = place.run(arguments);
+        (output.status.code(), stderr(&output))
+    };
+    let refused = |arguments: &[&str], part: &str| {
+        let (code, text) = run(arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(part), "{arguments:?}: {text}");
+    };
+    kernels(&place, "runs/one", &[]);
+    refused(&["gate", "runs/none", "--baseline", "main"], "cannot read");
+    refused(
+        &["gate", "runs/one", "--baseline", "main"],
+        "there is no baseline `main`",
+    );
+    refused(
+        &["gate", "runs/one", "--baseline", "../main"],
+        "no name for a baseline",
+    );
+    refused(
+        &["baseline", "save", "../x", "runs/one"],
+        "no name for a baseline",
+    );
+    refused(&["baseline", "drop", "main"], "there is no baseline");
+    refused(&["compare", "runs/one", "runs/none"], "runs/none");
+    refused(
+        &["compare", "runs/one", "runs/one", "--allow-mismatch", "moon"],
+        "one of gpu",
+    );
+    fs::write(place.path("policy.toml"), "[floor]\nspeed = 1\n").unwrap();
+    refused(
+        &["compare", "runs/one", "runs/one", "--policy", "policy.toml"],
+        "speed",
+    );
+    fs::write(place.path("history.jsonl"), "{").unwrap();
+    refused(
+        &[
+            "gate",
+            "runs/one",
+            "--baseline",
+            "runs/one",
+            "--history",
+            "history.jsonl",
+            "--append",
+        ],
+        "history.jsonl",
+    );
+    refused(
+        &[
+            "gate",
+            "runs/one",
+            "--baseline",
+            "runs/one",
+            "--write",
+            "word=x.doc",
+        ],
+        "word",
+    );
+    assert!(!place.path("baselines").exists());
+    assert_eq!(fs::read_to_string(place.path("history.jsonl")).unwrap(), "{");
+}
+
+#[test]
+fn baselines_are_saved_listed_shown_and_dropped() {
+    let place = Place::new();
+    kernels(&place, "runs/one", &[]);
+    let saved = place.run(&["baseline", "save", "main", "runs/one"]);
+    assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
+    assert!(stderr(&saved).contains("the gate needs 5"), "{}", stderr(&saved));
+    let folder = stdout(&saved).trim().to_owned();
+    assert!(
+        folder.starts_with("baselines/main/") && folder.contains("flex-smoke"),
+        "{folder}"
+    );
+    let text = fs::read_to_string(place.path(&folder).join("records.jsonl")).unwrap();
+    assert_eq!(text.lines().count(), 2);
+    assert!(!text.contains("samples.json"), "{text}");
+    let listed: Value = serde_json::from_str(&stdout(&place.run(&["baseline", "list", "--json"]))).unwrap();
+    assert_eq!(listed[0]["name"], "main");
+    assert!(stdout(&place.run(&["baseline", "list"])).contains("main"));
+    let shown: Value = serde_json::from_str(&stdout(&place.run(&["baseline", "show", "main"]))).unwrap();
+    assert_eq!(shown[0]["cells"], 2);
+    assert_eq!(place.run(&["baseline", "drop", "main"]).status.code(), Some(0));
+    assert!(!place.path("baselines/main").exists());
+}
+
+#[test]
+fn gated_runs_become_a_history_with_a_page_and_columns() {
+    let place = Place::new();
+    for run in ["runs/one", "runs/two"] {
+        kernels(&place, run, &[]);
+        let gated = place.run(&["gate", run, "--baseline", "runs/one", "--append"]);
+        assert_eq!(gated.status.code(), Some(0), "{}", stderr(&gated));
+    }
+    let again = place.run(&["gate", "runs/one", "--baseline", "runs/one", "--append"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains("already"), "{}", stderr(&again));
+    let text = fs::read_to_string(place.path("baselines/history.jsonl")).unwrap();
+    assert_eq!(text.lines().count(), 4, "two cells of two runs");
+
+    let shown = place.run(&[
+        "history",
+        "--page",
+        "trend.html",
+        "--parquet",
+        "history.parquet",
+        "--json",
+    ]);
+    assert_eq!(shown.status.code(), Some(0), "{}", stderr(&shown));
+    let trends: Value = serde_json::from_str(&stdout(&shown)).unwrap();
+    assert_eq!(trends[0]["runs"].as_array().unwrap().len(), 2);
+    let page = fs::read_to_string(place.path("trend.html")).unwrap();
+    assert!(page.contains("2 runs") && !page.contains("NaN"), "{page}");
+    assert!(
+        fs::read(place.path("history.parquet"))
+            .unwrap()
+            .starts_with(b"PAR1")
+    );
+    let refused = place.run(&["history", "baselines/none.jsonl"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    let itself = place.run(&["history", "--page", "baselines/history.jsonl"]);
+    assert_eq!(itself.status.code(), Some(2), "{}", stderr(&itself));
+    assert_eq!(
+        fs::read_to_string(place.path("baselines/history.jsonl")).unwrap(),
+        text
+    );
+}
+
+#[test]
+fn measurements_of_a_run_go_to_programs_that_keep_numbers() {
+    let place = Place::new();
+    kernels(&place, "runs/one", &[]);
+    for (format, part) in [
+        ("bencher", "relative-error"),
+        ("openmetrics", "# EOF"),
+        ("mlperf", ":::MLLOG"),
+        ("benchmark-smaller", "relative_error"),
+        ("benchmark-bigger", "flops_per_second"),
+    ] {
+        let output = place.run(&["export", "runs/one", "--format", format]);
+        assert_eq!(output.status.code(), Some(0), "{format}: {}", stderr(&output));
+        assert!(stdout(&output).contains(part), "{format}: {}", stdout(&output));
+    }
+    let two = place.run(&["export", "runs/one", "runs/one", "--format", "bencher"]);
+    assert_eq!(two.status.code(), Some(2));
+    let inside = place.run(&[
+        "export",
+        "runs/one",
+        "--format",
+        "bencher",
+        "--out",
+        "runs/one/records.jsonl",
+    ]);
+    assert_eq!(inside.status.code(), Some(2));
+    let gated = place.run(&[
+        "gate",
+        "runs/one",
+        "--baseline",
+        "runs/one",
+        "--write",
+        "markdown=out/gate.md",
+        "--write",
+        "junit=out/gate.xml",
+        "--write",
+        "annotations=-",
+    ]);
+    assert_eq!(gated.status.code(), Some(0), "{}", stderr(&gated));
+    assert!(
+        fs::read_to_string(place.path("out/gate.md"))
+            .unwrap()
+            .contains("no regression")
+    );
+    assert!(
+        fs::read_to_string(place.path("out/gate.xml"))
+            .unwrap()
+            .contains("<testsuite")
+    );
+    assert!(stdout(&gated).contains("::notice"), "{}", stdout(&gated));
+}
+
+#[test]
+fn the_first_commit_that_is_worse_is_found() {
+    let place = Place::new();
+    let tree = place.path("tree");
+    fs::create_dir_all(&tree).unwrap();
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git")
+            .args(["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"])
+            .args(arguments)
+            .current_dir(&tree)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    git(&["init", "--quiet"]);
+    fs::copy(place.path(&fixture("gated")), tree.join("suite.toml")).unwrap();
+    // The program of a commit is the same, made worse or not as a file says.
+    let commit = |number: u32, worsened: &str| {
+        let script = format!(
+            "#!/bin/sh\nexport WORSENED={worsened}\nexec '{}' \"$@\"\n",
+            program().display()
+        );
+        fs::write(tree.join("program.in"), script).unwrap();
+        fs::write(tree.join("number"), number.to_string()).unwrap();
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "-m", &format!("change {number}")]);
+    };
+    for number in 1..=5 {
+        commit(number, if number < 4 { "" } else { "fails" });
+    }
+    let output = place
+        .command(&[
+            "bisect",
+            "HEAD~4",
+            "HEAD",
+            "--build",
+            "cp program.in program && chmod +x program",
+            "--program",
+            "program",
+            "--",
+            "suite.toml",
+            "--profile",
+            "smoke",
+            "--backend",
+            "flex",
+            "-a",
+            "precision=32-true",
+        ])
+        .current_dir(&tree)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("change 4"),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
+    // Nothing is left behind.
+    assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
+    assert!(git(&["status", "--porcelain"]).is_empty());
+}
