@@ -32,6 +32,10 @@ bench-loading *FLAGS:
     cargo build --release --quiet -p mantissa
     python3 peers/loading.py --time 1.5 --memory 1.2 {{FLAGS}}
 
+# Size of a page of many cells, time to render it, and how soon Chromium can use it: `just bench-page 1000 200`.
+bench-page *CELLS_AND_SAMPLES:
+    cargo run --release --quiet -p mantissa-report --example page_speed -- {{CELLS_AND_SAMPLES}}
+
 # Speed of planning, of rendering and of the controlled product, and what a cell costs beside its work (criterion).
 bench-tool:
     cargo bench -p mantissa-suite -p mantissa-report -p mantissa-precision -p mantissa --bench '*'
