@@ -22,12 +22,16 @@ pub struct Floor {
 
 /// Times and rates: a suite's common drift between two runs on one machine stays within it.
 const TIME: f64 = 0.03;
+/// What happens once a process, and mostly outside of what the program decides: files, caches, the first launches.
+const ONCE: f64 = 0.25;
 /// Bytes.
 const MEMORY: f64 = 0.02;
 /// Joules: sensors are good to some percent.
 const ENERGY: f64 = 0.05;
 /// Errors against float64: another order of the same sums moves them by some percent.
 const ERROR: f64 = 0.05;
+/// The largest error of many, which another order of the same sums moves by more than their mean.
+const LARGEST: f64 = 1.0;
 /// Accuracies and shares: one point, what `mantissa advise` allows unless told otherwise.
 const POINT: f64 = 0.01;
 /// Losses, in nats. Of a perplexity, the exponential of one, it is the share that makes the same difference.
@@ -46,14 +50,13 @@ impl Floor {
             | M::SamplesPerSecond
             | M::TokensPerSecond
             | M::LoadSeconds
-            | M::WeightsSeconds
-            | M::WarmupSeconds
             | M::FirstTokenSeconds
             | M::TokenSeconds
             | M::DecodeTokensPerSecond
             | M::FlopsPerSecond
             | M::ValuesPerSecond
             | M::BytesPerSecond => Self::ratio(TIME),
+            M::WeightsSeconds | M::WarmupSeconds => Self::ratio(ONCE),
             M::LoadedBytes
             | M::DevicePeakBytes
             | M::ProcessPeakBytes
@@ -68,7 +71,8 @@ impl Floor {
             M::EnergyCounterJoules | M::EnergyIntegralJoules | M::EnergyAboveIdleJoules => {
                 Self::ratio(ENERGY)
             }
-            M::RelativeError | M::AccumulationError | M::RoundingError | M::MaxUlp => Self::ratio(ERROR),
+            M::RelativeError | M::AccumulationError | M::RoundingError => Self::ratio(ERROR),
+            M::MaxUlp => Self::ratio(LARGEST),
             M::Perplexity => Self::ratio(LOSS),
             M::TestLoss | M::FinalLoss => Self::difference(LOSS),
             M::TestAccuracy

@@ -25,6 +25,9 @@ pub const GATE_LEAST_DEVIATION: f64 = 0.001;
 /// The fewest cells whose common shift is known, and taken off if it is within the floor.
 pub const GATE_DRIFT_FROM: usize = 8;
 
+/// The most that is taken off, as a ratio: what clocks and neighbours of another day do. Floors may be larger.
+pub const GATE_MOST_DRIFT: f64 = 0.03;
+
 /// How surely [`Ruling::catches`] would be caught.
 pub const GATE_POWER: f64 = 0.95;
 
@@ -123,7 +126,7 @@ impl Ruling {
 /// tests, for each comparison by itself); what is left is inconclusive.
 ///
 /// Of times, rates and energies the shift that all cells share is taken off first, their median for each metric, if it is within the
-/// floor: what is common and too small to matter is taken for the machine's, clocks and neighbours of another day. A larger one is judged
+/// floor and [`GATE_MOST_DRIFT`]: what is common and too small to matter is taken for the machine's, clocks and neighbours of another day. A larger one is judged
 /// as it is.
 ///
 /// Values of which every process must have the same (bytes that were asked for, errors on inputs from a seed, what the same seed learns) are
@@ -139,7 +142,7 @@ pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
         .iter()
         .zip(&drafts)
         .map(|(compared, draft)| match draft {
-            Draft::Test => test(compared, priors.get(&compared.metric).copied()),
+            Draft::Test => test(compared, priors.get(&compared.metric)),
             _ => None,
         })
         .collect();
@@ -208,27 +211,31 @@ fn draft(compared: &Compared<'_>, repeats: usize) -> Draft {
     let must_agree = compared.metric.is_counted()
         || compared.metric.is_learned()
         || compared.floor.scale == Scale::Difference;
-    if must_agree && sides_agree && (same || compared.shared_error <= 0.0) {
+    // Nothing has a ratio to 0, and an error that is no longer 0 is one, however it varies.
+    let zero = |values: &[f64]| values.iter().all(|value| *value == 0.0);
+    let some = |values: &[f64]| values.iter().all(|value| *value > 0.0);
+    let from_zero = compared.floor.scale == Scale::Ratio
+        && (zero(compared.baseline) && some(compared.candidate)
+            || some(compared.baseline) && zero(compared.candidate));
+    if must_agree && (sides_agree || from_zero) && (same || compared.shared_error <= 0.0) {
         Draft::Exact
     } else {
         Draft::Test
     }
 }
 
+/// What cells' readings of a metric deviate by, and how many cells that was learned from.
+type Kin = (Prior, usize);
+
 /// What the readings of each metric deviate by within either side, over cells.
-fn priors(family: &[Compared<'_>], drafts: &[Draft]) -> BTreeMap<MetricName, Prior> {
+fn priors(family: &[Compared<'_>], drafts: &[Draft]) -> BTreeMap<MetricName, Kin> {
     let mut variances: BTreeMap<MetricName, (Vec<f64>, f64)> = BTreeMap::new();
     let tested = family
         .iter()
         .zip(drafts)
         .filter(|(_, draft)| matches!(draft, Draft::Test));
     for (compared, _) in tested {
-        let levels = |values: &[f64]| match compared.floor.scale {
-            Scale::Ratio => logarithms(values),
-            Scale::Difference => Some(values.to_vec()),
-        };
-        let both = levels(compared.baseline).zip(levels(compared.candidate));
-        if let Some((variance, freedom)) = both.and_then(|(a, b)| within(&a, &b)) {
+        if let Some((variance, freedom)) = within_sides(compared) {
             let (of, total) = variances.entry(compared.metric).or_default();
             of.push(variance);
             *total += freedom;
@@ -236,12 +243,24 @@ fn priors(family: &[Compared<'_>], drafts: &[Draft]) -> BTreeMap<MetricName, Pri
     }
     variances
         .into_iter()
-        .filter_map(|(metric, (of, freedom))| Some((metric, prior(&of, freedom / of.len() as f64)?)))
+        .filter_map(|(metric, (of, freedom))| {
+            let learned = prior(&of, freedom / of.len() as f64)?;
+            Some((metric, (learned, of.len())))
+        })
         .collect()
 }
 
-/// The shift of each metric that its cells have in common, as a logarithm: the median, where it is within their floors. Memory does not
-/// drift.
+/// The variance within both sides, and its degrees of freedom.
+fn within_sides(compared: &Compared<'_>) -> Option<(f64, f64)> {
+    let levels = |values: &[f64]| match compared.floor.scale {
+        Scale::Ratio => logarithms(values),
+        Scale::Difference => Some(values.to_vec()),
+    };
+    within(&levels(compared.baseline)?, &levels(compared.candidate)?)
+}
+
+/// The shift of each metric that its cells have in common, as a logarithm: the median, where it is within their floors and
+/// [`GATE_MOST_DRIFT`]. Memory does not drift.
 fn drifts(family: &[Compared<'_>], tests: &[Option<Welch>]) -> BTreeMap<MetricName, f64> {
     let mut shifts: BTreeMap<MetricName, (Vec<f64>, f64)> = BTreeMap::new();
     for (compared, test) in family.iter().zip(tests) {
@@ -252,7 +271,7 @@ fn drifts(family: &[Compared<'_>], tests: &[Option<Welch>]) -> BTreeMap<MetricNa
         if let (true, Some(test)) = (drifts, test) {
             let (of, floor) = shifts
                 .entry(compared.metric)
-                .or_insert((Vec::new(), f64::INFINITY));
+                .or_insert((Vec::new(), GATE_MOST_DRIFT));
             of.push(test.value.ln());
             *floor = floor.min(compared.floor.size);
         }
@@ -273,9 +292,13 @@ fn log_or_self(scale: Scale, value: f64) -> f64 {
     }
 }
 
-fn test(compared: &Compared<'_>, prior: Option<Prior>) -> Option<Welch> {
+fn test(compared: &Compared<'_>, kin: Option<&Kin>) -> Option<Welch> {
+    let of_this = |(prior, kin): &Kin| {
+        let (variance, freedom) = within_sides(compared)?;
+        Some(prior.for_one(variance, freedom, *kin))
+    };
     let terms = WelchTerms {
-        prior,
+        prior: kin.and_then(of_this),
         shared_error: compared.shared_error,
         ..WelchTerms::default()
     };

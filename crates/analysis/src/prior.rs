@@ -1,5 +1,7 @@
 //! What groups of repeats deviate by, learned from all groups of a family: five values know little of it.
 
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+
 use crate::Sample;
 
 /// A deviation and how much it is worth: as much as one from `freedom + 1` values.
@@ -9,6 +11,20 @@ pub struct Prior {
     pub deviation: f64,
     /// Its degrees of freedom.
     pub freedom: f64,
+}
+
+impl Prior {
+    /// What it is worth to one of `kin` groups, whose own variance is this, with so many degrees of freedom: less, the less likely it is
+    /// that the largest of that many which are alike is as large (Phipson et al. 2016). A group far noisier than its kin is left
+    /// with its own few values.
+    pub fn for_one(self, variance: f64, freedom: f64, kin: usize) -> Self {
+        let beyond = FisherSnedecor::new(freedom, self.freedom)
+            .map_or(0.0, |law| law.sf(variance / self.deviation.powi(2)));
+        Self {
+            freedom: self.freedom * (beyond * kin as f64).clamp(0.0, 1.0),
+            ..self
+        }
+    }
 }
 
 /// The fewest variances that a prior is learned from: a quartile of fewer is one of them.
@@ -150,6 +166,19 @@ mod tests {
             "{found:?}"
         );
         assert!(found.freedom > 4.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_group_far_noisier_than_its_kin_is_left_alone_and_the_noisiest_of_equals_is_not() {
+        let kin = Prior {
+            deviation: 0.02,
+            freedom: 32.0,
+        };
+        let of = |deviation: f64| kin.for_one(deviation * deviation, 8.0, 20).freedom;
+        // F(8, 32) passes 1.45² with 6 %, more than one of twenty, and 10² never.
+        assert_eq!([0.01, 0.02, 0.029].map(of), [32.0; 3]);
+        assert!((0.1..10.0).contains(&of(0.04)), "{}", of(0.04));
+        assert!(of(0.2) < 1e-6, "{}", of(0.2));
     }
 
     #[test]

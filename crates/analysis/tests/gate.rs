@@ -8,12 +8,13 @@ mod simulation;
 
 use std::path::Path;
 
+use mantissa_core::MetricName;
 use noise::{Noise, Recorded};
 use simulation::{Scene, suites};
 
 fn recorded() -> Noise {
-    let reports = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reports");
-    Noise::Recorded(Recorded::read(&reports).unwrap())
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/gate/noise.csv");
+    Noise::Turns(Recorded::read(&table).unwrap())
 }
 
 #[test]
@@ -34,9 +35,16 @@ fn a_machine_that_drifts_by_two_percent_is_not_taken_for_the_program() {
 }
 
 #[test]
+fn a_few_noisy_cells_among_quiet_ones_are_not_taken_for_worse() {
+    // More than two of 150 have a probability of 0.4 % if one of five hundred had one.
+    let (false_alarms, _) = suites(&Noise::Few(0.005, 0.1), Scene::same(5), 150);
+    assert!(false_alarms <= 2, "{false_alarms}");
+}
+
+#[test]
 fn a_slowdown_of_five_percent_is_found_among_noise_of_one() {
     let scene = Scene {
-        injected: 0.05,
+        injected: Some((MetricName::StepSeconds, 0.05)),
         ..Scene::same(5)
     };
     let (_, caught) = suites(&Noise::Normal(0.01), scene, 100);
@@ -47,7 +55,7 @@ fn a_slowdown_of_five_percent_is_found_among_noise_of_one() {
 fn the_page_still_says_what_the_gate_finds() {
     // One cell of the table of what is caught, with the tries that the page had.
     let scene = Scene {
-        injected: 0.02,
+        injected: Some((MetricName::StepSeconds, 0.02)),
         ..Scene::same(5)
     };
     let (_, caught) = suites(&Noise::Normal(0.005), scene, 400);
