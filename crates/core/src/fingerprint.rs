@@ -20,8 +20,11 @@ pub struct Fingerprint {
     pub gpu: Option<Gpu>,
     /// Version of mantissa.
     pub mantissa: String,
-    /// Git revision of the build, `-dirty` if the tree was.
+    /// Git revision of the build, `-dirty` if the tree was; or what `MANTISSA_REVISION` says, for programs that are built elsewhere.
     pub revision: Option<String>,
+    /// The first 64 bits of the BLAKE3 hash of the program's file, in hexadecimal digits: two that differ are two programs.
+    #[serde(default)]
+    pub program: Option<String>,
     /// Version of burn.
     pub burn: String,
     /// Compilation profile: `release` or `debug`. Times from a debug build mean nothing.

@@ -1,6 +1,6 @@
 //! What this machine and this build are.
 
-use std::fs;
+use std::{env, fs, sync::OnceLock};
 
 use mantissa_core::{Fingerprint, Gpu};
 
@@ -18,7 +18,8 @@ pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
         os: operating_system(),
         gpu,
         mantissa: env!("CARGO_PKG_VERSION").to_owned(),
-        revision: option_env!("MANTISSA_REVISION").map(str::to_owned),
+        revision: revision(),
+        program: program(),
         burn: env!("MANTISSA_BURN").to_owned(),
         build: if cfg!(debug_assertions) {
             "debug"
@@ -27,6 +28,28 @@ pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
         }
         .to_owned(),
     }
+}
+
+/// What the one who runs it says, else what it was built from.
+fn revision() -> Option<String> {
+    let built = || option_env!("MANTISSA_REVISION").map(str::to_owned);
+    env::var("MANTISSA_REVISION")
+        .ok()
+        .filter(|revision| !revision.is_empty())
+        .or_else(built)
+}
+
+/// The file that this process runs, read once.
+fn program() -> Option<String> {
+    static HASH: OnceLock<Option<String>> = OnceLock::new();
+    let hash = || {
+        let mut hasher = blake3::Hasher::new();
+        hasher
+            .update_reader(fs::File::open(env::current_exe().ok()?).ok()?)
+            .ok()?;
+        Some(hasher.finalize().to_hex()[..16].to_owned())
+    };
+    HASH.get_or_init(hash).clone()
 }
 
 /// The value of a line like `model name : AMD EPYC`.
@@ -55,11 +78,11 @@ fn operating_system() -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")
         .ok()
         .map(|text| text.trim().to_owned());
-    let mut os = name.unwrap_or_else(|| std::env::consts::OS.to_owned());
+    let mut os = name.unwrap_or_else(|| env::consts::OS.to_owned());
     if let Some(kernel) = kernel {
         os = format!("{os}, kernel {kernel}");
     }
-    format!("{os}, {}", std::env::consts::ARCH)
+    format!("{os}, {}", env::consts::ARCH)
 }
 
 #[cfg(test)]

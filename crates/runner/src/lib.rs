@@ -8,6 +8,7 @@
 //!
 //! The command line calls [`start`] or [`resume`], and [`worker`] in the worker process.
 
+mod about;
 mod advice;
 mod again;
 mod between;
@@ -32,6 +33,7 @@ mod summarise;
 mod testing;
 mod worker;
 
+pub use about::About;
 pub use again::again;
 pub use devices::{BackendState, backends, choose_backend};
 pub use error::RunError;

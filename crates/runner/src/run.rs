@@ -11,7 +11,7 @@ use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
 use mantissa_workloads::backend;
 
 use crate::{
-    Progress, RunError, RunFolder, RunSettings, Schedule, Stop, Violation, choose_backend, devices,
+    About, Progress, RunError, RunFolder, RunSettings, Schedule, Stop, Violation, choose_backend, devices,
     fingerprint, process::Workers, schedule::Stopped,
 };
 
@@ -140,11 +140,18 @@ fn execute(
     })
 }
 
-/// The fingerprint of what a program measures: which revision another one was built from is not known here.
-fn of_program(fingerprint: Fingerprint, program: Option<&Path>) -> Fingerprint {
-    Fingerprint {
-        revision: fingerprint.revision.filter(|_| program.is_none()),
-        ..fingerprint
+/// The fingerprint of what a program measures, absent this one.
+fn of_program(machine: Fingerprint, program: Option<&Path>) -> Fingerprint {
+    let Some(program) = program else {
+        return machine;
+    };
+    match About::of(program) {
+        Some(about) => about.on(machine),
+        None => Fingerprint {
+            revision: None,
+            program: None,
+            ..machine
+        },
     }
 }
 

@@ -1,6 +1,14 @@
 //! Being asked to stop, once or twice.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    process::{Command, ExitStatus},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// Time between two looks at a program.
+#[cfg(unix)]
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A signal that asks a run to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +70,31 @@ impl Stop {
     /// From now on signals end the program as they do any other.
     pub fn give_up(&self) {
         self.state().over = true;
+    }
+
+    /// Runs a program of the user's to its end, in a process group of its own. What ends this one ends all of that group: it is asked once,
+    /// and waited for.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    #[cfg(unix)]
+    pub fn attend(&self, command: &mut Command) -> std::io::Result<ExitStatus> {
+        use std::os::unix::process::CommandExt as _;
+
+        use rustix::process::{Pid, Signal as Sent, kill_process_group};
+        let mut child = command.process_group(0).spawn()?;
+        let mut told = false;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            if self.asked().is_some() && !told {
+                // An error means that they are gone already.
+                let _ = kill_process_group(Pid::from_child(&child), Sent::TERM);
+                told = true;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// What asked first, if anything did.

@@ -50,6 +50,7 @@ fn record() -> Record {
             gpu: None,
             mantissa: "0.1.0".into(),
             revision: None,
+            program: None,
             burn: "0.21.0".into(),
             build: "release".into(),
         },
