@@ -1,6 +1,11 @@
 //! `mantissa gate`, `compare`, `baseline` and `bisect` from runs that the binary made.
 
-use std::{fs, path::PathBuf, process::Output};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
 
 use serde_json::Value;
 
@@ -14,13 +19,7 @@ fn program() -> PathBuf {
 
 /// Five processes of both cells into a folder, of a program that is worse in some way or not.
 fn measure(place: &Place, worsened: &str, out: &str) -> Output {
-    let mut command = place.command(&[]);
-    let mut run = std::process::Command::new(program());
-    for (name, _) in command.get_envs().filter(|(_, value)| value.is_none()) {
-        run.env_remove(name);
-    }
-    command = run;
-    command
+    in_place(place, &program())
         .args([
             "run",
             &fixture("gated"),
@@ -34,9 +33,19 @@ fn measure(place: &Place, worsened: &str, out: &str) -> Output {
             out,
         ])
         .env("WORSENED", worsened)
-        .current_dir(place.path(""))
         .output()
         .unwrap()
+}
+
+/// Another program, in the same place and with the same environment as `mantissa`.
+fn in_place(place: &Place, program: &Path) -> Command {
+    let mut command = Command::new(program);
+    let like = place.command(&[]);
+    for (name, _) in like.get_envs().filter(|(_, value)| value.is_none()) {
+        command.env_remove(name);
+    }
+    command.current_dir(place.path(""));
+    command
 }
 
 /// Small matrix products into a folder, with more arguments.
@@ -123,14 +132,19 @@ fn a_change_for_the_worse_of_each_kind_is_stopped_with_its_reason_and_the_same_a
         texts(&gated)
     );
 
-    // Too little to decide anything.
+    // Too little to decide anything, which is neither a pass nor a regression.
     let kept: Vec<&str> = records
         .lines()
         .filter(|line| line.contains("\"repeat\":0,"))
         .collect();
     fs::write(place.path("runs/same/records.jsonl"), kept.join("\n") + "\n").unwrap();
-    assert_eq!(gate(&place, "runs/same", &[]).0, Some(0));
-    assert_eq!(gate(&place, "runs/same", &["--strict"]).0, Some(5));
+    let undecided = place.run(&["gate", "runs/same", "--baseline", "main"]);
+    assert_eq!(undecided.status.code(), Some(2));
+    assert!(
+        stderr(&undecided).contains("--repeats 5"),
+        "{}",
+        stderr(&undecided)
+    );
 }
 
 #[test]
@@ -187,15 +201,13 @@ fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
         "--json",
         "--against",
     ];
-    let mut again = std::process::Command::new(program());
-    let output = again
+    let output = in_place(&place, &program())
         .args(arguments)
         .arg(program())
-        .current_dir(place.path(""))
         .output()
         .unwrap();
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
-    for side in ["baseline-0-0", "candidate-0-4"] {
+    for side in ["baseline-4", "candidate-4"] {
         assert!(
             place
                 .path("runs/change.again")
@@ -206,7 +218,53 @@ fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
         );
     }
     let gated: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(gated["comparison"]["baseline"]["repeats"], 5);
+    for side in ["baseline", "candidate"] {
+        assert_eq!(gated["comparison"][side]["repeats"], 5, "the fresh ones alone");
+    }
+    // Another program cannot say how the candidate does.
+    let mut arguments = arguments[..6].to_vec();
+    arguments.push("--json");
+    let other = place.run(&arguments);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(
+        stderr(&other).contains("gate with the program"),
+        "{}",
+        stderr(&other)
+    );
+}
+
+#[test]
+fn the_script_of_ci_stops_what_is_worse_and_tells_apart_what_cannot_be_measured() {
+    let place = Place::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.github");
+    fs::create_dir_all(place.path("programs")).unwrap();
+    let script = |worsened: &str, suite: &str| {
+        for (side, worsened) in [("base", ""), ("change", worsened)] {
+            let path = place.path(&format!("programs/{side}"));
+            let text = format!(
+                "#!/bin/sh\nexport WORSENED={worsened}\nexec '{}' \"$@\"\n",
+                program().display()
+            );
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let ended = in_place(&place, &root.join("gate"))
+            .arg(root.join("gate-cpu.toml"))
+            .args([suite, "--profile", "smoke", "--backend", "flex"])
+            .output()
+            .unwrap();
+        let page = fs::read_to_string(place.path("programs/gate.md")).ok();
+        (ended.status.code(), page, stderr(&ended))
+    };
+    let (code, page, errors) = script("", &fixture("gated"));
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(page.unwrap().contains("no regression"));
+    let (code, page, errors) = script("learning", &fixture("gated"));
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(page.unwrap().contains("final\\_loss"));
+    let (code, page, errors) = script("", "none.toml");
+    assert_eq!(code, Some(2), "{errors}");
+    assert_eq!(page, None, "no verdict of an earlier time");
 }
 
 #[test]
@@ -301,8 +359,15 @@ fn baselines_are_saved_listed_shown_and_dropped() {
 #[test]
 fn gated_runs_become_a_history_with_a_page_and_columns() {
     let place = Place::new();
+    // What is asked here is no matter of times.
+    fs::create_dir_all(place.path("baselines")).unwrap();
+    fs::write(
+        place.path("baselines/gate.toml"),
+        "[floor]\nflops_per_second = \"off\"\nwarmup_seconds = \"off\"\nhost_peak_bytes = 1\n",
+    )
+    .unwrap();
     for run in ["runs/one", "runs/two"] {
-        kernels(&place, run, &[]);
+        kernels(&place, run, &["--repeats", "5"]);
         let gated = place.run(&["gate", run, "--baseline", "runs/one", "--append"]);
         assert_eq!(gated.status.code(), Some(0), "{}", stderr(&gated));
     }
@@ -343,7 +408,7 @@ fn gated_runs_become_a_history_with_a_page_and_columns() {
 #[test]
 fn measurements_of_a_run_go_to_programs_that_keep_numbers() {
     let place = Place::new();
-    kernels(&place, "runs/one", &[]);
+    kernels(&place, "runs/one", &["--repeats", "5"]);
     for (format, part) in [
         ("bencher", "relative-error"),
         ("openmetrics", "# EOF"),
@@ -390,6 +455,16 @@ fn measurements_of_a_run_go_to_programs_that_keep_numbers() {
             .contains("<testsuite")
     );
     assert!(stdout(&gated).contains("::notice"), "{}", stdout(&gated));
+    let over = place.run(&[
+        "gate",
+        "runs/one",
+        "--baseline",
+        "runs/one",
+        "--write",
+        "json=runs/one/run.json",
+    ]);
+    assert_eq!(over.status.code(), Some(2));
+    assert!(stderr(&over).contains("never overwritten"), "{}", stderr(&over));
 }
 
 #[test]
@@ -398,7 +473,7 @@ fn the_first_commit_that_is_worse_is_found() {
     let tree = place.path("tree");
     fs::create_dir_all(&tree).unwrap();
     let git = |arguments: &[&str]| {
-        let output = std::process::Command::new("git")
+        let output = Command::new("git")
             .args(["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"])
             .args(arguments)
             .current_dir(&tree)
@@ -420,16 +495,30 @@ fn the_first_commit_that_is_worse_is_found() {
         git(&["add", "."]);
         git(&["commit", "--quiet", "-m", &format!("change {number}")]);
     };
-    for number in 1..=5 {
-        commit(number, if number < 4 { "" } else { "fails" });
+    // The second is worse in something else, and the third cannot be built.
+    for (number, worsened) in (1..).zip(["", "memory", "", "", "learning", "learning"]) {
+        let broken = tree.join("broken");
+        match number {
+            3 => fs::write(&broken, "").unwrap(),
+            4 => fs::remove_file(&broken).unwrap(),
+            _ => {}
+        }
+        commit(number, worsened);
     }
+    // Times of so short a work on a busy machine say nothing.
+    fs::create_dir_all(tree.join("baselines")).unwrap();
+    fs::write(
+        tree.join("baselines/gate.toml"),
+        "[floor]\nstep_seconds = \"off\"\nsamples_per_second = \"off\"\nwarmup_seconds = \"off\"\n",
+    )
+    .unwrap();
     let output = place
         .command(&[
             "bisect",
-            "HEAD~4",
+            "HEAD~5",
             "HEAD",
             "--build",
-            "cp program.in program && chmod +x program",
+            "test ! -e broken && cp program.in program && chmod +x program",
             "--program",
             "program",
             "--",
@@ -446,12 +535,52 @@ fn the_first_commit_that_is_worse_is_found() {
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        stdout(&output).contains("change 4"),
+        stdout(&output).contains("change 5"),
         "{}{}",
         stdout(&output),
         stderr(&output)
     );
+    let told = stderr(&output);
+    assert!(
+        told.contains("change 4: not worse") || told.contains("change 2: not worse"),
+        "{told}"
+    );
     // Nothing is left behind.
     assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
-    assert!(git(&["status", "--porcelain"]).is_empty());
+    assert_eq!(git(&["status", "--porcelain"]), "?? baselines/\n");
+}
+
+#[test]
+fn a_bisection_that_is_stopped_ends_what_it_began_and_leaves_nothing_behind() {
+    let place = Place::new();
+    let tree = place.path("tree");
+    fs::create_dir_all(&tree).unwrap();
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"]);
+        let output = command.args(arguments).current_dir(&tree).output().unwrap();
+        assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    git(&["init", "--quiet"]);
+    for message in ["one", "two"] {
+        git(&["commit", "--quiet", "--allow-empty", "-m", message]);
+    }
+    let build = format!("touch '{}' && sleep 300", place.path("begun").display());
+    let mut bisect = place
+        .command(&["bisect", "HEAD~1", "HEAD", "--build", &build, "--", "suite.toml"])
+        .current_dir(&tree)
+        .spawn()
+        .unwrap();
+    while !place.path("begun").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(git(&["worktree", "list"]).lines().count(), 2);
+    let sent = Command::new("kill")
+        .arg(bisect.id().to_string())
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    assert_eq!(bisect.wait().unwrap().code(), Some(143));
+    assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
 }

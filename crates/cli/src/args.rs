@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::written::{Export, Written};
+use crate::{
+    commands::bisect::Watched,
+    written::{Export, Written},
+};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mantissa_core::{Backend, Format, MetricName, Profile};
 use mantissa_gate::Part;
@@ -22,9 +25,9 @@ Examples:
   mantissa explain bf16
 
 Exit codes:
-  0 done, 1 the gate found a regression, 2 the command line or a file is wrong, 3 a cell failed or is
-  not as its suite expects, 4 the machine lacks what was asked for, 101 a bug, 130 stopped by Ctrl-C,
-  143 stopped by SIGTERM";
+  0 done, 1 the gate found a regression, 2 the command line or a file is wrong, 3 a cell failed
+  or is not as its suite expects, 4 the machine lacks what was asked for, 5 the gate is undecided
+  and was to be strict, 101 a bug, 130 stopped by Ctrl-C, 143 stopped by SIGTERM";
 
 /// Measures what a number format costs and buys.
 #[derive(Debug, Parser)]
@@ -90,6 +93,9 @@ pub(crate) enum Command {
     Data(DataCommand),
     /// Print the JSON Schema of a record
     Schema,
+    /// Print what this program was built from, as JSON
+    #[command(hide = true)]
+    About,
     /// Run the cell on standard input
     #[command(hide = true)]
     Worker,
@@ -109,7 +115,7 @@ pub(crate) enum DataCommand {
 
 const GATE_EXAMPLES: &str = "\
 Examples:
-  mantissa run smoke --repeats 5 --out reports/main && mantissa baseline save main reports/main
+  mantissa run matmul --profile smoke --repeats 5 --out reports/main && mantissa baseline save main reports/main
   mantissa gate reports/change --baseline main
   mantissa gate reports/change --baseline main --write markdown=summary.md --write annotations=-
   mantissa gate reports/change --baseline main --rerun-inconclusive 2 --against target/main/mantissa
@@ -149,7 +155,7 @@ pub(crate) struct BisectArguments {
     /// Processes of each side for each commit
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..=100))]
     pub(crate) repeats: u32,
-    /// What a change must be to matter
+    /// What a change must be to matter [default: `baselines/gate.toml`, if it is there]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// What `mantissa run` is given: best a single cell, as in the command of a record
@@ -173,6 +179,9 @@ pub(crate) struct BisectStepArguments {
     /// Where its runs go
     #[arg(long)]
     pub(crate) runs: PathBuf,
+    /// What is worse at the bad commit, as `CELL:METRIC` or `CELL:`
+    #[arg(long, required = true)]
+    pub(crate) watch: Vec<Watched>,
     #[arg(last = true)]
     pub(crate) run: Vec<String>,
 }
@@ -274,7 +283,8 @@ pub(crate) struct GateArguments {
     /// How often what is undecided is measured again, by as many processes as before
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=20))]
     pub(crate) rerun_inconclusive: u32,
-    /// The program that measured the baseline: it takes turns with this one when something is measured again
+    /// The program that measured the baseline: it takes turns with this one, which has to be the one that measured the run, when something is
+    /// measured again
     #[arg(long, value_name = "PROGRAM", requires = "rerun_inconclusive")]
     pub(crate) against: Option<PathBuf>,
     /// Write what was found in a format into a file (`-`: standard output): markdown, annotations, junit, json, bencher, openmetrics, mlperf,

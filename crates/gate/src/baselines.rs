@@ -7,7 +7,7 @@
 //! A name has a baseline for each machine, backend and profile, see [`machine_name`].
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::{BufReader, BufWriter, Write as _},
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use std::{
 use mantissa_core::{CellId, Profile, Record, RecordReader, SCHEMA_VERSION};
 use serde::{Deserialize, Serialize};
 
-use crate::{GateError, Measured, Mismatch, machine_name, measured::read_json};
+use crate::{GateError, Measured, Mismatch, Part, machine_name, measured::read_versioned};
 
 /// What `baseline.json` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,8 @@ pub struct Saved {
     pub cells: usize,
     /// The fewest processes of a cell.
     pub repeats: usize,
+    /// The processes of all cells: a file that lost some is told from one that is whole.
+    pub records: usize,
 }
 
 impl Saved {
@@ -63,14 +65,9 @@ impl Baselines {
     /// Saves the records of a run under a name, in place of what was saved under it for the same machine.
     ///
     /// # Errors
-    /// A name that is no plain word; a run that is damaged or whose last line was cut; a disk that is full. What was there stays then.
+    /// A name that is no plain word; a run that is damaged; a disk that is full. What was there stays then.
     pub fn save(&self, name: &str, run: &Measured) -> Result<Saved, GateError> {
         check_name(name)?;
-        if run.cut {
-            return Err(GateError::Cut {
-                path: run.folder.join("records.jsonl"),
-            });
-        }
         let machine = machine_name(run);
         let saved = Saved {
             schema: SCHEMA_VERSION,
@@ -82,6 +79,7 @@ impl Baselines {
             revision: run.fingerprint.revision.clone(),
             cells: run.cells.len(),
             repeats: run.repeats(),
+            records: run.records(),
         };
         let records = latest(&run.folder.join("records.jsonl"))?;
         let folder = self.root.join(name).join(&machine);
@@ -104,7 +102,7 @@ impl Baselines {
             for machine in folders(&name)? {
                 let file = machine.join(Saved::FILE);
                 if file.is_file() {
-                    all.push(read_json(&file)?);
+                    all.push(read_versioned(&file)?);
                 }
             }
         }
@@ -133,12 +131,17 @@ impl Baselines {
         }
     }
 
-    /// The baseline of this name that was measured on what `candidate` was; if there is but one of the name, that one, so that what
-    /// differs can be told.
+    /// The baseline of this name that was measured on what `candidate` was, or differs from it only in parts that may; if there is but
+    /// one of the name, that one, so that what differs can be told.
     ///
     /// # Errors
     /// No baseline of this name; several, of which none was measured on the same; one that is damaged.
-    pub fn find(&self, name: &str, candidate: &Measured) -> Result<Measured, GateError> {
+    pub fn find(
+        &self,
+        name: &str,
+        candidate: &Measured,
+        may_differ: &BTreeSet<Part>,
+    ) -> Result<Measured, GateError> {
         check_name(name)?;
         let machines = folders(&self.root.join(name))?;
         let wanted = machine_name(candidate);
@@ -148,11 +151,21 @@ impl Baselines {
             (None, [only]) => Measured::read(only),
             (None, []) => Err(self.none(name, None)),
             (None, _) => {
-                let mut differences = vec![];
+                let (mut differences, mut comparable) = (vec![], vec![]);
                 for folder in &machines {
-                    let mismatches = Mismatch::between(&Measured::read(folder)?, candidate);
+                    let baseline = Measured::read(folder)?;
+                    let mismatches = Mismatch::between(&baseline, candidate);
+                    if mismatches
+                        .iter()
+                        .all(|mismatch| may_differ.contains(&mismatch.part))
+                    {
+                        comparable.push(baseline);
+                    }
                     let told: Vec<String> = mismatches.iter().map(Mismatch::to_string).collect();
                     differences.push(format!("{}: {}", file_name(folder), told.join(", ")));
+                }
+                if comparable.len() == 1 {
+                    return Ok(comparable.remove(0));
                 }
                 Err(GateError::NoMachine {
                     name: name.to_owned(),
@@ -258,13 +271,26 @@ fn write(folder: &Path, saved: &Saved, records: impl Iterator<Item = Record>) ->
     let failed = |error: std::io::Error| GateError::write(&path)(error);
     let mut text = serde_json::to_string_pretty(saved).map_err(|error| failed(error.into()))?;
     text.push('\n');
-    fs::write(&path, text).map_err(failed)
+    let mut file = File::create(&path).map_err(failed)?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(failed)
 }
 
 /// Puts a folder in place of another.
 fn replace(new: &Path, folder: &Path) -> Result<(), GateError> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(GateError::write(folder))?;
+    let old = new.with_extension("old");
+    if old.exists() {
+        fs::remove_dir_all(&old).map_err(GateError::write(&old))?;
     }
-    fs::rename(new, folder).map_err(GateError::write(folder))
+    if folder.exists() {
+        fs::rename(folder, &old).map_err(GateError::write(folder))?;
+    }
+    if let Err(error) = fs::rename(new, folder) {
+        let _ = fs::rename(&old, folder);
+        return Err(GateError::write(folder)(error));
+    }
+    // The new one is in place; what is left of the old one is looked at by nobody.
+    let _ = fs::remove_dir_all(&old);
+    Ok(())
 }

@@ -45,6 +45,7 @@ fn columns<'l>() -> Vec<PlainColumn<Line<'l>>> {
         text("workload", |line| line.entry.workload.as_str().into()),
         text("setting", |line| line.entry.setting.as_str().into()),
         text("cell", |line| line.entry.cell.as_str().into()),
+        text("gate", |line| line.entry.gate.name().into()),
         PlainColumn {
             name: "processes",
             kind: Kind::Integer,

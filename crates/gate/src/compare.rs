@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mantissa_core::{Axis, Cell, CellId, Executed, ExecutedVerdict, MetricName, Profile, Status};
+use mantissa_core::{Axis, Cell, CellId, Executed, ExecutedVerdict, Format, MetricName, Profile, Status};
 use serde::Serialize;
 
 use crate::{GateError, Measured, MeasuredCell, Mismatch, Part, Policy, judge::judge_all, told::Words};
@@ -86,6 +86,22 @@ pub enum FindingKind {
     Executed,
     /// Which kernels ran.
     Kernel,
+    /// What was measured or seen and no longer is.
+    Lost,
+}
+
+impl FindingKind {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vanished => "vanished",
+            Self::New => "new",
+            Self::Status => "status",
+            Self::Executed => "executed",
+            Self::Kernel => "kernel",
+            Self::Lost => "lost",
+        }
+    }
 }
 
 /// What is said of a change.
@@ -130,7 +146,9 @@ pub struct Change {
     pub processes: (usize, usize),
     /// Whether a change is a difference in the metric's unit; else it is a ratio.
     pub difference: bool,
-    /// How much of a change matters, and is more than this cell's history shows to be noise: a share, or a difference.
+    /// How much of a change matters: a share, or a difference.
+    pub floor: f64,
+    /// The same, and more than this cell's history shows to be noise.
     pub threshold: f64,
     /// What is said of it.
     pub verdict: Outcome,
@@ -151,6 +169,11 @@ pub struct Change {
 }
 
 impl Change {
+    /// Whether this cell's history raised what a change has to exceed.
+    pub fn is_fenced(&self) -> bool {
+        self.threshold > self.floor
+    }
+
     /// What became of it, in words: `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
     pub fn text(&self) -> String {
         Words::sentence(self)
@@ -197,6 +220,7 @@ pub fn compare(
         .collect();
     let settings = Settings::of(pairs.iter().map(Pair::either));
     let mut judged = judge_all(&pairs, policy, fences).into_iter();
+    let named: BTreeSet<MetricName> = policy.floors.keys().copied().collect();
     let mut cells: Vec<ComparedCell> = pairs
         .iter()
         .map(|pair| {
@@ -206,7 +230,7 @@ pub fn compare(
                 suite: measured.cell.suite.clone(),
                 workload: measured.cell.workload.name.clone(),
                 setting: settings.label(measured),
-                findings: pair.findings(),
+                findings: pair.findings(&named),
                 changes: judged.next().unwrap_or_default(),
                 command: measured.command.clone(),
                 cell: measured.cell.clone(),
@@ -239,20 +263,20 @@ impl Comparison {
 
     /// The outcomes of all findings and metrics.
     pub fn outcomes(&self) -> impl Iterator<Item = Outcome> {
-        self.cells.iter().flat_map(|cell| {
-            let findings = cell.findings.iter().map(|finding| finding.verdict);
-            findings.chain(cell.changes.iter().map(|change| change.verdict))
-        })
+        self.cells.iter().flat_map(ComparedCell::outcomes)
     }
 }
 
 impl ComparedCell {
+    /// Of every finding and metric.
+    pub fn outcomes(&self) -> impl Iterator<Item = Outcome> {
+        let findings = self.findings.iter().map(|finding| finding.verdict);
+        findings.chain(self.changes.iter().map(|change| change.verdict))
+    }
+
     /// The worst of what was found.
     pub fn outcome(&self) -> Option<Outcome> {
-        let findings = self.findings.iter().map(|finding| finding.verdict);
-        findings
-            .chain(self.changes.iter().map(|change| change.verdict))
-            .min()
+        self.outcomes().min()
     }
 }
 
@@ -327,7 +351,7 @@ impl<'a> Pair<'a> {
         self.after.or(self.before).expect("one side tried it")
     }
 
-    fn findings(&self) -> Vec<Finding> {
+    fn findings(&self, judged: &BTreeSet<MetricName>) -> Vec<Finding> {
         let found = |kind, verdict, text: String| Finding { kind, verdict, text };
         let (before, after) = match (self.before, self.after) {
             (Some(before), Some(after)) => (before, after),
@@ -347,6 +371,7 @@ impl<'a> Pair<'a> {
         findings.extend(ends(before, after));
         findings.extend(executed(before, after));
         findings.extend(kernels(before, after));
+        findings.extend(lost(before, after, judged));
         findings
     }
 }
@@ -370,8 +395,10 @@ fn ends(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
         (0, 0) => return None,
         (0, _) => Outcome::Regressed,
         (_, 0) => Outcome::Improved,
-        // Some fail on both sides: that more of them do is for a larger sample to say.
         _ if was == of && is == among => Outcome::Unchanged,
+        // Nothing is left to compare.
+        _ if is == among => Outcome::Regressed,
+        // Some fail on both sides: that more of them do is for a larger sample to say.
         _ => Outcome::Inconclusive,
     };
     let ended = |measured: &MeasuredCell, count: usize, all: usize| match told(measured) {
@@ -382,6 +409,29 @@ fn ends(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
         kind: FindingKind::Status,
         verdict,
         text: format!("{}; before: {}", ended(after, is, among), ended(before, was, of)),
+    })
+}
+
+/// What only the baseline has of what is judged. Why it is gone nobody can tell from here, and nothing is said of what is not there.
+fn lost(before: &MeasuredCell, after: &MeasuredCell, judged: &BTreeSet<MetricName>) -> Option<Finding> {
+    if after.completed().next().is_none() {
+        return None;
+    }
+    let has = |measured: &MeasuredCell, metric| !measured.values(metric).is_empty();
+    let metrics = judged
+        .iter()
+        .filter(|metric| has(before, **metric) && !has(after, **metric))
+        .map(|metric| metric.name().to_owned());
+    let seen = |measured: &MeasuredCell| {
+        let mut executed = measured.processes.iter().map(|process| &process.executed);
+        executed.any(|executed| Observed::of(executed).is_some())
+    };
+    let precision = (seen(before) && !seen(after)).then(|| "the executed precision".to_owned());
+    let all: Vec<String> = metrics.chain(precision).collect();
+    (!all.is_empty()).then(|| Finding {
+        kind: FindingKind::Lost,
+        verdict: Outcome::Inconclusive,
+        text: format!("no longer measured: {}", all.join(", ")),
     })
 }
 
@@ -404,6 +454,15 @@ fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
             .collect::<Vec<_>>()
             .join(" or ")
     };
+    // What was asked for may have changed, too.
+    let told = |seen: &BTreeSet<Observed>, other: &BTreeSet<Observed>| match told(seen) == told(other) {
+        true => seen
+            .iter()
+            .map(|seen| format!("{seen}, {}", seen.verdict))
+            .collect::<Vec<_>>()
+            .join(" or "),
+        false => told(seen),
+    };
     let worse = is.iter().any(|now| was.iter().all(|then| now.is_less_than(then)));
     let better = was.iter().any(|then| is.iter().all(|now| then.is_less_than(now)));
     Some(Finding {
@@ -413,7 +472,7 @@ fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
             (false, true) => Outcome::Improved,
             (false, false) => Outcome::Changed,
         },
-        text: format!("executed {}; before: {}", told(&is), told(&was)),
+        text: format!("executed {}; before: {}", told(&is, &was), told(&was, &is)),
     })
 }
 
@@ -459,14 +518,20 @@ impl Observed {
     /// Fewer bits somewhere, and more nowhere.
     fn is_less_than(&self, other: &Self) -> bool {
         let bits = |observed: &Self| {
-            let digits = observed
-                .accumulator
-                .trim_start_matches(|c: char| !c.is_ascii_digit());
-            let accumulator: u32 = digits.parse().unwrap_or_default();
-            [observed.significand, observed.exponent, accumulator]
+            let sums = significand_of(&observed.accumulator);
+            [Some(observed.significand), Some(observed.exponent), sums]
         };
         let (own, others) = (bits(self), bits(other));
-        own != others && own.iter().zip(others).all(|(own, other)| *own <= other)
+        let all_known = own.iter().chain(&others).all(Option::is_some);
+        all_known && own != others && own.iter().zip(others).all(|(own, other)| *own <= other)
+    }
+}
+
+/// Bits of significand of sums, from the name of a format or as in `7 bits`.
+fn significand_of(accumulator: &str) -> Option<u32> {
+    match accumulator.parse::<Format>() {
+        Ok(format) => Some(format.significand_bits()),
+        Err(_) => accumulator.strip_suffix(" bits")?.parse().ok(),
     }
 }
 

@@ -91,7 +91,7 @@ pub enum GateError {
         known: Vec<String>,
     },
     /// Baselines of a name, none of which was measured on the same.
-    #[error("no baseline `{name}` was measured on what this run was: {}\n  hint: save one here with `mantissa baseline save`, or compare across with `--allow-mismatch`", differences.join("; "))]
+    #[error("no baseline `{name}` was measured on what this run was: {}\n  hint: save one here with `mantissa baseline save`, or name what may differ with `--allow-mismatch` until one is left", differences.join("; "))]
     NoMachine {
         /// The name.
         name: String,
@@ -139,6 +139,47 @@ pub enum GateError {
     KnownRun {
         /// The run.
         run: String,
+        /// The history.
+        path: PathBuf,
+    },
+    /// A folder that would count twice.
+    #[error("`{path}` is named twice, and its processes count once")]
+    Twice {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Processes of different programs.
+    #[error(
+        "`{}` was measured by {}, and `{}` by {}: they are not one program's processes",
+        runs[0], programs[0], runs[1], programs[1]
+    )]
+    Programs {
+        /// Names of the runs.
+        runs: [String; 2],
+        /// What measured each.
+        programs: [String; 2],
+    },
+    /// Nothing was measured often enough.
+    #[error(
+        "no cell ran to its end in {repeats} processes on both sides, and fewer decide nothing\n  hint: `mantissa run --repeats {repeats}`"
+    )]
+    FewRepeats {
+        /// What the policy asks for.
+        repeats: u32,
+    },
+    /// A run that began before one that is there.
+    #[error(
+        "run `{run}` began at {started}, before run `{last}` at {last_started}, which `{path}` has already\n  hint: runs are appended in the order in which they began; else a clock went backwards"
+    )]
+    Backwards {
+        /// The run.
+        run: String,
+        /// When it began.
+        started: String,
+        /// The latest of the machine.
+        last: String,
+        /// When that one began.
+        last_started: String,
         /// The history.
         path: PathBuf,
     },

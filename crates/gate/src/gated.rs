@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use mantissa_core::{CellId, MetricName};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Change, ComparedCell, Comparison, Day, Outcome, Policy, told::short};
+use crate::{Change, ComparedCell, Comparison, Day, FindingKind, Outcome, Policy, told::short};
 
 /// Longest name in a verdict, in characters.
 const NAME: usize = 50;
@@ -32,6 +32,8 @@ pub struct Failure {
     pub cell: usize,
     /// The metric that got worse; none if it is something else that was found.
     pub metric: Option<MetricName>,
+    /// What else it is that was found; none of a metric.
+    pub finding: Option<FindingKind>,
     /// What happened, in a sentence.
     pub text: String,
 }
@@ -51,7 +53,7 @@ pub struct AllowedFailure {
 }
 
 /// How a gate ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
     /// Nothing regressed that is not allowed to.
@@ -62,17 +64,24 @@ pub enum Gate {
     Undecided,
 }
 
+impl Gate {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
 impl Gated {
     /// Holds a comparison to a policy. `today`: the day for which allowances are asked. `strict`: what is undecided fails.
     pub fn new(comparison: Comparison, policy: &Policy, today: Day, strict: bool) -> Self {
         let (mut failures, mut allowed) = (vec![], vec![]);
         for (index, cell) in comparison.cells.iter().enumerate() {
-            for (metric, text) in cell.regressions() {
-                let failure = Failure {
-                    cell: index,
-                    metric,
-                    text,
-                };
+            for failure in cell.regressions(index) {
+                let metric = failure.metric;
                 // The allowance that lasts longest counts.
                 let allowance = policy
                     .allow
@@ -103,16 +112,28 @@ impl Gated {
         }
     }
 
-    /// The cells of which something is undecided.
+    /// The cells of which something is undecided and nothing is worse: what is to be measured again. A cell that is worse stays so, however
+    /// often it is asked.
     pub fn undecided_cells(&self) -> impl Iterator<Item = &CellId> {
-        let undecided = self.comparison.cells.iter().filter(|cell| {
-            let changes = cell.changes.iter().map(|change| change.verdict);
-            let findings = cell.findings.iter().map(|finding| finding.verdict);
-            changes
-                .chain(findings)
-                .any(|outcome| outcome == Outcome::Inconclusive)
+        let cells = self.comparison.cells.iter();
+        let undecided = cells.filter(|cell| {
+            let any = |asked| cell.outcomes().any(|outcome| outcome == asked);
+            any(Outcome::Inconclusive) && !any(Outcome::Regressed)
         });
         undecided.map(|cell| &cell.id)
+    }
+
+    /// Whether anything could be decided: of no cell there is a verdict if too few processes ran to their end.
+    pub fn decides(&self) -> bool {
+        let cells = &self.comparison.cells;
+        let mut changes = cells.iter().flat_map(|cell| &cell.changes);
+        let mut findings = cells.iter().flat_map(|cell| &cell.findings);
+        changes.any(|change| change.verdict != Outcome::Inconclusive || change.p.is_some())
+            || findings.any(|finding| {
+                finding.kind == FindingKind::Status && finding.verdict != Outcome::Inconclusive
+            })
+            || !self.failures.is_empty()
+            || !self.allowed.is_empty()
     }
 
     /// How it ends.
@@ -192,8 +213,8 @@ impl Gated {
 }
 
 impl ComparedCell {
-    /// What regressed: the metric if it is one, and what happened to it.
-    fn regressions(&self) -> impl Iterator<Item = (Option<MetricName>, String)> {
+    /// What regressed of it; `index`: which of the cells it is.
+    fn regressions(&self, index: usize) -> impl Iterator<Item = Failure> {
         let findings = self
             .findings
             .iter()
@@ -202,9 +223,18 @@ impl ComparedCell {
             .changes
             .iter()
             .filter(|change| change.verdict == Outcome::Regressed);
-        findings
-            .map(|finding| (None, finding.text.clone()))
-            .chain(changes.map(|change| (Some(change.metric), change.text())))
+        let findings = findings.map(move |finding| Failure {
+            cell: index,
+            metric: None,
+            finding: Some(finding.kind),
+            text: finding.text.clone(),
+        });
+        findings.chain(changes.map(move |change| Failure {
+            cell: index,
+            metric: Some(change.metric),
+            finding: None,
+            text: change.text(),
+        }))
     }
 }
 

@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_analysis::{Floor, noise_fence};
+use mantissa_analysis::{Floor, GATE_REPEATS, Scale, noise_fence};
 use mantissa_core::{CellId, MetricName, SCHEMA_VERSION};
 use serde::{Deserialize, Serialize};
 
-use crate::{Fences, GateError, Measured, compare::Settings, machine_name};
+use crate::{Fences, Gate, GateError, Measured, compare::Settings, machine_name, measured::Version};
 
 /// A cell of a run that was gated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,8 @@ pub struct Entry {
     pub workload: String,
     /// What tells its setting from those of the workload's other cells.
     pub setting: String,
+    /// How the run's gate ended.
+    pub gate: Gate,
     /// Processes that ran to their end.
     pub processes: usize,
     /// Medians over them, in the metrics' units; what could not be had is not there.
@@ -65,7 +67,7 @@ impl History {
     /// Reads a history; one that is not there is empty.
     ///
     /// # Errors
-    /// A file that is damaged, was cut, is of a later version, has a run twice or one that began before the line above it.
+    /// A file that is damaged, was cut, is of a later version or has a run twice.
     pub fn read(path: &Path) -> Result<Self, GateError> {
         let mut history = Self {
             path: path.to_owned(),
@@ -85,29 +87,23 @@ impl History {
             .enumerate()
             .filter(|(_, line)| !line.trim().is_empty())
         {
-            #[derive(Deserialize)]
-            struct Version {
-                schema: u32,
-            }
             let malformed = |error: serde_json::Error| history.malformed(index + 1, error.to_string());
             let version: Version = serde_json::from_str(line).map_err(malformed)?;
-            if version.schema > SCHEMA_VERSION {
-                return Err(GateError::NewerSchema {
-                    path: path.to_owned(),
-                    found: version.schema,
-                });
+            if let Some(newer) = version.newer(path) {
+                return Err(newer);
             }
             let entry: Entry = serde_json::from_str(line).map_err(malformed)?;
-            history.check(&entry, index + 1)?;
             history.entries.push(entry);
         }
         let mut cells = BTreeSet::new();
         for (index, entry) in history.entries.iter().enumerate() {
-            if !cells.insert((&entry.machine, &entry.run, &entry.cell)) {
+            if !cells.insert((&entry.machine, &entry.run, &entry.started, &entry.cell)) {
                 let twice = format!("cell {} of run `{}` is there twice", entry.cell, entry.run);
                 return Err(history.malformed(index + 1, twice));
             }
         }
+        // Branches that were merged may have brought them in any order.
+        history.entries.sort_by(|a, b| a.started.cmp(&b.started));
         Ok(history)
     }
 
@@ -119,81 +115,61 @@ impl History {
         }
     }
 
-    /// Whether an entry may follow those that are there.
-    fn check(&self, entry: &Entry, line: usize) -> Result<(), GateError> {
-        let last = self
-            .entries
-            .iter()
-            .rev()
-            .find(|known| known.machine == entry.machine);
-        match last {
-            Some(last) if entry.started < last.started => {
-                let reason = format!(
-                    "run `{}` began at {}, before run `{}` at {}: a clock went backwards, or lines were moved",
-                    entry.run, entry.started, last.run, last.started
-                );
-                Err(self.malformed(line, reason))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Appends a run.
+    /// Whether a run may be appended.
     ///
     /// # Errors
-    /// A run that is there already, or began before the latest of its machine; a file that cannot be written. Nothing is written then.
-    pub fn append(&mut self, run: &Measured) -> Result<usize, GateError> {
+    /// It is there already, or began before the latest of its machine.
+    pub fn check(&self, run: &Measured) -> Result<(), GateError> {
         let machine = machine_name(run);
-        let settings = Settings::of(run.cells.values());
-        let entries: Vec<Entry> = run
-            .cells
-            .values()
-            .filter(|measured| measured.was_tried())
-            .map(|measured| Entry {
-                schema: SCHEMA_VERSION,
-                run: run.name.clone(),
-                started: run.started.clone(),
-                revision: run.fingerprint.revision.clone(),
-                machine: machine.clone(),
-                cell: measured.cell.id.clone(),
-                suite: measured.cell.suite.clone(),
-                workload: measured.cell.workload.name.clone(),
-                setting: settings.label(measured),
-                processes: measured.completed().count(),
-                medians: measured.medians(),
-            })
-            .collect();
-        let known = |entry: &Entry| entry.run == run.name && entry.machine == machine;
-        if self.entries.iter().any(known) {
+        let mut known = self.entries.iter().filter(|entry| entry.machine == machine);
+        let is_it = |entry: &Entry| (&entry.run, &entry.started) == (&run.name, &run.started);
+        if known.clone().any(is_it) {
             return Err(GateError::KnownRun {
                 run: run.name.clone(),
                 path: self.path.clone(),
             });
         }
-        let mut text = String::new();
-        for entry in &entries {
-            self.check(entry, self.entries.len() + 1)?;
-            let line = serde_json::to_string(entry);
-            text.push_str(&line.map_err(|error| GateError::write(&self.path)(error.into()))?);
-            text.push('\n');
+        match known.next_back() {
+            Some(last) if run.started < last.started => Err(GateError::Backwards {
+                run: run.name.clone(),
+                started: run.started.clone(),
+                last: last.run.clone(),
+                last_started: last.started.clone(),
+                path: self.path.clone(),
+            }),
+            _ => Ok(()),
         }
-        let failed = |error| GateError::write(&self.path)(error);
-        if let Some(folder) = self.path.parent() {
+    }
+
+    /// Appends a run to the history in a file, with how its gate ended. Others that append at the same time wait.
+    ///
+    /// # Errors
+    /// What [`read`](Self::read) and [`check`](Self::check) refuse; a file that cannot be written. Nothing is written then.
+    pub fn append(path: &Path, run: &Measured, gate: Gate) -> Result<usize, GateError> {
+        let failed = |error| GateError::write(path)(error);
+        if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
         let mut file = OpenOptions::new()
             .append(true)
             .create(true)
-            .open(&self.path)
+            .open(path)
             .map_err(failed)?;
+        file.lock().map_err(failed)?;
         let before = file.metadata().map_err(failed)?.len();
+        Self::read(path)?.check(run)?;
+        let entries = entries(run, gate);
+        let mut text = String::new();
+        for entry in &entries {
+            text.push_str(&serde_json::to_string(entry).map_err(|error| failed(error.into()))?);
+            text.push('\n');
+        }
         if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
             // A full disk leaves no half of a run.
             let _ = file.set_len(before);
             return Err(failed(error));
         }
-        self.entries.extend(entries);
-        Ok(self.entries.iter().filter(|entry| known(entry)).count())
+        Ok(entries.len())
     }
 
     /// Every line.
@@ -201,7 +177,8 @@ impl History {
         &self.entries
     }
 
-    /// How far the metrics of a run's cells move by themselves, where enough runs on its machine tell.
+    /// How far the metrics of a run's cells move by themselves, where enough runs on its machine tell that passed and had the processes
+    /// that a gate asks for at least.
     pub fn fences(&self, run: &Measured) -> Fences {
         let machine = machine_name(run);
         let series = self
@@ -209,8 +186,7 @@ impl History {
             .into_iter()
             .filter(|series| series.latest.machine == machine);
         let fence = |series: Series<'_>| {
-            let values: Vec<f64> = series.runs.iter().map(|(_, value)| *value).collect();
-            let fence = noise_fence(&values, Floor::of(series.metric)?.scale)?;
+            let fence = series.fence(Floor::of(series.metric)?.scale)?;
             Some(((series.latest.cell.clone(), series.metric), fence))
         };
         series.filter_map(fence).collect()
@@ -233,4 +209,37 @@ impl History {
         }
         series.into_values().collect()
     }
+}
+
+impl Series<'_> {
+    /// How far it moves by itself from run to run, of those that passed with as many processes as a gate asks for.
+    pub fn fence(&self, scale: Scale) -> Option<f64> {
+        let counts = |entry: &Entry| entry.gate == Gate::Passed && entry.processes >= GATE_REPEATS;
+        let passed = self.runs.iter().filter(|(entry, _)| counts(entry));
+        let values: Vec<f64> = passed.map(|(_, value)| *value).collect();
+        noise_fence(&values, scale)
+    }
+}
+
+/// A line for every cell of a run that was tried.
+fn entries(run: &Measured, gate: Gate) -> Vec<Entry> {
+    let machine = machine_name(run);
+    let settings = Settings::of(run.cells.values());
+    let tried = run.cells.values().filter(|measured| measured.was_tried());
+    tried
+        .map(|measured| Entry {
+            schema: SCHEMA_VERSION,
+            run: run.name.clone(),
+            started: run.started.clone(),
+            revision: run.fingerprint.revision.clone(),
+            machine: machine.clone(),
+            cell: measured.cell.id.clone(),
+            suite: measured.cell.suite.clone(),
+            workload: measured.cell.workload.name.clone(),
+            setting: settings.label(measured),
+            gate,
+            processes: measured.completed().count(),
+            medians: measured.medians(),
+        })
+        .collect()
 }

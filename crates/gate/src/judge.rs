@@ -122,6 +122,7 @@ fn change(draft: &Draft, ruling: &Ruling) -> Option<Change> {
         candidate: middle(&draft.candidate)?,
         processes: (draft.baseline.len(), draft.candidate.len()),
         difference: draft.floor.scale == Scale::Difference,
+        floor: draft.floor.size,
         threshold: ruling.threshold,
         verdict,
         doubt: doubt.map(|doubt: Doubt| doubt.to_string()).unwrap_or_default(),

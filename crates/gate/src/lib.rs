@@ -26,6 +26,6 @@ pub use error::GateError;
 pub use gated::{AllowedFailure, Failure, Gate, Gated};
 pub use history::{Entry, History, Series};
 pub use machine::{Mismatch, Part, machine_name};
-pub use measured::{Measured, MeasuredCell, Process, Reading};
+pub use measured::{Measured, MeasuredCell, Process, Reading, program_of, same_program};
 pub use policy::{Allowance, Day, Policy};
 pub use trend::{Point, Trend, Turn};

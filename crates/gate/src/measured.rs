@@ -29,10 +29,8 @@ pub struct Measured {
     pub fingerprint: Fingerprint,
     /// When it was begun: RFC 3339, UTC.
     pub started: String,
-    /// Every cell that was tried, by identity.
+    /// Every cell that was tried or skipped, by identity.
     pub cells: BTreeMap<CellId, MeasuredCell>,
-    /// Whether the last line of the records was cut by a crash or a full disk.
-    pub cut: bool,
 }
 
 /// What the processes of a cell measured.
@@ -145,8 +143,8 @@ impl Measured {
     /// Reads the folder of a run or of a baseline.
     ///
     /// # Errors
-    /// A folder that is neither; a file that is damaged, empty or of a later version, with its line; a process that is there twice in a
-    /// baseline; records from different machines or builds.
+    /// A folder that is neither; a file that is damaged, cut, empty or of a later version, with its line; a process that is there twice;
+    /// a baseline that lacks some of its records; records from different machines or builds.
     pub fn read(folder: &Path) -> Result<Self, GateError> {
         let records = folder.join("records.jsonl");
         let described = folder.join(Saved::FILE);
@@ -156,27 +154,34 @@ impl Measured {
             .file_name()
             .map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
         let saved = described.is_file();
-        let (name, profile, started) = if saved {
-            let saved: Saved = read_json(&described)?;
-            check_schema(&described, saved.schema)?;
-            (saved.name, saved.profile, saved.started)
+        let (name, profile, started, promised) = if saved {
+            let saved: Saved = read_versioned(&described)?;
+            (saved.name, saved.profile, saved.started, Some(saved.records))
         } else {
-            let path = folder.join("environment.json");
-            let environment: Environment = read_json(&path)?;
-            check_schema(&path, environment.schema)?;
+            let environment: Environment = read_versioned(&folder.join("environment.json"))?;
             let plan: Plan = read_json(&folder.join("plan.json"))?;
-            (name, plan.profile, environment.started)
+            (name, plan.profile, environment.started, None)
         };
-        let (cells, fingerprint, cut) = Reader::new(&records, saved).read()?;
-        Ok(Self {
+        let (cells, fingerprint) = Reader::new(&records, saved).read()?;
+        let measured = Self {
             name,
             folder: folder.to_owned(),
             profile,
             fingerprint,
             started,
             cells,
-            cut,
-        })
+        };
+        match promised.filter(|promised| *promised != measured.records()) {
+            Some(promised) => Err(GateError::Malformed {
+                path: records,
+                line: measured.records(),
+                reason: format!(
+                    "it ends here, and `{}` says that it has {promised} records",
+                    Saved::FILE
+                ),
+            }),
+            None => Ok(measured),
+        }
     }
 
     /// The backends of its cells.
@@ -185,21 +190,31 @@ impl Measured {
         cells.map(|measured| measured.cell.setting.backend()).collect()
     }
 
+    /// How many processes of all cells.
+    pub fn records(&self) -> usize {
+        self.cells.values().map(|measured| measured.processes.len()).sum()
+    }
+
     /// Reads folders that were measured in turns, as one: the processes of the second follow those of the first.
     ///
     /// # Errors
-    /// Whatever [`read`](Self::read) refuses; folders from different machines or builds, or of different profiles; no folder.
+    /// Whatever [`read`](Self::read) refuses; folders from different machines, builds or revisions, or of different profiles; a folder
+    /// twice; no folder.
     pub fn read_all(folders: &[PathBuf]) -> Result<Self, GateError> {
         let [first, others @ ..] = folders else {
             return Err(GateError::NoRun);
         };
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = folders.iter().find(|folder| {
+            let path = folder.canonicalize().unwrap_or_else(|_| (*folder).clone());
+            !seen.insert(path)
+        }) {
+            return Err(GateError::Twice { path: twice.clone() });
+        }
         let mut all = Self::read(first)?;
         for folder in others {
             let more = Self::read(folder)?;
-            let mismatches = Mismatch::between(&all, &more);
-            if !mismatches.is_empty() {
-                return Err(GateError::Mismatch { mismatches });
-            }
+            more.check_joins(&all)?;
             for (id, measured) in &more.cells {
                 all.cells.entry(id.clone()).or_insert_with(|| MeasuredCell {
                     processes: vec![],
@@ -209,6 +224,25 @@ impl Measured {
             all.extend(more);
         }
         Ok(all)
+    }
+
+    /// Whether its processes can be joined to those of a run: they have to be the same program's on the same machine.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn check_joins(&self, known: &Self) -> Result<(), GateError> {
+        // They may have other cells, and so other backends.
+        if alike(&known.fingerprint, &self.fingerprint) && known.profile == self.profile {
+            return Ok(());
+        }
+        let mismatches = Mismatch::between(known, self);
+        Err(match same_program(&known.fingerprint, &self.fingerprint) {
+            true => GateError::Mismatch { mismatches },
+            false => GateError::Programs {
+                runs: [known.name.clone(), self.name.clone()],
+                programs: [known, self].map(|measured| program_of(&measured.fingerprint)),
+            },
+        })
     }
 
     /// Forgets the processes of some cells, which are about to be measured again.
@@ -243,18 +277,34 @@ impl Measured {
 
     /// The fewest processes that any cell was tried in.
     pub fn repeats(&self) -> usize {
-        let processes = self.cells.values().map(|measured| measured.processes.len());
+        let tried = self.cells.values().filter(|measured| measured.was_tried());
+        let processes = tried.map(|measured| measured.processes.len());
         processes.min().unwrap_or_default()
     }
 }
 
-fn check_schema(path: &Path, found: u32) -> Result<(), GateError> {
-    match found > SCHEMA_VERSION {
-        true => Err(GateError::NewerSchema {
+/// Reads a JSON file that says its version, which is asked first: a later one may have another shape.
+pub(crate) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<T, GateError> {
+    let version: Version = read_json(path)?;
+    match version.newer(path) {
+        Some(newer) => Err(newer),
+        None => read_json(path),
+    }
+}
+
+/// The version of the record format that a file or a line was written in.
+#[derive(Deserialize)]
+pub(crate) struct Version {
+    schema: u64,
+}
+
+impl Version {
+    /// The error if it is later than this build's.
+    pub fn newer(&self, path: &Path) -> Option<GateError> {
+        (self.schema > u64::from(SCHEMA_VERSION)).then(|| GateError::NewerSchema {
             path: path.to_owned(),
-            found,
-        }),
-        false => Ok(()),
+            found: u32::try_from(self.schema).unwrap_or(u32::MAX),
+        })
     }
 }
 
@@ -277,7 +327,7 @@ struct Reader<'a> {
     fingerprint: Option<Fingerprint>,
 }
 
-type Read = (BTreeMap<CellId, MeasuredCell>, Fingerprint, bool);
+type Read = (BTreeMap<CellId, MeasuredCell>, Fingerprint);
 
 impl<'a> Reader<'a> {
     fn new(path: &'a Path, once: bool) -> Self {
@@ -293,7 +343,6 @@ impl<'a> Reader<'a> {
         let file = File::open(self.path).map_err(GateError::read(self.path))?;
         let mut source = BufReader::with_capacity(1 << 18, file);
         let mut line = Vec::new();
-        let mut cut = false;
         for number in 1.. {
             line.clear();
             let read = source.read_until(b'\n', &mut line);
@@ -301,16 +350,16 @@ impl<'a> Reader<'a> {
                 break;
             }
             if line.last() != Some(&b'\n') {
-                cut = true;
-                break;
+                return Err(match self.once {
+                    true => self.malformed(number, "its last line was cut".to_owned()),
+                    false => GateError::Cut {
+                        path: self.path.to_owned(),
+                    },
+                });
             }
             if !line.trim_ascii().is_empty() {
                 self.take(&line, number)?;
             }
-        }
-        // A baseline is written whole.
-        if cut && self.once {
-            return Err(self.malformed(0, "its last line was cut".to_owned()));
         }
         let Some(fingerprint) = self.fingerprint else {
             return Err(GateError::Empty {
@@ -321,7 +370,7 @@ impl<'a> Reader<'a> {
         for measured in cells.values_mut() {
             measured.processes.sort_by_key(|process| process.repeat);
         }
-        Ok((cells, fingerprint, cut))
+        Ok((cells, fingerprint))
     }
 
     fn malformed(&self, line: usize, reason: String) -> GateError {
@@ -333,20 +382,17 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, text: &[u8], number: usize) -> Result<(), GateError> {
-        #[derive(Deserialize)]
-        struct Version {
-            schema: u64,
-        }
         let malformed = |error: serde_json::Error| self.malformed(number, error.to_string());
         let line: Line = match serde_json::from_slice(text) {
             Ok(line) => line,
             // A later version may have another shape.
             Err(error) => match serde_json::from_slice::<Version>(text) {
-                Ok(version) => return Err(self.newer(version.schema).unwrap_or_else(|| malformed(error))),
+                Ok(version) => return Err(version.newer(self.path).unwrap_or_else(|| malformed(error))),
                 Err(_) => return Err(malformed(error)),
             },
         };
-        if let Some(error) = self.newer(line.schema) {
+        let version = Version { schema: line.schema };
+        if let Some(error) = version.newer(self.path) {
             return Err(error);
         }
         match &self.fingerprint {
@@ -356,8 +402,9 @@ impl<'a> Reader<'a> {
                     line: number,
                 });
             }
-            Some(_) => {}
-            None => self.fingerprint = Some(line.fingerprint.clone()),
+            // Cells of a CPU name no GPU, and beside them there may be others.
+            Some(first) if first.gpu.is_some() || line.fingerprint.gpu.is_none() => {}
+            _ => self.fingerprint = Some(line.fingerprint.clone()),
         }
         let id = line.cell.id.clone();
         let process = Process::of(line);
@@ -378,7 +425,7 @@ impl<'a> Reader<'a> {
             Entry::Occupied(mut place) => {
                 let processes = &mut place.get_mut().processes;
                 match processes.iter().position(|known| known.repeat == process.repeat) {
-                    Some(_) if self.once => {
+                    Some(index) if self.once || processes[index].attempt == process.attempt => {
                         let twice = format!(
                             "process {} of cell {} is there twice",
                             process.repeat,
@@ -386,7 +433,7 @@ impl<'a> Reader<'a> {
                         );
                         return Err(self.malformed(number, twice));
                     }
-                    Some(index) if processes[index].attempt <= process.attempt => processes[index] = process,
+                    Some(index) if processes[index].attempt < process.attempt => processes[index] = process,
                     Some(_) => {}
                     None => processes.push(process),
                 }
@@ -394,20 +441,32 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
-
-    fn newer(&self, schema: u64) -> Option<GateError> {
-        (schema > u64::from(SCHEMA_VERSION)).then(|| GateError::NewerSchema {
-            path: self.path.to_owned(),
-            found: u32::try_from(schema).unwrap_or(u32::MAX),
-        })
-    }
 }
 
 /// Whether records can have been made by one run: by the same program on the same machine.
 fn alike(one: &Fingerprint, other: &Fingerprint) -> bool {
+    let gpus = one.gpu.as_ref().zip(other.gpu.as_ref());
+    // A CPU computes where there is no GPU.
     one.cpu == other.cpu
-        && one.gpu.as_ref().map(|gpu| &gpu.name) == other.gpu.as_ref().map(|gpu| &gpu.name)
+        && (gpus.is_some() || one.cores == other.cores)
+        && gpus.is_none_or(|(one, other)| one.name == other.name && one.driver == other.driver)
         && one.build == other.build
+        && same_program(one, other)
+}
+
+/// By the file where both know it, else by the revision.
+pub fn same_program(one: &Fingerprint, other: &Fingerprint) -> bool {
+    match (&one.program, &other.program) {
+        (Some(one), Some(other)) => one == other,
+        _ => one.revision == other.revision,
+    }
+}
+
+/// A program in words: `0123456789ab (release, fedcba9876543210)`.
+pub fn program_of(fingerprint: &Fingerprint) -> String {
+    let revision = fingerprint.revision.as_deref().unwrap_or("an unknown revision");
+    let file = fingerprint.program.as_ref().map(|file| format!(", {file}"));
+    format!("{revision} ({}{})", fingerprint.build, file.unwrap_or_default())
 }
 
 impl Process {

@@ -91,7 +91,6 @@ pub(crate) const SAYING_THE_SAME: [&[MetricName]; 3] = [
         MetricName::TokenSeconds,
         MetricName::FlopsPerSecond,
         MetricName::ValuesPerSecond,
-        MetricName::SamplesPerSecond,
     ],
     &[MetricName::EnergyCounterJoules, MetricName::EnergyIntegralJoules],
     &[MetricName::Perplexity, MetricName::TestLoss],
@@ -124,13 +123,7 @@ impl Default for Policy {
             M::RelativeError,
             M::MaxUlp,
         ];
-        let floor = |metric| {
-            let floor = match metric {
-                M::WarmupSeconds | M::WeightsSeconds => Floor::ratio(Self::ONCE),
-                _ => Floor::of(metric)?,
-            };
-            Some((metric, floor))
-        };
+        let floor = |metric| Some((metric, Floor::of(metric)?));
         Self {
             level: GATE_LEVEL,
             repeats: Self::FEWEST_REPEATS,
@@ -162,8 +155,6 @@ enum Limit {
 impl Policy {
     /// What a file is called beside baselines.
     pub const FILE: &str = "gate.toml";
-    /// What happens once, before the work, may take so much longer before it matters.
-    const ONCE: f64 = 0.25;
     /// Fewer processes tell too little of how processes differ.
     pub const FEWEST_REPEATS: u32 = GATE_REPEATS as u32;
 

@@ -1,6 +1,6 @@
 //! What a history shows: how noisy each cell is by itself, and from which run on it was better or worse.
 
-use mantissa_analysis::{Floor, Scale, change_points, noise_fence};
+use mantissa_analysis::{Floor, Scale, change_points};
 use mantissa_core::{Better, MetricName};
 use serde::Serialize;
 
@@ -119,7 +119,7 @@ fn trend(series: &Series<'_>, floor: Floor) -> Trend {
         setting: setting.clone(),
         cell: cell.to_string(),
         metric: series.metric,
-        fence: noise_fence(&values, floor.scale),
+        fence: series.fence(floor.scale),
         floor: floor.size,
         difference: floor.scale == Scale::Difference,
         stayed: stayed(series.metric, floor, &changes),

@@ -111,6 +111,51 @@ fn what_got_worse_fails_with_its_cell_metric_and_ratio() {
     }
 }
 
+/// Rounds to so many bits of significand, ties to even.
+fn rounded(value: f64, bits: i32) -> f64 {
+    let unit = f64::exp2(value.abs().log2().floor() + 1.0 - f64::from(bits));
+    (value / unit).round_ties_even() * unit
+}
+
+/// The relative error (Frobenius) of a product of random matrices whose operands are rounded to so many bits first.
+fn error_of_a_product(seed: u64, bits: i32) -> f64 {
+    const SIZE: usize = 24;
+    let value = |key: usize| (noise(seed * 100_000 + key as u64) - 1.0) * std::f64::consts::PI;
+    let (mut error, mut norm) = (0.0, 0.0);
+    for row in 0..SIZE {
+        for column in 0..SIZE {
+            let terms =
+                (0..SIZE).map(|inner| (value(row * SIZE + inner), value(50_000 + inner * SIZE + column)));
+            let exact: f64 = terms.clone().map(|(a, b)| a * b).sum();
+            let found: f64 = terms.map(|(a, b)| rounded(a, bits) * rounded(b, bits)).sum();
+            error += (found - exact).powi(2);
+            norm += exact.powi(2);
+        }
+    }
+    (error / norm).sqrt()
+}
+
+#[test]
+fn a_product_that_loses_a_bit_of_significand_is_caught_in_every_try() {
+    for bits in [8, 11, 24] {
+        for seed in 0..20 {
+            let error = |lost| {
+                move |place, metric| match (place, metric) {
+                    (3, MetricName::RelativeError) => error_of_a_product(seed, bits - lost),
+                    _ => 1.0,
+                }
+            };
+            let gated = gated(run(2 * seed, error(0)), run(2 * seed + 1, error(1)));
+            let failed: Vec<_> = gated.failures.iter().map(|failure| failure.metric).collect();
+            assert_eq!(
+                failed,
+                [Some(MetricName::RelativeError)],
+                "{bits} bits, seed {seed}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_got_better_passes_and_is_told() {
     let faster = |_, metric| {
@@ -277,7 +322,7 @@ fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
     // The same run again is the same text: no diff.
     baselines.save("main", &first).unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
-    let found = baselines.find("main", &first).unwrap();
+    let found = baselines.find("main", &first, &BTreeSet::new()).unwrap();
     assert_eq!(found.name, "main");
     let comparison = compare(
         &found,
@@ -297,8 +342,25 @@ fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
     let elsewhere = written(&runs.join("elsewhere"), elsewhere);
     baselines.save("main", &elsewhere).unwrap();
     assert_eq!(baselines.list().unwrap().len(), 2);
+    // A third one has none, unless what differs may.
+    let mut third = run(1, same);
+    third.fingerprint.cpu = Some("Third".into());
+    let mut cores = third.fingerprint.clone();
+    cores.cores = 4;
+    third.fingerprint = cores;
+    let third = written(&runs.join("third"), third);
+    let find = |parts: &[Part]| baselines.find("main", &third, &parts.iter().copied().collect());
+    assert!(matches!(find(&[]), Err(GateError::NoMachine { .. })));
+    assert!(
+        matches!(find(&[Part::Cpu, Part::Cores]), Err(GateError::NoMachine { .. })),
+        "either could be meant"
+    );
     assert_eq!(
-        baselines.find("main", &elsewhere).unwrap().fingerprint.cpu,
+        baselines
+            .find("main", &elsewhere, &BTreeSet::new())
+            .unwrap()
+            .fingerprint
+            .cpu,
         elsewhere.fingerprint.cpu
     );
     assert_eq!(
@@ -333,7 +395,7 @@ fn names_that_lead_elsewhere_are_refused() {
             matches!(baselines.save(name, &run), Err(GateError::BaselineName { .. })),
             "{name:?}"
         );
-        assert!(baselines.find(name, &run).is_err());
+        assert!(baselines.find(name, &run, &BTreeSet::new()).is_err());
         assert!(baselines.drop(name, None).is_err());
     }
     assert!(!folder.path().join("baselines").exists());
@@ -365,18 +427,147 @@ fn damaged_files_are_errors_that_say_where() {
         &text.replacen("Invented CPU 9000", "Another", 1),
         "another machine",
     );
-    fs::write(records.with_file_name("baseline.json"), "{").unwrap();
-    refused(&text, "baseline.json");
-    // A run's last line may be cut by a crash: what is whole is compared, but is no baseline.
-    let run_text = fs::read_to_string(path.join("records.jsonl")).unwrap();
-    fs::write(path.join("records.jsonl"), &run_text[..run_text.len() - 10]).unwrap();
-    let cut = Measured::read(&path).unwrap();
-    assert!(cut.cut);
+    let last = text.trim_end().rfind('\n').unwrap() + 1;
+    refused(&text[..last], "30 records");
+    let described = records.with_file_name("baseline.json");
+    let newer =
+        fs::read_to_string(&described)
+            .unwrap()
+            .replacen("\"schema\": 1", "\"schema\": 9, \"x\": 1", 1);
+    fs::write(&described, newer.replacen("\"name\"", "\"title\"", 1)).unwrap();
+    refused(&text, "schema 9");
     assert!(matches!(
-        Baselines::new(&root).save("cut", &cut),
-        Err(GateError::Cut { .. })
+        Baselines::new(&root).list(),
+        Err(GateError::NewerSchema { .. })
     ));
-    assert!(!root.join("cut").exists());
+    fs::write(&described, "{").unwrap();
+    refused(&text, "baseline.json");
+    // A run is whole, or it is to be completed first.
+    let records = path.join("records.jsonl");
+    let text = fs::read_to_string(&records).unwrap();
+    fs::write(&records, &text[..text.len() - 10]).unwrap();
+    assert!(matches!(Measured::read(&path), Err(GateError::Cut { .. })));
+    let first = text.lines().next().unwrap();
+    fs::write(&records, format!("{text}{first}\n")).unwrap();
+    assert!(
+        Measured::read(&path)
+            .unwrap_err()
+            .to_string()
+            .contains("is there twice")
+    );
+    let again = first.replacen("\"attempt\":0", "\"attempt\":1", 1);
+    fs::write(&records, format!("{text}{again}\n")).unwrap();
+    assert_eq!(
+        Measured::read(&path).unwrap().records(),
+        30,
+        "another attempt counts in its place"
+    );
+}
+
+#[test]
+fn runs_count_once_and_only_with_those_of_the_same_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, two, other] = ["one", "two", "other"].map(|name| folder.path().join(name));
+    run(1, same).write(&one);
+    run(2, same).write(&two);
+    let mut changed = run(3, same);
+    changed.fingerprint.revision = Some("fedcba".into());
+    changed.write(&other);
+    let read = |folders: &[&Path]| {
+        Measured::read_all(&folders.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>())
+    };
+    assert_eq!(read(&[&one, &two]).unwrap().repeats(), 10);
+    let through = folder.path().join("two/../one");
+    assert!(matches!(
+        read(&[&one, &two, &through]),
+        Err(GateError::Twice { .. })
+    ));
+    assert!(matches!(read(&[&one, &other]), Err(GateError::Programs { .. })));
+    // The same revision, built otherwise.
+    for (path, program) in [(&one, "0011"), (&two, "0022")] {
+        let mut built = run(1, same);
+        built.fingerprint.program = Some(program.into());
+        built.write(path);
+    }
+    assert!(matches!(read(&[&one, &two]), Err(GateError::Programs { .. })));
+}
+
+#[test]
+fn a_cell_of_which_nothing_is_left_has_regressed_though_some_of_it_failed_before() {
+    let failing = |seed, fails: fn(u32) -> bool| {
+        let mut run = run(seed, same);
+        let id = run.cells[0].id.clone();
+        for record in run
+            .records
+            .iter_mut()
+            .filter(|record| record.cell.id == id && fails(record.repeat))
+        {
+            record.status = Status::Timeout;
+        }
+        run
+    };
+    let gated = gated(failing(1, |repeat| repeat == 0), failing(2, |_| true));
+    assert_eq!(gated.failures.len(), 1, "{:?}", gated.failures);
+    assert!(
+        gated.failures[0].text.contains("timeout in 5 of 5"),
+        "{:?}",
+        gated.failures
+    );
+}
+
+#[test]
+fn what_is_no_longer_measured_or_seen_is_undecided_and_named() {
+    let mut after = run(2, same);
+    let id = after.cells[0].id.clone();
+    for record in after.records.iter_mut().filter(|record| record.cell.id == id) {
+        record.metrics.remove(&MetricName::RelativeError);
+        record.executed.operand_bits = None;
+    }
+    let comparison = compared(run(1, same), after);
+    let findings: Vec<_> = comparison.cells.iter().flat_map(|cell| &cell.findings).collect();
+    let [finding] = findings.as_slice() else {
+        panic!("{findings:?}");
+    };
+    assert_eq!(
+        (finding.kind, finding.verdict),
+        (FindingKind::Lost, Outcome::Inconclusive)
+    );
+    assert_eq!(
+        finding.text,
+        "no longer measured: relative_error, the executed precision"
+    );
+}
+
+#[test]
+fn sums_in_bf16_are_fewer_bits_than_sums_in_f16() {
+    let sums = |seed, accumulator: &str| {
+        let mut run = run(seed, same);
+        let id = run.cells[0].id.clone();
+        for record in run.records.iter_mut().filter(|record| record.cell.id == id) {
+            record.executed.accumulator = Some(accumulator.into());
+        }
+        run
+    };
+    assert_eq!(gated(sums(1, "f16"), sums(2, "bf16")).failures.len(), 1);
+    assert_eq!(gated(sums(1, "bf16"), sums(2, "7 bits")).failures.len(), 1);
+    assert!(gated(sums(1, "7 bits"), sums(2, "f16")).failures.is_empty());
+}
+
+#[test]
+fn a_cell_that_is_worse_is_not_measured_again_for_what_else_is_undecided() {
+    let mut after = run(2, same);
+    let id = after.cells[0].id.clone();
+    let one = after
+        .records
+        .iter_mut()
+        .find(|record| record.cell.id == id)
+        .unwrap();
+    one.status = Status::Failed;
+    let gated = gated(run(1, same), after);
+    assert_eq!(gated.failures.len(), 1);
+    assert!(gated.undecided > 0, "four processes decide no metric");
+    assert_eq!(gated.undecided_cells().count(), 0);
+    assert!(gated.decides());
 }
 
 #[test]
@@ -410,7 +601,7 @@ fn a_history_grows_run_by_run_and_makes_fences() {
         invented.started = format!("2026-01-{day:02}T00:00:00Z");
         let name = folder.path().join(format!("run-{day}"));
         let measured = written(&name, invented);
-        assert_eq!(History::read(&path).unwrap().append(&measured).unwrap(), 6);
+        assert_eq!(History::append(&path, &measured, Gate::Passed).unwrap(), 6);
         last = Some(measured);
     }
     let history = History::read(&path).unwrap();
@@ -422,6 +613,13 @@ fn a_history_grows_run_by_run_and_makes_fences() {
         .unwrap()
         .1;
     assert!(*fence > 0.08, "{fence}");
+    // Runs that did not pass say nothing of noise.
+    let failed: String = fs::read_to_string(&path)
+        .unwrap()
+        .replace("\"gate\":\"passed\"", "\"gate\":\"failed\"");
+    fs::write(folder.path().join("failed.jsonl"), failed).unwrap();
+    let failed = History::read(&folder.path().join("failed.jsonl")).unwrap();
+    assert!(failed.fences(last.as_ref().unwrap()).is_empty());
     // Within the fence nothing has regressed, though far beyond the floor.
     let slower = |_, metric| {
         if metric == MetricName::FlopsPerSecond {
@@ -446,11 +644,11 @@ fn a_history_that_is_damaged_or_goes_back_in_time_is_refused_and_nothing_is_writ
         invented.started = started.into();
         written(&folder.path().join(name), invented)
     };
-    let append = |run: &Measured| History::read(&path)?.append(run);
+    let append = |run: &Measured| History::append(&path, run, Gate::Passed);
     append(&at("one", "2026-01-02T00:00:00Z")).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert!(matches!(
-        append(&at("one", "2026-01-03T00:00:00Z")),
+        append(&at("one", "2026-01-02T00:00:00Z")),
         Err(GateError::KnownRun { .. })
     ));
     let error = append(&at("two", "2026-01-01T00:00:00Z"))
@@ -458,6 +656,24 @@ fn a_history_that_is_damaged_or_goes_back_in_time_is_refused_and_nothing_is_writ
         .to_string();
     assert!(error.contains("a clock went backwards"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    // The same folder, measured anew, is another run. Lines of branches that were merged may be in any order.
+    append(&at("one", "2026-01-03T00:00:00Z")).unwrap();
+    let both = fs::read_to_string(&path).unwrap();
+    fs::write(
+        &path,
+        both.lines()
+            .rev()
+            .map(|line| format!("{line}\n"))
+            .collect::<String>(),
+    )
+    .unwrap();
+    let started: Vec<_> = History::read(&path)
+        .unwrap()
+        .entries()
+        .iter()
+        .map(|entry| entry.started.clone())
+        .collect();
+    assert!(started.is_sorted() && started.len() == 12, "{started:?}");
     let refused = |text: &str, part: &str| {
         fs::write(&path, text).unwrap();
         let error = History::read(&path).unwrap_err().to_string();
@@ -480,7 +696,7 @@ fn a_history_names_the_first_bad_run() {
         });
         invented.started = format!("2026-01-{day:02}T00:00:00Z");
         let measured = written(&folder.path().join(format!("run-{day:02}")), invented);
-        History::read(&path).unwrap().append(&measured).unwrap();
+        History::append(&path, &measured, Gate::Passed).unwrap();
     }
     let policy = Policy::default();
     let trends = History::read(&path)

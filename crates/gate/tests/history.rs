@@ -5,7 +5,7 @@ mod support;
 use std::{collections::BTreeSet, fs, path::Path};
 
 use mantissa_core::{Axis, Cell, MetricName};
-use mantissa_gate::{History, Measured, Policy, Trend};
+use mantissa_gate::{Gate, History, Measured, Policy, Trend};
 use mantissa_report::Trends;
 use parquet::{
     file::reader::{FileReader, SerializedFileReader},
@@ -37,7 +37,7 @@ fn history(folder: &Path, days: u64, factor: impl Fn(u64, usize, MetricName) -> 
         let run = folder.join(format!("run-{day:02}"));
         invented.write(&run);
         let measured = Measured::read(&run).unwrap();
-        History::read(&path).unwrap().append(&measured).unwrap();
+        History::append(&path, &measured, Gate::Passed).unwrap();
     }
     History::read(&path).unwrap()
 }
@@ -189,6 +189,7 @@ fn a_history_reads_back_from_parquet_row_by_row() {
                 ("workload", text(&entry.workload)),
                 ("setting", text(&entry.setting)),
                 ("cell", text(entry.cell.as_str())),
+                ("gate", text("passed")),
                 ("processes", Field::Long(entry.processes as i64)),
                 ("metric", some(metric.map(MetricName::name))),
                 ("unit", some(metric.map(|metric| metric.unit().name()))),

@@ -8,13 +8,13 @@ use std::{
 
 use anyhow::{Result, bail};
 use mantissa_gate::{
-    Baselines, Comparison, Day, Fences, Gate, Gated, History, Measured, Policy, compare as compared,
-    told::terminal_tables,
+    Baselines, Comparison, Day, Fences, Gate, GateError, Gated, History, Measured, Policy,
+    compare as compared, told::terminal_tables,
 };
 
 use crate::{
     args::{CompareArguments, GateArguments, Judging},
-    commands::{report::draw, rerun},
+    commands::{report::draw, rerun::Rerun},
     exit::Exit,
     printer::Printer,
 };
@@ -46,16 +46,41 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
         let comparison = judged((baseline, candidate), &policy, judging)?;
         Ok(Gated::new(comparison, &policy, today(), arguments.strict))
     };
-    let mut gated = look(&baseline, &candidate)?;
-    for round in 0..arguments.rerun_inconclusive {
-        if gated.undecided == 0 {
-            break;
-        }
-        let sides = (&mut baseline, &mut candidate);
-        rerun::measure_again(&gated, sides, arguments, (round, policy.repeats), printer)?;
-        gated = look(&baseline, &candidate)?;
+    // What cannot be written is found out before anything is measured or written.
+    let history = history_path(judging);
+    if arguments.append {
+        History::read(&history)?.check(&candidate)?;
     }
-    // What cannot be written is found out before anything is said to have passed.
+    for written in &arguments.write {
+        spare_recorded(&written.path, arguments, &history)?;
+    }
+    let mut rerun = match arguments.rerun_inconclusive {
+        0 => None,
+        _ => Some(Rerun::new(arguments, (&baseline, &candidate), policy.repeats)?),
+    };
+    let mut gated = look(&baseline, &candidate)?;
+    for _ in 0..arguments.rerun_inconclusive {
+        let cells: BTreeSet<_> = gated.undecided_cells().cloned().collect();
+        let Some(rerun) = rerun.as_mut().filter(|_| !cells.is_empty()) else {
+            break;
+        };
+        match rerun.measure(&cells, (&mut baseline, &mut candidate), printer) {
+            Ok(None) => gated = look(&baseline, &candidate)?,
+            Ok(Some(signal)) => return Ok(Exit::Stopped(signal)),
+            // What was found before it stands.
+            Err(error) => {
+                printer.warn(&format!("not measured again: {error:#}"));
+                break;
+            }
+        }
+    }
+    drop(rerun);
+    if !gated.decides() {
+        bail!(GateError::FewRepeats {
+            repeats: policy.repeats
+        });
+    }
+    // Nothing is said to have passed before all is written.
     for written in &arguments.write {
         let text = written.format.of(&gated, &candidate)?;
         match written.path.as_os_str() == "-" {
@@ -64,9 +89,8 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
         }
     }
     if arguments.append {
-        let path = history_path(judging);
-        let cells = History::read(&path)?.append(&candidate)?;
-        printer.note(&format!("{cells} cells appended to {}", path.display()));
+        let cells = History::append(&history, &candidate, gated.gate())?;
+        printer.note(&format!("{cells} cells appended to {}", history.display()));
     }
     match arguments.json {
         true => printer.data(&serde_json::to_string_pretty(&gated)?),
@@ -96,7 +120,8 @@ fn baseline(given: &[String], candidate: &Measured, judging: &Judging) -> Result
     if let ([name], [path]) = (given, folders.as_slice())
         && !path.join("records.jsonl").is_file()
     {
-        return Ok(Baselines::new(&judging.baselines).find(name, candidate)?);
+        let may_differ = judging.allow_mismatch.iter().copied().collect();
+        return Ok(Baselines::new(&judging.baselines).find(name, candidate, &may_differ)?);
     }
     Ok(Measured::read_all(&folders)?)
 }
@@ -110,6 +135,41 @@ fn judged(
     let history = History::read(&history_path(judging))?;
     let fences: Fences = history.fences(candidate);
     Ok(compared(baseline, candidate, policy, &allowed, &fences)?)
+}
+
+/// What runs and baselines write.
+const OF_RUNS: [&str; 8] = [
+    "records.jsonl",
+    "environment.json",
+    "plan.json",
+    "run.json",
+    "baseline.json",
+    "report.html",
+    "summary.md",
+    "results.csv",
+];
+
+/// Recorded data is never overwritten: nothing that a run or a baseline wrote, and not the history or the policy.
+fn spare_recorded(out: &Path, arguments: &GateArguments, history: &Path) -> Result<()> {
+    let same = |path: &Path| path.canonicalize().ok();
+    let is_recorded = out
+        .parent()
+        .is_some_and(|folder| folder.join("records.jsonl").is_file())
+        && out
+            .file_name()
+            .is_some_and(|name| OF_RUNS.iter().any(|file| name == *file));
+    let usual = arguments.judging.baselines.join(Policy::FILE);
+    let policy = arguments.judging.policy.as_deref().unwrap_or(&usual);
+    let is_given = [history, policy]
+        .into_iter()
+        .any(|given| same(given).is_some_and(|given| Some(given) == same(out)));
+    if is_recorded || is_given {
+        bail!(
+            "`{}` holds what was recorded or decided, and is never overwritten\n  hint: name another file",
+            out.display()
+        );
+    }
+    Ok(())
 }
 
 /// The policy that was named, else that beside the baselines, else the default.

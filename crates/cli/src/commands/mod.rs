@@ -2,7 +2,7 @@
 
 mod advise;
 mod baseline;
-mod bisect;
+pub(crate) mod bisect;
 mod data;
 mod devices;
 mod export;
@@ -46,8 +46,8 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
         Command::Gate(arguments) => return gate::gate(&arguments, printer),
         Command::History(arguments) => history::history(&arguments, printer)?,
         Command::Baseline(command) => baseline::baseline(&command, printer)?,
-        Command::Bisect(arguments) => bisect::bisect(&arguments, printer)?,
-        Command::BisectStep(arguments) => return bisect::step(&arguments, printer),
+        Command::Bisect(arguments) => return bisect::bisect(&arguments, printer),
+        Command::BisectStep(arguments) => return Ok(bisect::step(&arguments, printer)),
         Command::Explain { format } => printer.data(&explain(format).to_string()),
         Command::Devices { json } => devices::devices(json, printer)?,
         Command::Probe(arguments) => return probe::probe(&arguments, printer),
@@ -57,6 +57,7 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
             let schema = schemars::schema_for!(Record);
             printer.data(&serde_json::to_string_pretty(&schema)?);
         }
+        Command::About => printer.data(&serde_json::to_string(&mantissa_runner::About::this())?),
         Command::Worker => return Ok(Exit::Worker(mantissa_runner::worker(own))),
     }
     Ok(Exit::Done)

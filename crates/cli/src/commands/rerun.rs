@@ -7,52 +7,134 @@ use std::{
 
 use anyhow::{Result, bail};
 use mantissa_core::CellId;
-use mantissa_gate::{Gated, Measured};
-use mantissa_runner::{Stop, again, start};
+use mantissa_gate::{Measured, program_of, same_program};
+use mantissa_runner::{About, Signal, Stop, again, start};
 
 use crate::{args::GateArguments, printer::Printer, progress::Bar};
 
-/// Measures the undecided cells again, as many processes of each as the policy asks for, and adds them to what is known of the candidate.
-///
-/// With the program that measured the baseline, both take turns, process by process, and for these cells the fresh processes are all that
-/// counts: whatever else the machine does befalls both.
-pub(crate) fn measure_again(
-    gated: &Gated,
-    (baseline, candidate): (&mut Measured, &mut Measured),
-    arguments: &GateArguments,
-    (round, processes): (u32, u32),
-    printer: &Printer,
-) -> Result<()> {
-    let cells: BTreeSet<CellId> = gated.undecided_cells().cloned().collect();
-    printer.note(&format!("{} undecided cells are measured again", cells.len()));
-    let stop = Stop::on_signals()?;
-    // All of them have the same cells.
-    let Some(run) = arguments.runs.first() else {
-        return Ok(());
-    };
-    let folder = beside(run);
-    let measure = |program: Option<&Path>, name: String| -> Result<Measured> {
-        let out = folder.join(name);
+/// The programs that measure again, and what they have measured so far.
+pub(crate) struct Rerun<'a> {
+    runs: &'a [PathBuf],
+    against: Option<&'a Path>,
+    /// Processes of a cell at a time, on each side.
+    processes: u32,
+    /// Cells whose recorded processes count no more.
+    forgotten: BTreeSet<CellId>,
+    stop: Stop,
+}
+
+impl<'a> Rerun<'a> {
+    /// Whether the programs are those that measured is asked before anything is.
+    pub fn new(
+        arguments: &'a GateArguments,
+        (baseline, candidate): (&Measured, &Measured),
+        processes: u32,
+    ) -> Result<Self> {
+        is_program_of(candidate, About::this(), "this program")?;
+        let against = arguments.against.as_deref();
+        if let Some(about) = against.and_then(About::of) {
+            is_program_of(baseline, about, "the program of `--against`")?;
+        }
+        Ok(Self {
+            runs: &arguments.runs,
+            against,
+            processes,
+            forgotten: BTreeSet::new(),
+            stop: Stop::on_signals()?,
+        })
+    }
+
+    /// Measures cells again and adds their processes to what is known of the candidate. The signal, if one ended that.
+    ///
+    /// With the program that measured the baseline, both take turns, process by process, and for these cells the fresh processes are all
+    /// that counts: whatever else the machine does befalls both.
+    pub fn measure(
+        &mut self,
+        cells: &BTreeSet<CellId>,
+        (baseline, candidate): (&mut Measured, &mut Measured),
+        printer: &Printer,
+    ) -> Result<Option<Signal>> {
+        printer.note(&format!("{} undecided cells are measured again", cells.len()));
+        let mut left = cells.clone();
+        for run in self.runs {
+            let of_run = Measured::read(run)?.cells;
+            let (here, others): (BTreeSet<CellId>, BTreeSet<CellId>) =
+                left.into_iter().partition(|cell| of_run.contains_key(cell));
+            left = others;
+            if here.is_empty() {
+                continue;
+            }
+            for _ in 0..self.processes {
+                let mut fresh = None;
+                if let Some(program) = self.against {
+                    match self.process(run, &here, Some(program), printer)? {
+                        Err(signal) => return Ok(Some(signal)),
+                        Ok(measured) => fresh = Some(measured),
+                    }
+                }
+                let measured = match self.process(run, &here, None, printer)? {
+                    Err(signal) => return Ok(Some(signal)),
+                    Ok(measured) => measured,
+                };
+                measured.check_joins(candidate)?;
+                if let Some(fresh) = fresh {
+                    let first: BTreeSet<CellId> = here.difference(&self.forgotten).cloned().collect();
+                    baseline.forget(&first);
+                    candidate.forget(&first);
+                    self.forgotten.extend(first);
+                    baseline.extend(fresh);
+                }
+                candidate.extend(measured);
+            }
+        }
+        Ok(None)
+    }
+
+    /// One process of each cell.
+    fn process(
+        &self,
+        run: &Path,
+        cells: &BTreeSet<CellId>,
+        program: Option<&Path>,
+        printer: &Printer,
+    ) -> Result<Result<Measured, Signal>> {
+        let side = match program {
+            Some(_) => "baseline",
+            None => "candidate",
+        };
+        let folder = beside(run);
+        let out = (0..)
+            .map(|number| folder.join(format!("{side}-{number}")))
+            .find(|out| !out.exists())
+            .expect("there are more numbers than folders");
         let mut bar = Bar::new(printer, false);
-        let finish = start(again(run, &cells, program, out)?, stop.clone(), &mut bar)?;
+        let finish = start(again(run, cells, program, out)?, self.stop.clone(), &mut bar)?;
         match finish.stopped {
-            Some(_) => bail!("stopped before what is undecided was measured again"),
-            None => Ok(Measured::read(&finish.path)?),
+            Some(stopped) => Ok(Err(stopped.signal)),
+            None => Ok(Ok(Measured::read(&finish.path)?)),
         }
-    };
-    if arguments.against.is_some() && round == 0 {
-        baseline.forget(&cells);
-        candidate.forget(&cells);
     }
-    for process in 0..processes {
-        let name = |side: &str| format!("{side}-{round}-{process}");
-        if let Some(program) = &arguments.against {
-            baseline.extend(measure(Some(program), name("baseline"))?);
-        }
-        candidate.extend(measure(None, name("candidate"))?);
+}
+
+impl Drop for Rerun<'_> {
+    fn drop(&mut self) {
+        self.stop.give_up();
     }
-    stop.give_up();
-    Ok(())
+}
+
+/// What another program measures says nothing of a run.
+fn is_program_of(measured: &Measured, about: About, who: &str) -> Result<()> {
+    let of = &measured.fingerprint;
+    let it = about.on(of.clone());
+    if same_program(of, &it) && of.build == it.build {
+        return Ok(());
+    }
+    bail!(
+        "`{}` was measured by {}, and {who} is {}: it cannot measure it again\n  hint: gate with the program that measured the run",
+        measured.name,
+        program_of(of),
+        program_of(&it)
+    );
 }
 
 /// `reports/change` → `reports/change.again`: what was recorded is never touched.

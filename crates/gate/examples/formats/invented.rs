@@ -28,6 +28,7 @@ pub fn run(folder: &Path) -> Measured {
         revision: Some("0123456789abcdef".to_owned()),
         cells: cells.len(),
         repeats: 7,
+        records: 7 * cells.len(),
     };
     let mut lines = String::new();
     for (index, cell) in cells.iter().enumerate() {
@@ -176,6 +177,7 @@ fn fingerprint() -> Fingerprint {
         }),
         mantissa: "0.1.0".to_owned(),
         revision: Some("0123456789abcdef".to_owned()),
+        program: None,
         burn: "0.21.0".to_owned(),
         build: "release".to_owned(),
     }
@@ -255,6 +257,7 @@ pub fn gated(run: &Measured) -> Gated {
     let failure = |cell, metric, text: &str| Failure {
         cell,
         metric,
+        finding: None,
         text: text.to_owned(),
     };
     let allowed = |cell: usize, finding: usize, expired| AllowedFailure {
@@ -316,6 +319,7 @@ pub fn many() -> Gated {
     let failure = |cell| Failure {
         cell,
         metric: Some(MetricName::StepSeconds),
+        finding: None,
         text: HOSTILE.to_owned(),
     };
     Gated {
@@ -361,6 +365,7 @@ fn change(metric: MetricName, (baseline, candidate): (f64, f64), verdict: Outcom
         candidate,
         processes: (5, 7),
         difference: metric.is_learned(),
+        floor: 0.03,
         threshold: 0.03,
         verdict,
         doubt: String::new(),

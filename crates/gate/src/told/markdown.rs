@@ -128,14 +128,16 @@ fn found_row(cell: &ComparedCell, finding: &Finding) -> String {
 
 /// Why nothing can be said, and of how much: the most frequent reason first.
 fn undecided(page: &mut Page, gated: &Gated) {
-    let rows = doubts(gated).into_iter().map(|(doubt, (changes, cells))| {
+    let rows = doubts(gated).into_iter().map(|doubted| {
         row([
-            counted(changes, "change"),
-            counted(cells, "cell"),
-            sentence(doubt),
+            counted(doubted.changes, "change"),
+            counted(doubted.cells, "cell"),
+            doubted.seen_from(),
+            sentence(doubted.reason),
         ])
     });
-    page.table("Undecided", &["changes", "of", "because"], &[], rows.collect());
+    let head = ["changes", "of", "would be seen from", "because"];
+    page.table("Undecided", &head, &[], rows.collect());
 }
 
 fn improvements(page: &mut Page, gated: &Gated) {

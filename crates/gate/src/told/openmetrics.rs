@@ -72,7 +72,8 @@ fn info(out: &mut String, measurements: &Measurements<'_>) {
         ("build", Some(fingerprint.build.clone())),
     ];
     let labels = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    out.push_str("# TYPE mantissa_run info\n# HELP mantissa_run The run that was measured.\n");
+    // Prometheus' own text parser, and so the textfile collector, knows no type `info`.
+    out.push_str("# TYPE mantissa_run_info gauge\n# HELP mantissa_run_info The run that was measured.\n");
     let _ = writeln!(out, "mantissa_run_info{{{}}} 1", joined(labels));
 }
 

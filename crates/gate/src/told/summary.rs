@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mantissa_report::ABSENT;
+
 use crate::{ComparedCell, Finding, FindingKind, Gated, Outcome};
 
 /// What was found and is not told among the regressions.
@@ -28,27 +30,58 @@ pub(crate) fn about(kind: FindingKind) -> &'static str {
         FindingKind::Status => "status",
         FindingKind::Executed => "executed precision",
         FindingKind::Kernel => "kernel",
+        FindingKind::Lost => "lost",
     }
 }
 
-/// By reason, the changes of which nothing can be said, and their cells; the most frequent first.
-pub(crate) fn doubts(gated: &Gated) -> Vec<(&str, (usize, usize))> {
-    let mut doubts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+/// Why nothing can be said of some changes.
+#[derive(Default)]
+pub(crate) struct Doubted<'a> {
+    pub reason: &'a str,
+    pub changes: usize,
+    pub cells: usize,
+    /// From here on a change of any of them by a share would have been found in 95 of 100 tries.
+    pub catches: Option<f64>,
+}
+
+impl Doubted<'_> {
+    /// From which change on all of them see it: `±12 %`.
+    pub fn seen_from(&self) -> String {
+        match self.catches {
+            Some(share) if share.is_finite() => format!("±{:.1} %", 100.0 * share),
+            _ => ABSENT.to_owned(),
+        }
+    }
+}
+
+/// By reason, the changes of which nothing can be said, the most frequent first.
+pub(crate) fn doubts(gated: &Gated) -> Vec<Doubted<'_>> {
+    let mut doubts: BTreeMap<&str, Doubted<'_>> = BTreeMap::new();
     for cell in &gated.comparison.cells {
-        let mut of_cell: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut of_cell: BTreeMap<&str, Doubted<'_>> = BTreeMap::new();
         for change in cell
             .changes
             .iter()
             .filter(|change| change.verdict == Outcome::Inconclusive)
         {
-            *of_cell.entry(&change.doubt).or_default() += 1;
+            let doubted = of_cell.entry(&change.doubt).or_default();
+            doubted.changes += 1;
+            let share = change.catches.filter(|_| !change.difference);
+            doubted.catches = larger(doubted.catches, share);
         }
-        for (doubt, changes) in of_cell {
-            let entry = doubts.entry(doubt).or_default();
-            *entry = (entry.0 + changes, entry.1 + 1);
+        for (reason, of_cell) in of_cell {
+            let doubted = doubts.entry(reason).or_default();
+            doubted.reason = reason;
+            doubted.changes += of_cell.changes;
+            doubted.cells += 1;
+            doubted.catches = larger(doubted.catches, of_cell.catches);
         }
     }
-    let mut doubts: Vec<_> = doubts.into_iter().collect();
-    doubts.sort_by_key(|(doubt, (changes, _))| (usize::MAX - changes, *doubt));
+    let mut doubts: Vec<_> = doubts.into_values().collect();
+    doubts.sort_by_key(|doubted| (usize::MAX - doubted.changes, doubted.reason));
     doubts
+}
+
+fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    [one, other].into_iter().flatten().reduce(f64::max)
 }

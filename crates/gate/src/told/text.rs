@@ -10,7 +10,9 @@ pub(crate) fn plain(text: &str) -> String {
         c if c.is_control() => '\u{fffd}',
         c => c,
     };
-    text.chars().map(harmless).collect()
+    // What GitHub's runner takes for a command anywhere in a line.
+    let text: String = text.chars().map(harmless).collect();
+    text.replace("##[", "# #[")
 }
 
 /// No more characters than there is room for, the last of which then is `…`.

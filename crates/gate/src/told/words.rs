@@ -49,7 +49,10 @@ impl Words {
         Self {
             before: text(change.baseline),
             after: text(change.candidate),
-            change: changed(change, scale),
+            change: match aside(change) {
+                Some(aside) => format!("{}; {aside}", changed(change, scale)),
+                None => changed(change, scale),
+            },
             p: match p {
                 Some(p) if p < LEAST_P => format!("< {LEAST_P}"),
                 Some(p) => format!("{p:.4}"),
@@ -73,6 +76,21 @@ impl Words {
         }
         sentence
     }
+}
+
+/// What the verdict takes into account beside the change: what all cells share, and what the cell does by itself.
+fn aside(change: &Change) -> Option<String> {
+    let share = |value: f64| format!("{:.1} %", 100.0 * value);
+    let drift = signed(&share((change.drift - 1.0).abs()), change.drift - 1.0);
+    let drift = drift
+        .starts_with(['+', '−'])
+        .then(|| format!("all cells {drift}"));
+    let fence = change.is_fenced().then(|| match change.difference {
+        true => format!("moves by {:.3} by itself", change.threshold),
+        false => format!("moves by {} by itself", share(change.threshold)),
+    });
+    let both: Vec<String> = drift.into_iter().chain(fence).collect();
+    (!both.is_empty()).then(|| both.join("; "))
 }
 
 fn changed(change: &Change, scale: Scale) -> String {
@@ -120,6 +138,7 @@ mod tests {
             candidate,
             processes: (5, 5),
             difference: metric.is_learned(),
+            floor: 0.03,
             threshold: 0.03,
             verdict: Outcome::Regressed,
             doubt: String::new(),
@@ -157,6 +176,17 @@ mod tests {
         assert_eq!(
             Words::of(&change(MetricName::StepSeconds, 1.0, 1.0, 0.9999)).change,
             "0.0 %"
+        );
+    }
+
+    #[test]
+    fn what_the_verdict_takes_into_account_is_told() {
+        let mut slower = change(MetricName::StepSeconds, 1.0, 1.25, 1.25);
+        slower.drift = 0.98;
+        slower.threshold = 0.2;
+        assert_eq!(
+            Words::sentence(&slower),
+            "step_seconds: 1.00 s → 1.25 s, +25.0 %; all cells −2.0 %; moves by 20.0 % by itself"
         );
     }
 

@@ -26,6 +26,7 @@ pub fn fingerprint() -> Fingerprint {
         gpu: None,
         mantissa: "0.1.0".into(),
         revision: Some("0123456789ab".into()),
+        program: None,
         burn: "0.21.0".into(),
         build: "release".into(),
     }
