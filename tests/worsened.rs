@@ -1,4 +1,5 @@
-//! A program that was made worse on purpose, as the environment variable `WORSENED` says: what the gate has to see through.
+//! A program that was made worse on purpose, as the environment variable `WORSENED` says: what the gate has to see through. A little
+//! worse (`some-work=N`, so many products more; `some-memory`) is what `.ci/gate-noise` tells the gate's power by.
 
 use std::{path::Path, process::ExitCode, sync::OnceLock};
 
@@ -13,6 +14,12 @@ use mantissa::{
 
 const WIDTH: usize = 256;
 
+/// Of `some-memory`: these bytes more.
+const SOME_MEMORY: usize = 5 << 19;
+
+/// How often the middle product is taken; all but the last are work alone.
+const PRODUCTS: usize = 20;
+
 #[derive(Module, Debug)]
 struct Net<B: Backend> {
     first: Linear<B>,
@@ -25,6 +32,16 @@ struct Sides;
 
 fn worsened(how: &str) -> bool {
     std::env::var("WORSENED").is_ok_and(|given| given == how)
+}
+
+/// Products more than there need be.
+fn more_products() -> usize {
+    let given = std::env::var("WORSENED").unwrap_or_default();
+    match given.strip_prefix("some-work=") {
+        Some(more) => more.parse().expect("a number of products"),
+        None if given == "work" => 3 * PRODUCTS,
+        None => 0,
+    }
 }
 
 impl Workload for Sides {
@@ -55,10 +72,13 @@ impl Workload for Sides {
 
     fn model<B: Backend>(&self, device: &B::Device) -> Net<B> {
         static KEPT: OnceLock<Vec<u8>> = OnceLock::new();
-        if worsened("memory") {
-            // Pages that are written are there.
-            KEPT.get_or_init(|| vec![1; 64 << 20]);
-        }
+        let kept = match () {
+            () if worsened("memory") => 64 << 20,
+            () if worsened("some-memory") => SOME_MEMORY,
+            () => 0,
+        };
+        // Pages that are written are there.
+        KEPT.get_or_init(|| vec![1; kept]);
         Net {
             first: LinearConfig::new(8, WIDTH).init(device),
             second: LinearConfig::new(WIDTH, WIDTH).init(device),
@@ -74,14 +94,10 @@ impl Workload for Sides {
     fn forward<B: Backend>(&self, net: &Net<B>, points: Tensor<B, 2>) -> Tensor<B, 2> {
         assert!(!worsened("fails"), "made to fail");
         let hidden = activation::relu(net.first.forward(points));
-        let hidden = match worsened("work") {
-            // The same result after many times the work.
-            true => (0..60)
-                .map(|_| net.second.forward(hidden.clone()))
-                .last()
-                .unwrap_or(hidden),
-            false => net.second.forward(hidden),
-        };
+        let hidden = (0..PRODUCTS + more_products())
+            .map(|_| net.second.forward(hidden.clone()))
+            .last()
+            .expect("there is a product");
         let logits = net.head.forward(activation::relu(hidden));
         match worsened("learning") {
             true => logits * 0.0,

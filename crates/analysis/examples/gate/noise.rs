@@ -3,10 +3,9 @@
 use std::{collections::BTreeMap, fs, io, path::Path};
 
 use mantissa_core::MetricName;
-use rand::{Rng, SeedableRng};
+use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, StudentT};
-use serde_json::Value;
 
 /// The metrics of a simulated cell: five of time, of which the first three share what happens to their process, two of memory, one of
 /// energy.
@@ -15,7 +14,7 @@ pub const METRICS: [MetricName; 8] = [
     MetricName::StepSeconds,
     MetricName::SamplesPerSecond,
     MetricName::LoadSeconds,
-    MetricName::WarmupSeconds,
+    MetricName::FirstTokenSeconds,
     MetricName::HostPeakBytes,
     MetricName::ProcessPeakBytes,
     MetricName::EnergyCounterJoules,
@@ -31,118 +30,225 @@ pub enum Noise {
     Normal(f64),
     /// Normal, with a deviation that differs from cell to cell: its logarithm is normal around this one's, deviation 0.5.
     Unequal(f64),
+    /// Normal with the first deviation, and in one cell of five with the second.
+    Few(f64, f64),
     /// Student's with three degrees of freedom, scaled to this deviation.
     Heavy(f64),
     /// So many processes of ten are slower by this much, in this share of the cells; beside that normal, 0.3 %.
     Modes(u32, f64, f64),
-    /// Processes as recorded.
-    Recorded(Recorded),
+    /// Processes as recorded, in runs one after another.
+    Runs(Recorded),
+    /// The same, two sides having taken turns.
+    Turns(Recorded),
 }
 
-/// Residuals of logarithms around their cell's mean, a process a row, inflated by √(n/(n − 1)) for the mean being that of the same n
-/// values.
+/// Runs of one program, one after another, as `.ci/gate-noise` writes them.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// The metrics that vary.
-    pub metrics: Vec<MetricName>,
-    rows: Vec<Vec<f64>>,
-    /// How many cells they are from.
-    pub cells: usize,
+    /// What they ran on, and when.
+    pub origin: String,
+    cells: Vec<RecordedCell>,
+}
+
+/// Logarithms of what varies in a cell, by run, process and metric.
+#[derive(Debug, Clone)]
+struct RecordedCell {
+    metrics: Vec<MetricName>,
+    runs: Vec<Vec<Vec<f64>>>,
 }
 
 impl Recorded {
-    pub fn processes(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// The deviation of one metric over all processes.
-    pub fn deviation(&self, metric: usize) -> f64 {
-        let squares: f64 = self.rows.iter().map(|row| row[metric].powi(2)).sum();
-        (squares / self.rows.len() as f64).sqrt()
-    }
-
-    /// All cells with three processes or more in the records of the runs in a folder.
-    pub fn read(reports: &Path) -> io::Result<Self> {
-        let mut cells: BTreeMap<(String, String), Vec<Value>> = BTreeMap::new();
-        let mut folders: Vec<_> = fs::read_dir(reports)?.collect::<io::Result<_>>()?;
-        folders.sort_by_key(fs::DirEntry::path);
-        for folder in folders {
-            let Ok(records) = fs::read_to_string(folder.path().join("records.jsonl")) else {
-                continue;
-            };
-            for line in records.lines() {
-                let record: Value = serde_json::from_str(line)?;
-                if record["status"] == "ok" {
-                    let run = folder.file_name().to_string_lossy().into_owned();
-                    let cell = record["cell"]["id"].as_str().unwrap_or_default().to_owned();
-                    cells.entry((run, cell)).or_default().push(record);
-                }
-            }
-        }
-        cells.retain(|_, processes| processes.len() >= 3);
-        Ok(Self::of(cells.values().map(Vec::as_slice)))
-    }
-
-    fn of<'a>(cells: impl Iterator<Item = &'a [Value]> + Clone) -> Self {
-        let value = |process: &Value, metric: MetricName| process["metrics"][metric.name()]["value"].as_f64();
-        let varies = |metric: &&MetricName| {
-            let of = |cell: &[Value]| -> Option<Vec<f64>> {
-                cell.iter().map(|process| value(process, **metric)).collect()
-            };
-            let everywhere: Option<Vec<Vec<f64>>> = cells.clone().map(of).collect();
-            let readings = !metric.is_counted() && !metric.is_learned();
-            readings
-                && everywhere.is_some_and(|cells| {
-                    !cells.is_empty() && cells.iter().flatten().all(|value| *value > 0.0)
-                })
-        };
-        let metrics: Vec<MetricName> = MetricName::ALL.iter().filter(varies).copied().collect();
-        let mut rows = Vec::new();
-        for cell in cells.clone() {
-            let n = cell.len() as f64;
-            let columns: Vec<Vec<f64>> = metrics
+    /// The first line is the origin after a `#`, the second names the columns: run, cell, repeat, metrics; a line a process.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let text = fs::read_to_string(path)?;
+        let (origin, table) = text.split_once('\n').unwrap_or_default();
+        let mut rows = csv::Reader::from_reader(table.as_bytes());
+        let wrong = |name: &str| io::Error::other(format!("{}: no metric `{name}`", path.display()));
+        let columns: Vec<MetricName> = rows
+            .headers()?
+            .iter()
+            .skip(3)
+            .map(|name| named(name).ok_or_else(|| wrong(name)))
+            .collect::<io::Result<_>>()?;
+        let mut cells: BTreeMap<String, BTreeMap<String, Vec<Vec<Option<f64>>>>> = BTreeMap::new();
+        for row in rows.records() {
+            let row = row?;
+            let values = row
                 .iter()
-                .map(|metric| {
-                    let logs: Vec<f64> = cell
-                        .iter()
-                        .filter_map(|process| value(process, *metric))
-                        .map(f64::ln)
-                        .collect();
-                    let mean = logs.iter().sum::<f64>() / n;
-                    logs.iter()
-                        .map(|log| (log - mean) * (n / (n - 1.0)).sqrt())
-                        .collect()
-                })
+                .skip(3)
+                .map(|value| value.parse::<f64>().ok())
                 .collect();
-            rows.extend(
-                (0..cell.len()).map(|process| columns.iter().map(|column| column[process]).collect()),
-            );
+            let runs = cells.entry(row[1].to_owned()).or_default();
+            runs.entry(row[0].to_owned()).or_default().push(values);
         }
+        let cells = cells
+            .values()
+            .map(|runs| RecordedCell::of(&columns, runs))
+            .collect();
+        Ok(Self {
+            origin: origin.trim_start_matches(['#', ' ']).to_owned(),
+            cells,
+        })
+    }
+
+    /// How many cells.
+    pub fn cells(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// How many runs.
+    pub fn runs(&self) -> usize {
+        self.cells.first().map_or(0, |cell| cell.runs.len())
+    }
+
+    /// Every metric that varies in some cell, in how many, and how much it deviates within a run: the median of the cells and the largest.
+    pub fn deviations(&self) -> Vec<(MetricName, usize, f64, f64)> {
+        let of = |metric: MetricName| {
+            let mut deviations: Vec<f64> = self
+                .cells
+                .iter()
+                .filter_map(|cell| cell.deviation(metric))
+                .collect();
+            deviations.sort_by(f64::total_cmp);
+            let largest = *deviations.last()?;
+            Some((
+                metric,
+                deviations.len(),
+                deviations[deviations.len() / 2],
+                largest,
+            ))
+        };
+        MetricName::ALL.iter().copied().filter_map(of).collect()
+    }
+}
+
+fn named(name: &str) -> Option<MetricName> {
+    MetricName::ALL
+        .iter()
+        .copied()
+        .find(|metric| metric.name() == name)
+}
+
+impl RecordedCell {
+    fn of(columns: &[MetricName], runs: &BTreeMap<String, Vec<Vec<Option<f64>>>>) -> Self {
+        let processes = || runs.values().flatten();
+        let varies = |at: &usize| {
+            let metric = columns[*at];
+            !metric.is_counted()
+                && !metric.is_learned()
+                && processes().all(|process| process[*at].is_some_and(|value| value > 0.0))
+        };
+        let kept: Vec<usize> = (0..columns.len()).filter(varies).collect();
+        let logarithms =
+            |process: &Vec<Option<f64>>| kept.iter().filter_map(|at| Some(process[*at]?.ln())).collect();
         Self {
-            metrics,
-            rows,
-            cells: cells.count(),
+            metrics: kept.iter().map(|at| columns[*at]).collect(),
+            runs: runs
+                .values()
+                .map(|run| run.iter().map(logarithms).collect())
+                .collect(),
         }
+    }
+
+    /// Within a run, over all of them.
+    fn deviation(&self, metric: MetricName) -> Option<f64> {
+        let at = self.metrics.iter().position(|other| *other == metric)?;
+        let (mut squares, mut freedom) = (0.0, 0.0);
+        for run in &self.runs {
+            let n = run.len() as f64;
+            let mean = run.iter().map(|process| process[at]).sum::<f64>() / n;
+            squares += run
+                .iter()
+                .map(|process| (process[at] - mean).powi(2))
+                .sum::<f64>();
+            freedom += n - 1.0;
+        }
+        Some((squares / freedom).sqrt())
+    }
+
+    /// Whole runs, one after another: of the same moments in every cell that `pick` is the same for.
+    fn runs(&self, count: usize, processes: usize, pick: u64) -> Vec<Vec<Vec<f64>>> {
+        assert!(
+            self.runs.iter().all(|run| !run.is_empty()),
+            "a recorded run has processes"
+        );
+        let mut order: Vec<&Vec<Vec<f64>>> = self.runs.iter().collect();
+        order.shuffle(&mut seeded(pick));
+        let mut left = order.into_iter().cycle();
+        let mut run = || {
+            let mut drawn = Vec::new();
+            while drawn.len() < processes {
+                drawn.extend(left.next().into_iter().flatten().cloned());
+            }
+            drawn.truncate(processes);
+            drawn
+        };
+        (0..count).map(|_| run()).collect()
+    }
+
+    /// Two sides that took turns, in rounds one after another: which of a pair of rounds is whose is drawn. Others are whole runs.
+    fn turns(&self, count: usize, processes: usize, pick: u64) -> Vec<Vec<Vec<f64>>> {
+        let mut random = seeded(pick);
+        let rounds: Vec<&Vec<f64>> = self.runs.iter().flatten().collect();
+        let first = random.random_range(0..=rounds.len() - 2 * processes);
+        let pairs = rounds[first..].chunks_exact(2).take(processes);
+        let (mut baseline, mut candidate) = (vec![], vec![]);
+        for pair in pairs {
+            let swapped = usize::from(random.random_bool(0.5));
+            baseline.push(pair[swapped].clone());
+            candidate.push(pair[1 - swapped].clone());
+        }
+        let others = self.runs(count.saturating_sub(2), processes, pick);
+        [baseline, candidate]
+            .into_iter()
+            .chain(others)
+            .take(count)
+            .collect()
     }
 }
 
 impl Noise {
-    /// The metrics of each cell.
-    pub fn metrics(&self) -> &[MetricName] {
+    /// The metrics of a cell.
+    pub fn metrics(&self, cell: usize) -> &[MetricName] {
         match self {
-            Self::Recorded(recorded) => &recorded.metrics,
+            Self::Runs(recorded) | Self::Turns(recorded) => {
+                &recorded.cells[cell % recorded.cells.len()].metrics
+            }
             _ => &METRICS,
         }
     }
 
+    /// Runs of a cell: of each process the logarithms of its metrics. `pick` chooses among recorded moments, which all cells share.
+    pub fn runs(
+        &self,
+        cell: usize,
+        (count, processes): (usize, usize),
+        pick: u64,
+        random: &mut ChaCha8Rng,
+    ) -> Vec<Vec<Vec<f64>>> {
+        let of = |recorded: &'_ Recorded| recorded.cells[cell % recorded.cells.len()].clone();
+        match self {
+            Self::Runs(recorded) => return of(recorded).runs(count, processes, pick),
+            Self::Turns(recorded) => return of(recorded).turns(count, processes, pick),
+            _ => {}
+        }
+        let of_cell = self.of_cell(random);
+        let mut run = || (0..processes).map(|_| self.process(of_cell, random)).collect();
+        (0..count).map(|_| run()).collect()
+    }
+
     /// What all processes of a cell have in common.
-    pub fn cell(&self, random: &mut ChaCha8Rng) -> f64 {
+    fn of_cell(&self, random: &mut ChaCha8Rng) -> f64 {
         match self {
             Self::Unequal(deviation) => {
                 let z: f64 = StandardNormal.sample(random);
                 deviation * (0.5 * z).exp()
             }
             Self::Normal(deviation) | Self::Heavy(deviation) => *deviation,
+            Self::Few(quiet, noisy) => match random.random_bool(0.2) {
+                true => *noisy,
+                false => *quiet,
+            },
             Self::Modes(_, apart, share) => {
                 if random.random_bool(*share) {
                     apart.ln_1p()
@@ -150,16 +256,17 @@ impl Noise {
                     0.0
                 }
             }
-            Self::Recorded(_) => 0.0,
+            Self::Runs(_) | Self::Turns(_) => 0.0,
         }
     }
 
     /// The logarithms of the metrics of one process, around 0.
-    pub fn process(&self, of_cell: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
+    fn process(&self, of_cell: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
         let normal = |random: &mut ChaCha8Rng| -> f64 { StandardNormal.sample(random) };
         match self {
-            Self::Recorded(recorded) => recorded.rows[random.random_range(0..recorded.rows.len())].clone(),
-            Self::Normal(_) | Self::Unequal(_) => shared(|random| of_cell * normal(random), random),
+            Self::Runs(_) | Self::Turns(_) | Self::Normal(_) | Self::Few(..) | Self::Unequal(_) => {
+                shared(|random| of_cell * normal(random), random)
+            }
             Self::Heavy(_) => {
                 let law = StudentT::new(3.0).expect("three is positive");
                 shared(|random| of_cell / 3.0f64.sqrt() * law.sample(random), random)

@@ -2,6 +2,7 @@
 
 use mantissa_analysis::{Compared, Floor, Rules, Scale, Verdict, gate, median, noise_fence};
 use mantissa_core::{Better, MetricName};
+use rand::{Rng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 
 use crate::noise::{Noise, seeded};
@@ -19,8 +20,8 @@ pub struct Scene {
     pub repeats: usize,
     /// A change of every time and energy of the candidate, as a share: the machine's, not the program's.
     pub drift: f64,
-    /// A change for the worse of the first metric of the first cell, as a share.
-    pub injected: f64,
+    /// A change for the worse of this metric of one cell, as a share.
+    pub injected: Option<(MetricName, f64)>,
     /// Whether cells have a history.
     pub fenced: bool,
 }
@@ -30,7 +31,7 @@ impl Scene {
         Self {
             repeats,
             drift: 0.0,
-            injected: 0.0,
+            injected: None,
             fenced: false,
         }
     }
@@ -42,27 +43,32 @@ pub fn suites(noise: &Noise, scene: Scene, suites: usize) -> (usize, usize) {
     let (mut false_alarms, mut caught) = (0, 0);
     for _ in 0..suites {
         let worse = suite(noise, scene, &mut random);
-        let first = usize::from(scene.injected > 0.0);
-        false_alarms += usize::from(worse[first..].iter().any(|worse| *worse));
-        caught += usize::from(scene.injected > 0.0 && worse[0]);
+        false_alarms += usize::from(worse.iter().any(|(injected, worse)| *worse && !injected));
+        caught += usize::from(worse.iter().any(|(injected, worse)| *worse && *injected));
     }
     (false_alarms, caught)
 }
 
-/// Which comparisons of a suite are found to be worse.
-fn suite(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Vec<bool> {
-    let metrics = noise.metrics();
-    let cells: Vec<Cell> = (0..CELLS).map(|_| Cell::draw(noise, scene, random)).collect();
+/// Which comparisons of a suite were made worse, and which are found to be.
+fn suite(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Vec<(bool, bool)> {
+    let pick = random.random();
+    let cells: Vec<Cell> = (0..CELLS)
+        .map(|at| Cell::draw(noise, at, pick, scene, random))
+        .collect();
+    let injected_cell = scene.injected.and_then(|(metric, _)| {
+        let have: Vec<usize> = (0..CELLS)
+            .filter(|cell| noise.metrics(*cell).contains(&metric))
+            .collect();
+        have.choose(random).copied()
+    });
     let mut values = Vec::new();
     for (at, cell) in cells.iter().enumerate() {
-        for (which, &metric) in metrics.iter().enumerate() {
-            let injected = if at == 0 && which == 0 {
-                scene.injected
-            } else {
-                0.0
-            };
+        for (which, &metric) in noise.metrics(at).iter().enumerate() {
+            let injected = scene
+                .injected
+                .filter(|(worse, _)| *worse == metric && injected_cell == Some(at));
             let drift = if of_memory(metric) { 0.0 } else { scene.drift };
-            let worse = (1.0 + injected) * (1.0 + drift);
+            let worse = (1.0 + injected.map_or(0.0, |(_, share)| share)) * (1.0 + drift);
             let factor = match metric.better() {
                 Better::Lower => worse,
                 Better::Higher => 1.0 / worse,
@@ -78,12 +84,13 @@ fn suite(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Vec<bool> {
                 of(&cell.baseline, 1.0),
                 of(&cell.candidate, factor),
                 cell.fence(which),
+                injected.is_some(),
             ));
         }
     }
     let family: Vec<Compared<'_>> = values
         .iter()
-        .map(|(metric, baseline, candidate, fence)| Compared {
+        .map(|(metric, baseline, candidate, fence, _)| Compared {
             metric: *metric,
             baseline,
             candidate,
@@ -94,7 +101,8 @@ fn suite(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Vec<bool> {
         .collect();
     gate(&family, Rules::default())
         .iter()
-        .map(|ruling| ruling.verdict == Verdict::Regressed)
+        .zip(&values)
+        .map(|(ruling, (.., injected))| (*injected, ruling.verdict == Verdict::Regressed))
         .collect()
 }
 
@@ -110,19 +118,16 @@ struct Cell {
 }
 
 impl Cell {
-    fn draw(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Self {
-        let of_cell = noise.cell(random);
-        let mut run = || -> Vec<Vec<f64>> {
-            (0..scene.repeats)
-                .map(|_| noise.process(of_cell, random))
-                .collect()
-        };
+    fn draw(noise: &Noise, at: usize, pick: u64, scene: Scene, random: &mut ChaCha8Rng) -> Self {
+        let history = if scene.fenced { HISTORY } else { 0 };
+        let mut runs = noise.runs(at, (2 + history, scene.repeats), pick, random);
+        let history = runs.split_off(2);
+        let candidate = runs.pop().unwrap_or_default();
+        let baseline = runs.pop().unwrap_or_default();
         Self {
-            baseline: run(),
-            candidate: run(),
-            history: (0..if scene.fenced { HISTORY } else { 0 })
-                .map(|_| run())
-                .collect(),
+            baseline,
+            candidate,
+            history,
         }
     }
 
