@@ -36,6 +36,15 @@ bench-loading *FLAGS:
 bench-page *CELLS_AND_SAMPLES:
     cargo run --release --quiet -p mantissa-report --example page_speed -- {{CELLS_AND_SAMPLES}}
 
+# What comparing two runs of 10,000 cells takes: the limit is 2 s.
+bench-compare *CELLS:
+    cargo run --release --quiet -p mantissa-gate --example compare_speed -- {{CELLS}}
+
+# What the gate says of a program held to itself thirty times, and to itself with a little more work in one cell: an hour.
+bench-gate FOLDER *COMPARISONS:
+    cargo build --release --quiet -p mantissa --example worsened
+    .ci/gate-noise {{FOLDER}} {{COMPARISONS}}
+
 # Speed of planning, of rendering and of the controlled product, and what a cell costs beside its work (criterion).
 bench-tool:
     cargo bench -p mantissa-suite -p mantissa-report -p mantissa-precision -p mantissa --bench '*'

@@ -1,0 +1,74 @@
+//! What comparing large runs takes: `just bench-compare [CELLS]`, 10,000 unless told otherwise, in five processes a side.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::{collections::BTreeSet, fs, time::Instant};
+
+use mantissa_core::{Axis, Cell, MetricName};
+use mantissa_gate::{Fences, Measured, Policy, compare};
+use support::{Invented, cell, noise};
+
+/// As many numbers as a training has.
+const METRICS: [MetricName; 16] = [
+    MetricName::TrainSeconds,
+    MetricName::StepSeconds,
+    MetricName::SamplesPerSecond,
+    MetricName::TokensPerSecond,
+    MetricName::LoadSeconds,
+    MetricName::WarmupSeconds,
+    MetricName::HostPeakBytes,
+    MetricName::WeightsBytes,
+    MetricName::GradientsBytes,
+    MetricName::OptimizerBytes,
+    MetricName::ActivationsBytes,
+    MetricName::AllocatorInUsePeakBytes,
+    MetricName::EnergyCounterJoules,
+    MetricName::TestAccuracy,
+    MetricName::TestLoss,
+    MetricName::FinalLoss,
+];
+
+fn main() {
+    let cells: u64 = std::env::args()
+        .nth(1)
+        .map_or(10_000, |count| count.parse().expect("a number of cells"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let paths = ["before", "after"].map(|name| folder.path().join(name));
+    let all: Vec<Cell> = (0..cells)
+        .map(|place| cell(&[(Axis::Size, &(8 + place).to_string())]))
+        .collect();
+    for (side, path) in (0_u64..).zip(&paths) {
+        let metrics = |place: usize, process: u32| {
+            let number = |(at, metric): (u64, &MetricName)| {
+                let key = ((side * cells + place as u64) * 5 + u64::from(process)) * 100 + at;
+                (*metric, 0.5 * noise(key))
+            };
+            (0..).zip(&METRICS).map(number).collect()
+        };
+        Invented::new(&all, 5, metrics).write(path);
+    }
+    let records = paths[0].join("records.jsonl");
+    let bytes = fs::metadata(&records).expect("it was written").len();
+    println!(
+        "{cells} cells, 5 processes a side, {:.0} MB of records a side",
+        bytes as f64 / 1e6
+    );
+
+    let start = Instant::now();
+    let [before, after] = paths.map(|path| Measured::read(&path).expect("what was written can be read"));
+    let read = start.elapsed();
+    let comparison = compare(
+        &before,
+        &after,
+        &Policy::default(),
+        &BTreeSet::new(),
+        &Fences::new(),
+    );
+    let compared = comparison.expect("they are alike").cells.len();
+    println!(
+        "read in {:.2} s, {compared} cells compared in {:.2} s",
+        read.as_secs_f64(),
+        (start.elapsed() - read).as_secs_f64()
+    );
+}
