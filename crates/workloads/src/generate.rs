@@ -297,7 +297,7 @@ impl<B: PrecisionBackend> Writing for Generating<'_, B> {
 }
 
 /// Prompts `[n, prompt]` of words that the seed draws.
-fn prompts(task: &GenerateTask, n: usize, seed: u64) -> Vec<i32> {
+pub(crate) fn prompts(task: &GenerateTask, n: usize, seed: u64) -> Vec<i32> {
     let words = task.model.vocabulary().expect("what writes has a table of words");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let count = n * task.prompt_tokens as usize;

@@ -6,6 +6,7 @@
 //! hold, and a trailing group is applied.
 
 mod checkpointing;
+mod course;
 mod evaluate;
 #[cfg(test)]
 mod golden;
@@ -14,7 +15,7 @@ mod observe;
 mod schedule;
 mod sensitivity;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod warm_up;
 
 use std::{cell::RefCell, ops::Range, time::Instant};
@@ -25,8 +26,8 @@ use burn::{
 };
 use mantissa_core::{Axis, Cell, Event, Executed, OptimizerKind, Precision, Samples, Series, TrainTask};
 use mantissa_precision::{
-    Compute, GradientSum, LearningRate, LossScaler, Moments, Optimizer, OptimizerSettings, ParameterSet,
-    PrecisionBackend, ScaleChange, Tracked, aside, micro_batch_momentum,
+    Compute, GradientSum, LossScaler, Moments, Optimizer, OptimizerSettings, ParameterSet, PrecisionBackend,
+    ScaleChange, Tracked, aside, micro_batch_momentum,
 };
 
 use crate::{
@@ -40,7 +41,8 @@ use crate::{
     timing::wall_clock,
 };
 use evaluate::evaluate;
-use schedule::groups;
+
+pub(crate) use course::Course;
 
 /// Runs a training cell on a model and data of a source.
 pub(crate) fn train<B: PrecisionBackend, S: Source>(
@@ -319,16 +321,11 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
     }
 
     fn run(&mut self, data: &Dataset<M::Part>, observer: &mut dyn Observer) -> Result<(), WorkloadError> {
-        let (batch, accumulate) = (
-            self.cell.setting.batch() as usize,
-            self.cell.setting.accumulate() as usize,
-        );
         let started = Instant::now();
         for epoch in 0..self.task.epochs {
-            let seed = self.cell.seed.wrapping_add(u64::from(epoch));
-            let groups = groups(data.train.len(), batch, accumulate, self.task.drop_last, seed);
+            let groups = course::order(self.cell, self.task, data.train.len(), epoch);
             let total = groups.len() as u64 * u64::from(self.task.epochs);
-            let rate = self.learning_rate(total);
+            let rate = course::learning_rate(self.cell, self.task, total);
             self.log.totals.train = Share::default();
             for group in groups {
                 let begun = Instant::now();
@@ -381,18 +378,6 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         let seconds = begun.elapsed().as_secs_f64();
         self.log.totals.observing_seconds += seconds;
         Ok(seconds)
-    }
-
-    /// The learning rate of `steps` optimizer steps.
-    fn learning_rate(&self, steps: u64) -> LearningRate {
-        let setting = &self.cell.setting;
-        LearningRate::new(
-            self.task.learning_rate,
-            &self.task.updates,
-            setting.learning_rate_scaling(),
-            u64::from(setting.batch()) * u64::from(setting.accumulate()),
-            steps,
-        )
     }
 
     /// One optimizer step over the micro-batches of a group, with what is left on the device read back.

@@ -1,6 +1,6 @@
 //! Labelled images, and batches of them.
 
-use super::{Labelled, Part};
+use super::{Labelled, Named, Numbers, Part};
 
 /// Colours of an image.
 pub(super) const COLOURS: usize = 3;
@@ -58,6 +58,18 @@ pub struct ImageBatch {
 impl Labelled for ImageBatch {
     fn labels(&self) -> &[i32] {
         &self.labels
+    }
+
+    fn tensors(&self) -> Vec<Named<'_>> {
+        let pixels = Named {
+            name: "pixels",
+            shape: vec![self.labels.len(), COLOURS, self.edge, self.edge],
+            numbers: Numbers::Real(&self.values),
+        };
+        vec![
+            pixels,
+            Named::whole("labels", vec![self.labels.len()], &self.labels),
+        ]
     }
 }
 

@@ -38,7 +38,7 @@ pub use examples::Example;
 pub use image_files::load_images;
 pub use images::{ImageBatch, Images, Shades};
 pub(crate) use masking::hidden_of;
-pub use part::{Dataset, Labelled, Part};
+pub use part::{Dataset, Labelled, Named, Numbers, Part};
 pub use passages::Words;
 pub use reviews::load_reviews;
 pub use split::Wanted;

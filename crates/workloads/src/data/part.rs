@@ -37,9 +37,45 @@ pub trait Labelled {
         self.labels().len()
     }
 
+    /// The same by name, for other programs: as models take them, and what is asked.
+    fn tensors(&self) -> Vec<Named<'_>> {
+        vec![Named::whole("labels", vec![self.labels().len()], self.labels())]
+    }
+
     /// How many of the answers belong to each example; they stand in the order of examples.
     fn answers(&self) -> Vec<u32> {
         vec![1; self.examples()]
+    }
+}
+
+/// Numbers with a name and a shape, in row-major order.
+#[derive(Debug)]
+pub struct Named<'a> {
+    /// What they are.
+    pub name: &'static str,
+    /// Their shape.
+    pub shape: Vec<usize>,
+    /// They themselves.
+    pub numbers: Numbers<'a>,
+}
+
+/// Numbers as examples have them.
+#[derive(Debug)]
+pub enum Numbers<'a> {
+    /// Token ids, places, classes.
+    Whole(&'a [i32]),
+    /// Pixels.
+    Real(&'a [f32]),
+}
+
+impl<'a> Named<'a> {
+    /// Of whole numbers.
+    pub fn whole(name: &'static str, shape: Vec<usize>, numbers: &'a [i32]) -> Self {
+        Self {
+            name,
+            shape,
+            numbers: Numbers::Whole(numbers),
+        }
     }
 }
 

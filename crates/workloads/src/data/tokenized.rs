@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    Labelled, Part,
+    Labelled, Named, Part,
     ids::Ids,
     masking::{AROUND, Masking},
 };
@@ -126,6 +126,17 @@ impl Labelled for TokenBatch {
 
     fn examples(&self) -> usize {
         self.lengths.len()
+    }
+
+    fn tensors(&self) -> Vec<Named<'_>> {
+        let examples = self.lengths.len();
+        let sequence = self.ids.len().checked_div(examples).unwrap_or_default();
+        vec![
+            Named::whole("ids", vec![examples, sequence], &self.ids),
+            Named::whole("lengths", vec![examples], &self.lengths),
+            Named::whole("rows", vec![self.rows.len()], &self.rows),
+            Named::whole("labels", vec![self.labels.len()], &self.labels),
+        ]
     }
 
     fn answers(&self) -> Vec<u32> {

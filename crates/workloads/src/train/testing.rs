@@ -79,7 +79,7 @@ pub(super) fn data(
     (data, (cache, alone))
 }
 
-pub(super) fn cell(axes: &[(Axis, &str)], drop_last: bool) -> (Cell, TrainTask) {
+pub(crate) fn cell(axes: &[(Axis, &str)], drop_last: bool) -> (Cell, TrainTask) {
     let task = TrainTask {
         model: Model::Distilbert(DistilBertSize {
             n_layers: 2,
