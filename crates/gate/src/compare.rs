@@ -414,9 +414,7 @@ fn ends(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
 
 /// What only the baseline has of what is judged. Why it is gone nobody can tell from here, and nothing is said of what is not there.
 fn lost(before: &MeasuredCell, after: &MeasuredCell, judged: &BTreeSet<MetricName>) -> Option<Finding> {
-    if after.completed().next().is_none() {
-        return None;
-    }
+    after.completed().next()?;
     let has = |measured: &MeasuredCell, metric| !measured.values(metric).is_empty();
     let metrics = judged
         .iter()
