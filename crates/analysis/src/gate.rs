@@ -22,11 +22,19 @@ pub const GATE_REPEATS: usize = 5;
 /// are a coarse clock's or luck.
 pub const GATE_LEAST_DEVIATION: f64 = 0.001;
 
-/// The fewest cells whose common shift is known, and taken off if it is within the floor.
+/// The fewest cells whose common shift is known.
 pub const GATE_DRIFT_FROM: usize = 8;
 
-/// The most that is taken off, as a ratio: what clocks and neighbours of another day do. Floors may be larger.
+/// A common shift of at most this share is no matter and taken off: what clocks and neighbours of another day do. Floors may be larger.
 pub const GATE_MOST_DRIFT: f64 = 0.03;
+
+/// A common shift of more than so many times what histories take for noise is the program's: fences were beyond it once in fifty recorded
+/// runs.
+const GATE_FENCES: f64 = 2.0;
+
+/// A common shift of more than this share is taken for the program's even if both sides did not take turns: of the recorded runs of one
+/// program no two are as far apart.
+pub const GATE_NO_MACHINE: f64 = 0.5;
 
 /// How surely [`Ruling::catches`] would be caught.
 pub const GATE_POWER: f64 = 0.95;
@@ -64,6 +72,8 @@ pub struct Compared<'a> {
     pub fence: Option<f64>,
     /// What no number of processes lessens: of accuracies [`examples_error`], of all else 0.
     pub shared_error: f64,
+    /// Whether both sides were measured in turns, and so saw the same moments of the machine.
+    pub turns: bool,
 }
 
 /// How much larger the candidate is.
@@ -125,9 +135,12 @@ impl Ruling {
 /// adjusted p-value of at most the level **and** an estimate beyond floor and fence; *unchanged* an interval within them (two one-sided
 /// tests, for each comparison by itself); what is left is inconclusive.
 ///
-/// Of times, rates and energies the shift that all cells share is taken off first, their median for each metric, if it is within the
-/// floor and [`GATE_MOST_DRIFT`]: what is common and too small to matter is taken for the machine's, clocks and neighbours of another day. A larger one is judged
-/// as it is.
+/// Of times, rates and energies the shift that all cells share, their median for each metric, is taken off first if it is within the floor
+/// and [`GATE_MOST_DRIFT`]: what is common and too small to matter is taken for the machine's, clocks and neighbours of another day. A
+/// larger one is the program's if both sides took turns, if it is beyond twice the median of the cells' fences where all have one, or
+/// beyond [`GATE_NO_MACHINE`]: then everything is judged as it is. Else no test of two runs tells whose it is, nor how differently it
+/// befell the cells: only what is beyond [`GATE_NO_MACHINE`] both with it and without it is a finding, and the rest is inconclusive
+/// ([`Doubt::Shared`]) where it is not within the threshold.
 ///
 /// Values of which every process must have the same (bytes that were asked for, errors on inputs from a seed, what the same seed learns) are
 /// no matter for a test if they all do: equal ones are unchanged, and a change beyond the floor is a finding. Where they vary they are readings.
@@ -146,13 +159,13 @@ pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
             _ => None,
         })
         .collect();
-    let drifts = drifts(family, &tests);
-    let drift_of = |compared: &Compared<'_>| drifts.get(&compared.metric).copied().unwrap_or(0.0);
+    let commons = commons(family, &tests);
+    let common_of = |compared: &Compared<'_>| commons.get(&compared.metric).copied().unwrap_or_default();
     let p_values: Vec<f64> = family
         .iter()
         .zip(&tests)
         .map(|(compared, test)| match test {
-            Some(test) => test.p_of(log_or_self(compared.floor.scale, test.value) - drift_of(compared)),
+            Some(test) => test.p_of(log_or_self(compared.floor.scale, test.value) - common_of(compared).shift),
             None => f64::NAN,
         })
         .collect();
@@ -166,7 +179,7 @@ pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
             (Draft::Doubt(doubt), _) => without_test(compared, Verdict::Inconclusive(doubt), None),
             (Draft::Exact, _) => exact(compared),
             (Draft::Test, Some(welch)) => {
-                tested(compared, welch, drift_of(compared), p, (rules.level, members))
+                tested(compared, welch, common_of(compared), p, (rules.level, members))
             }
             (Draft::Test, None) => without_test(compared, Verdict::Inconclusive(Doubt::NoRatio), None),
         })
@@ -259,30 +272,48 @@ fn within_sides(compared: &Compared<'_>) -> Option<(f64, f64)> {
     within(&levels(compared.baseline)?, &levels(compared.candidate)?)
 }
 
-/// The shift of each metric that its cells have in common, as a logarithm: the median, where it is within their floors and
-/// [`GATE_MOST_DRIFT`]. Memory does not drift.
-fn drifts(family: &[Compared<'_>], tests: &[Option<Welch>]) -> BTreeMap<MetricName, f64> {
-    let mut shifts: BTreeMap<MetricName, (Vec<f64>, f64)> = BTreeMap::new();
+/// What the cells of a metric have in common.
+#[derive(Debug, Clone, Copy, Default)]
+struct Common {
+    /// What is taken off, as a logarithm.
+    shift: f64,
+    /// Whether nobody can tell if it is the machine's or the program's.
+    doubtful: bool,
+}
+
+/// The shift that the cells of each metric have in common, where it is not the program's. Memory does not drift.
+fn commons(family: &[Compared<'_>], tests: &[Option<Welch>]) -> BTreeMap<MetricName, Common> {
+    let mut tested: BTreeMap<MetricName, Vec<(&Compared<'_>, f64)>> = BTreeMap::new();
     for (compared, test) in family.iter().zip(tests) {
         let drifts = compared.floor.scale == Scale::Ratio
             && !compared.metric.is_learned()
             && !compared.metric.is_counted()
             && compared.metric.unit() != Unit::Bytes;
         if let (true, Some(test)) = (drifts, test) {
-            let (of, floor) = shifts
-                .entry(compared.metric)
-                .or_insert((Vec::new(), GATE_MOST_DRIFT));
-            of.push(test.value.ln());
-            *floor = floor.min(compared.floor.size);
+            let of = tested.entry(compared.metric).or_default();
+            of.push((compared, test.value.ln()));
         }
     }
-    shifts
+    tested
         .into_iter()
-        .filter(|(_, (of, _))| of.len() >= GATE_DRIFT_FROM)
-        .filter_map(|(metric, (of, floor))| Some((metric, Sample::new(of)?.median(), floor)))
-        .filter(|(_, shift, floor)| shift.abs() <= floor.ln_1p())
-        .map(|(metric, shift, _)| (metric, shift))
+        .filter(|(_, cells)| cells.len() >= GATE_DRIFT_FROM)
+        .filter_map(|(metric, cells)| Some((metric, common(&cells)?)))
         .collect()
+}
+
+fn common(cells: &[(&Compared<'_>, f64)]) -> Option<Common> {
+    let shift = Sample::new(cells.iter().map(|(_, shift)| *shift))?.median();
+    let floors = cells.iter().map(|(compared, _)| compared.floor.size);
+    let within = |share: f64| shift.abs() <= share.ln_1p();
+    if within(floors.fold(GATE_MOST_DRIFT, f64::min)) {
+        let doubtful = false;
+        return Some(Common { shift, doubtful });
+    }
+    let fences: Option<Vec<f64>> = cells.iter().map(|(compared, _)| compared.fence).collect();
+    let usual = fences.and_then(Sample::new).map(|fences| GATE_FENCES * fences.median());
+    let in_turns = cells.iter().all(|(compared, _)| compared.turns);
+    let doubtful = !in_turns && within(usual.unwrap_or(GATE_NO_MACHINE));
+    doubtful.then_some(Common { shift, doubtful })
 }
 
 fn log_or_self(scale: Scale, value: f64) -> f64 {
@@ -363,7 +394,7 @@ fn exact(compared: &Compared<'_>) -> Ruling {
 fn tested(
     compared: &Compared<'_>,
     welch: Welch,
-    drift: f64,
+    common: Common,
     (p, adjusted_p): (f64, f64),
     (level, members): (f64, usize),
 ) -> Ruling {
@@ -373,12 +404,26 @@ fn tested(
         Scale::Ratio => threshold.ln_1p(),
         Scale::Difference => threshold,
     };
-    let without_drift = |change: f64| log_or_self(scale, change) - drift;
-    let [low, value, high] = [welch.interval.low, welch.value, welch.interval.high].map(without_drift);
-    let verdict = if -most <= low && high <= most {
+    let [low, value, high] =
+        [welch.interval.low, welch.value, welch.interval.high].map(|change| log_or_self(scale, change));
+    let own = value - common.shift;
+    let (least, largest) = match common.doubtful {
+        true => (low, high),
+        false => (low - common.shift, high - common.shift),
+    };
+    let is_shown = match common.doubtful {
+        true => {
+            let least = most.max(GATE_NO_MACHINE.ln_1p());
+            (own > least && value > least) || (own < -least && value < -least)
+        }
+        false => own.abs() > most,
+    };
+    let verdict = if -most <= least && largest <= most {
         Verdict::Unchanged
-    } else if adjusted_p <= level && value.abs() > most {
-        finding(compared.metric, value > 0.0)
+    } else if adjusted_p <= level && is_shown {
+        finding(compared.metric, own > 0.0)
+    } else if common.doubtful {
+        Verdict::Inconclusive(Doubt::Shared)
     } else {
         Verdict::Inconclusive(Doubt::TooNoisy)
     };
@@ -390,7 +435,7 @@ fn tested(
             interval: welch.interval,
         }),
         threshold,
-        drift: drift.exp(),
+        drift: common.shift.exp(),
         p: Some(p),
         adjusted_p: Some(adjusted_p),
         test: Some(Test {
@@ -423,6 +468,7 @@ mod tests {
             floor: Floor::of(metric).unwrap(),
             fence: None,
             shared_error: 0.0,
+            turns: true,
         }
     }
 
@@ -481,6 +527,35 @@ mod tests {
             1.0,
             "memory does not drift"
         );
+    }
+
+    #[test]
+    fn whose_a_large_common_shift_is_takes_turns_or_a_history_to_tell() {
+        let by = |factor: f64| QUIET.map(|value| value * factor);
+        let all = |common: f64, one: f64, fence: Option<f64>| {
+            let (common, one) = (by(common), by(one));
+            let of = |candidate| Compared {
+                turns: false,
+                fence,
+                ..seconds(&QUIET, candidate)
+            };
+            let mut family = vec![of(&common); 20];
+            family[3] = of(&one);
+            let rulings = gate(&family, Rules::default());
+            (rulings[0].verdict, rulings[3].verdict)
+        };
+        let shared = Verdict::Inconclusive(Doubt::Shared);
+        let (regressed, unchanged) = (Verdict::Regressed, Verdict::Unchanged);
+        assert_eq!(all(1.10, 1.10, None), (shared, shared));
+        assert_eq!(all(1.10, 1.25, None), (shared, shared), "not all cells feel a machine alike");
+        assert_eq!(all(1.10, 1.80, None), (shared, regressed), "none feels it that much");
+        assert_eq!(all(0.90, 1.40, None), (shared, shared), "its own part of it may be 1.40");
+        assert_eq!(all(1.10, 1.0, None), (shared, unchanged), "not better than it was");
+        assert_eq!(all(0.90, 1.0, None), (shared, unchanged), "not worse than it was");
+        assert_eq!(all(1.60, 1.60, None), (regressed, regressed), "no machine does that");
+        assert_eq!(all(1.10, 1.10, Some(0.04)), (regressed, regressed), "this one does not");
+        assert_eq!(all(1.10, 1.10, Some(0.2)), (unchanged, unchanged), "this one does");
+        assert_eq!(all(1.02, 1.02, None), (unchanged, unchanged), "too small to matter");
     }
 
     #[test]

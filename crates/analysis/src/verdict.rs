@@ -39,6 +39,8 @@ pub enum Doubt {
     TooFewRepeats,
     /// The repeats differ too much from each other, or the change is too near to the threshold.
     TooNoisy,
+    /// All cells moved alike, and nothing tells the machine from the program: both sides did not take turns.
+    Shared,
     /// Not every value is positive and finite, or the threshold is not above 0, so that there is no ratio to judge.
     NoRatio,
 }
@@ -59,6 +61,7 @@ impl fmt::Display for Doubt {
         f.write_str(match self {
             Self::TooFewRepeats => "too few repeats",
             Self::TooNoisy => "too noisy",
+            Self::Shared => "all cells moved alike, and not in turns",
             Self::NoRatio => "no ratio",
         })
     }

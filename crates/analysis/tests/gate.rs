@@ -12,16 +12,18 @@ use mantissa_core::MetricName;
 use noise::{Noise, Recorded};
 use simulation::{Scene, suites};
 
-fn recorded() -> Noise {
+fn recorded() -> Recorded {
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/gate/noise.csv");
-    Noise::Turns(Recorded::read(&table).unwrap())
+    Recorded::read(&table).unwrap()
 }
 
 #[test]
 fn recorded_noise_raises_no_false_regression_in_one_suite_of_a_hundred() {
-    // Four of 150 have a probability of 7 % if one of a hundred had one, and more are rarer still.
-    let (false_alarms, _) = suites(&recorded(), Scene::same(5), 150);
-    assert!(false_alarms <= 4, "{false_alarms}");
+    for noise in [Noise::Turns(recorded()), Noise::Runs(recorded())] {
+        // More than four of 150 have a probability of 2 % if one of a hundred had one.
+        let (false_alarms, _) = suites(&noise, Scene::same(5), 150);
+        assert!(false_alarms <= 4, "{false_alarms} in turns: {}", noise.in_turns());
+    }
 }
 
 #[test]

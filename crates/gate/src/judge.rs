@@ -7,7 +7,9 @@ use mantissa_analysis::{
 };
 use mantissa_core::MetricName;
 
-use crate::{Change, Fences, MeasuredCell, Outcome, Policy, compare::Pair, policy::SAYING_THE_SAME};
+use crate::{
+    Change, Fences, MeasuredCell, Outcome, Policy, compare::Pair, policy::SAYING_THE_SAME, turns::in_turns,
+};
 
 /// A metric of a cell on both sides.
 struct Draft {
@@ -19,6 +21,7 @@ struct Draft {
     floor: Floor,
     fence: Option<f64>,
     shared_error: f64,
+    turns: bool,
 }
 
 /// What became of the metrics of every pair, in their order.
@@ -37,6 +40,7 @@ pub(crate) fn judge_all(pairs: &[Pair<'_>], policy: &Policy, fences: &Fences) ->
             floor: draft.floor,
             fence: draft.fence,
             shared_error: draft.shared_error,
+            turns: draft.turns,
         })
         .collect();
     let rules = Rules {
@@ -69,6 +73,7 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
             group.contains(metric) && first != Some(metric)
         })
     };
+    let turns = in_turns(before, after);
     let judged = both.iter().filter(|metric| !repeated(metric));
     judged
         .map(|&metric| Draft {
@@ -79,6 +84,7 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
             floor: policy.floors[&metric],
             fence: fences.get(&(before.cell.id.clone(), metric)).copied(),
             shared_error: shared_error(metric, before, after),
+            turns,
         })
         .collect()
 }

@@ -19,6 +19,7 @@ mod measured;
 mod policy;
 pub mod told;
 mod trend;
+mod turns;
 
 pub use baselines::{Baselines, Saved};
 pub use compare::{Change, ComparedCell, Comparison, Fences, Finding, FindingKind, Outcome, Side, compare};

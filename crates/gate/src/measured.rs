@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use mantissa_analysis::median;
@@ -51,6 +52,8 @@ pub struct Process {
     pub repeat: u32,
     /// Which try.
     attempt: u32,
+    /// When the run that it is of was begun: RFC 3339, UTC.
+    pub begun: Arc<str>,
     /// How it ended.
     pub status: Status,
     /// Why, unless `ok`.
@@ -162,7 +165,7 @@ impl Measured {
             let plan: Plan = read_json(&folder.join("plan.json"))?;
             (name, plan.profile, environment.started, None)
         };
-        let (cells, fingerprint) = Reader::new(&records, saved).read()?;
+        let (cells, fingerprint) = Reader::new(&records, saved, &started).read()?;
         let measured = Self {
             name,
             folder: folder.to_owned(),
@@ -323,6 +326,7 @@ struct Reader<'a> {
     path: &'a Path,
     /// It is a baseline's, which holds every process once.
     once: bool,
+    begun: Arc<str>,
     places: HashMap<CellId, MeasuredCell>,
     fingerprint: Option<Fingerprint>,
 }
@@ -330,10 +334,11 @@ struct Reader<'a> {
 type Read = (BTreeMap<CellId, MeasuredCell>, Fingerprint);
 
 impl<'a> Reader<'a> {
-    fn new(path: &'a Path, once: bool) -> Self {
+    fn new(path: &'a Path, once: bool, begun: &str) -> Self {
         Self {
             path,
             once,
+            begun: begun.into(),
             places: HashMap::new(),
             fingerprint: None,
         }
@@ -407,7 +412,7 @@ impl<'a> Reader<'a> {
             _ => self.fingerprint = Some(line.fingerprint.clone()),
         }
         let id = line.cell.id.clone();
-        let process = Process::of(line);
+        let process = Process::of(line, &self.begun);
         match self.places.entry(id) {
             Entry::Vacant(place) => {
                 let whole: Result<Record, _> = serde_json::from_slice(text);
@@ -470,7 +475,7 @@ pub fn program_of(fingerprint: &Fingerprint) -> String {
 }
 
 impl Process {
-    fn of(line: Line) -> Self {
+    fn of(line: Line, begun: &Arc<str>) -> Self {
         let values = line.metrics.into_iter().filter_map(|(name, value)| {
             let reading = Reading {
                 value: value.value?,
@@ -481,6 +486,7 @@ impl Process {
         Self {
             repeat: line.repeat,
             attempt: line.attempt,
+            begun: Arc::clone(begun),
             status: line.status,
             reason: line.reason,
             executed: line.executed,

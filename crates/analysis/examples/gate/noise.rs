@@ -57,6 +57,9 @@ struct RecordedCell {
     runs: Vec<Vec<Vec<f64>>>,
 }
 
+/// Of each run, of each process, every column.
+type RunsOfCell = BTreeMap<String, Vec<Vec<Option<f64>>>>;
+
 impl Recorded {
     /// The first line is the origin after a `#`, the second names the columns: run, cell, repeat, metrics; a line a process.
     pub fn read(path: &Path) -> io::Result<Self> {
@@ -70,7 +73,7 @@ impl Recorded {
             .skip(3)
             .map(|name| named(name).ok_or_else(|| wrong(name)))
             .collect::<io::Result<_>>()?;
-        let mut cells: BTreeMap<String, BTreeMap<String, Vec<Vec<Option<f64>>>>> = BTreeMap::new();
+        let mut cells: BTreeMap<String, RunsOfCell> = BTreeMap::new();
         for row in rows.records() {
             let row = row?;
             let values = row
@@ -130,7 +133,7 @@ fn named(name: &str) -> Option<MetricName> {
 }
 
 impl RecordedCell {
-    fn of(columns: &[MetricName], runs: &BTreeMap<String, Vec<Vec<Option<f64>>>>) -> Self {
+    fn of(columns: &[MetricName], runs: &RunsOfCell) -> Self {
         let processes = || runs.values().flatten();
         let varies = |at: &usize| {
             let metric = columns[*at];
@@ -208,6 +211,11 @@ impl RecordedCell {
 }
 
 impl Noise {
+    /// Whether two sides of it took turns. Laws know no moments, and a drift comes between runs.
+    pub fn in_turns(&self) -> bool {
+        matches!(self, Self::Turns(_))
+    }
+
     /// The metrics of a cell.
     pub fn metrics(&self, cell: usize) -> &[MetricName] {
         match self {

@@ -97,6 +97,7 @@ fn suite(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Vec<(bool, boo
             floor: Floor::of(*metric).expect("each of these metrics has a floor"),
             fence: *fence,
             shared_error: 0.0,
+            turns: noise.in_turns(),
         })
         .collect();
     gate(&family, Rules::default())

@@ -13,7 +13,7 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
         Verdict::Regressed => "slower",
         Verdict::Unchanged => "as fast",
         Verdict::Inconclusive(Doubt::TooFewRepeats) => "too few processes",
-        Verdict::Inconclusive(Doubt::TooNoisy) => "not told apart",
+        Verdict::Inconclusive(Doubt::TooNoisy | Doubt::Shared) => "not told apart",
         Verdict::Inconclusive(Doubt::NoRatio) => "no ratio",
     }
 }

@@ -110,7 +110,7 @@ fn verdict(group: &Group<'_>, setting: &Setting<'_, '_>) -> Mark {
         (_, Some(Verdict::Unchanged)) => "equally fast",
         (_, Some(Verdict::Inconclusive(Doubt::TooFewRepeats))) => "too few processes",
         (_, Some(Verdict::Inconclusive(Doubt::NoRatio))) => "no ratio",
-        (_, Some(Verdict::Inconclusive(Doubt::TooNoisy))) => "within noise",
+        (_, Some(Verdict::Inconclusive(Doubt::TooNoisy | Doubt::Shared))) => "within noise",
         (_, None) if setting.is_baseline(group) => "baseline",
         (_, None) => "seeds differ",
     };
