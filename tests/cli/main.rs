@@ -15,6 +15,7 @@ mod measuring;
 mod nvml;
 mod own;
 mod pages;
+mod peer;
 mod probe;
 mod processes;
 mod records;

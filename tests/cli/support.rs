@@ -68,8 +68,13 @@ impl Place {
 
     /// The samples of a record of the run folder `run`, as JSON.
     pub fn samples(&self, record: &Value) -> String {
+        self.samples_of("run", record)
+    }
+
+    /// Those of a record of another run folder.
+    pub fn samples_of(&self, run: &str, record: &Value) -> String {
         let folder = self
-            .path("run")
+            .path(run)
             .join(record["samples"].as_str().expect("there are samples"));
         let file = fs::File::open(folder.join("samples.json.gz")).expect("they are on the disk");
         std::io::read_to_string(flate2::read::GzDecoder::new(file)).expect("they are text")

@@ -92,6 +92,7 @@ fn bookkeeping(folder: &Path) -> Duration {
         inputs: Inputs::default(),
         repeats: 1,
         suites: BTreeMap::new(),
+        peer: vec![],
         policy: Policy::default(),
     };
     let environment = Environment {
@@ -153,6 +154,7 @@ fn harness(criterion: &mut Criterion) {
                         cache: place("cache"),
                         ..Inputs::default()
                     },
+                    peer: vec![],
                     samples: place("samples"),
                     gpu: None,
                     idle_watts: Err("no GPU is sampled".into()),

@@ -247,7 +247,7 @@ pub(crate) struct Judging {
     /// Earlier runs, from which noise is learned [default: `history.jsonl` in the folder of baselines]
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
-    /// Parts that may differ between the machines: gpu, driver, cpu, cores, backend, profile, build
+    /// Parts that may differ between the machines: gpu, driver, cpu, cores, backend, profile, build, framework
     #[arg(long, value_name = "PART,…", value_delimiter = ',')]
     pub(crate) allow_mismatch: Vec<Part>,
 }
@@ -400,6 +400,9 @@ pub(crate) struct RunArguments {
     /// go, or `fail` [default: warn]
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     pub(crate) busy: Option<BusyChoice>,
+    /// Let another framework compute: the command of a program such as `python3 -m mantissa_torch` (peers/README.md)
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) peer: Option<String>,
     /// The run folder [default: reports/<UTC time>-<name>]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -409,7 +412,7 @@ pub(crate) struct RunArguments {
         value_name = "DIR",
         conflicts_with_all = [
             "suites", "all", "overrides", "filter", "repeats", "retries", "order", "cool_down", "busy", "out", "dry_run",
-            "init"
+            "init", "peer"
         ]
     )]
     pub(crate) resume: Option<PathBuf>,

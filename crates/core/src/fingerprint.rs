@@ -27,8 +27,18 @@ pub struct Fingerprint {
     pub program: Option<String>,
     /// Version of burn.
     pub burn: String,
+    /// What computed in the place of burn: `PyTorch 2.15.0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
     /// Compilation profile: `release` or `debug`. Times from a debug build mean nothing.
     pub build: String,
+}
+
+impl Fingerprint {
+    /// What computed, and its version: `burn 0.21.0`.
+    pub fn framework(&self) -> String {
+        self.peer.clone().unwrap_or_else(|| format!("burn {}", self.burn))
+    }
 }
 
 /// A GPU.

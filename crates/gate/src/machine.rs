@@ -23,11 +23,13 @@ pub enum Part {
     Profile,
     /// `release` or `debug`.
     Build,
+    /// What computed: burn, or a framework beside it.
+    Framework,
 }
 
 impl Part {
     /// Every part, in the order in which they are told.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Gpu,
         Self::Driver,
         Self::Cpu,
@@ -35,6 +37,7 @@ impl Part {
         Self::Backend,
         Self::Profile,
         Self::Build,
+        Self::Framework,
     ];
 
     /// What `--allow-mismatch` calls it.
@@ -47,6 +50,7 @@ impl Part {
             Self::Backend => "backend",
             Self::Profile => "profile",
             Self::Build => "build",
+            Self::Framework => "framework",
         }
     }
 
@@ -69,6 +73,8 @@ impl Part {
             }
             Self::Profile => Some(measured.profile.to_string()),
             Self::Build => Some(fingerprint.build.clone()),
+            // Another version of burn is what a gate is there to judge.
+            Self::Framework => Some(fingerprint.peer.clone().unwrap_or_else(|| BURN.to_owned())),
         }
     }
 }
@@ -86,6 +92,9 @@ impl std::str::FromStr for Part {
             })
     }
 }
+
+/// What computes unless a peer does.
+const BURN: &str = "burn";
 
 /// A part that differs between two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -137,6 +146,7 @@ pub fn machine_name(measured: &Measured) -> String {
         part(Part::Backend),
         part(Part::Profile),
         part(Part::Build).filter(|build| build != "release"),
+        part(Part::Framework).filter(|framework| framework != BURN),
     ];
     let words: Vec<String> = parts.into_iter().flatten().collect();
     slug(&words.join(" "))

@@ -456,6 +456,7 @@ fn alike(one: &Fingerprint, other: &Fingerprint) -> bool {
         && (gpus.is_some() || one.cores == other.cores)
         && gpus.is_none_or(|(one, other)| one.name == other.name && one.driver == other.driver)
         && one.build == other.build
+        && one.peer == other.peer
         && same_program(one, other)
 }
 

@@ -179,7 +179,14 @@ fn all_slower(before: [u32; 5], after: [u32; 5]) -> Comparison {
         Measured::read_all(&runs).unwrap()
     };
     let (before, after) = (side("before", before, 1.0), side("after", after, 1.0 / 1.1));
-    compare(&before, &after, &Policy::default(), &BTreeSet::new(), &Fences::new()).unwrap()
+    compare(
+        &before,
+        &after,
+        &Policy::default(),
+        &BTreeSet::new(),
+        &Fences::new(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -194,7 +201,9 @@ fn whether_all_cells_are_slower_or_the_machine_takes_turns_to_tell() {
     );
     let change = &one_after_another.cells[0].changes[0];
     assert!(
-        change.text().ends_with("(all cells moved alike, and not in turns)"),
+        change
+            .text()
+            .ends_with("(all cells moved alike, and not in turns)"),
         "{}",
         change.text()
     );

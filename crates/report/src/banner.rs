@@ -161,13 +161,13 @@ pub(crate) fn this_machine(run: &Run) -> String {
 pub(crate) fn origin(run: &Run) -> String {
     let environment = &run.environment;
     format!(
-        "{} · {} backend · profile {} · {} · mantissa {}, burn {}",
+        "{} · {} backend · profile {} · {} · mantissa {}, {}",
         this_machine(run),
         environment.backend,
         run.plan.profile,
         environment.started,
         environment.fingerprint.mantissa,
-        environment.fingerprint.burn,
+        environment.fingerprint.framework(),
     )
 }
 

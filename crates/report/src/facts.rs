@@ -57,7 +57,7 @@ pub(crate) fn of_machine(machine: &Fingerprint) -> Vec<(&'static str, String)> {
     }
     facts.push(("mantissa", machine.mantissa.clone()));
     facts.push(("Revision", machine.revision.clone().unwrap_or_else(unknown)));
-    facts.push(("burn", machine.burn.clone()));
+    facts.push(("Framework", machine.framework()));
     facts.push(("Build", machine.build.clone()));
     facts
 }

@@ -112,6 +112,10 @@ fn of_cell(run: &str, files: &Files, column: &str, cell: &str) -> Option<String>
         "gpu" => text(&fingerprint["gpu"]["name"]),
         "driver" => text(&fingerprint["gpu"]["driver"]),
         "cpu" | "cores" | "mantissa" | "revision" | "burn" | "build" => text(&fingerprint[column]),
+        "framework" => match &fingerprint["peer"] {
+            Value::Null => "burn".to_owned(),
+            peer => text(peer),
+        },
         "suite" => text(&of_plan["suite"]),
         "workload" => text(&of_plan["workload"]["name"]),
         "cell" => cell.to_owned(),

@@ -71,6 +71,9 @@ impl Commands {
         if inputs.random {
             option("--init", "random".to_owned());
         }
+        if !settings.peer.is_empty() {
+            option("--peer", settings.peer.join(" "));
+        }
         words
             .iter()
             .map(|word| quoted(word))

@@ -21,6 +21,7 @@ pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
         revision: revision(),
         program: program(),
         burn: env!("MANTISSA_BURN").to_owned(),
+        peer: None,
         build: if cfg!(debug_assertions) {
             "debug"
         } else {

@@ -43,6 +43,9 @@ pub struct RunSettings {
     pub repeats: u32,
     /// Suite files by suite name, as they were given.
     pub suites: BTreeMap<String, PathBuf>,
+    /// The command of the program that computes with another framework; empty: burn computes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peer: Vec<String>,
     /// How it goes from cell to cell.
     #[serde(default)]
     pub policy: Policy,

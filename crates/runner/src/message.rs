@@ -16,6 +16,9 @@ pub struct Request {
     pub cell: Cell,
     /// Where its data lies.
     pub inputs: Inputs,
+    /// The command of the program that computes it with another framework; empty: burn computes it.
+    #[serde(default)]
+    pub peer: Vec<String>,
     /// Folder for the raw samples; made by the worker.
     pub samples: PathBuf,
     /// The GPU to sample, by NVML's UUID.

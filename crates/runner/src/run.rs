@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use mantissa_core::{Backend, Environment, Fingerprint, Plan, Profile, SCHEMA_VERSION};
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
-use mantissa_workloads::backend;
+use mantissa_workloads::{backend, peer::Peer};
 
 use crate::{
     About, Progress, RunError, RunFolder, RunSettings, Schedule, Stop, Violation, choose_backend, devices,
@@ -76,6 +76,7 @@ pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Fi
     let default = || Path::new("reports").join(format!("{}-{}", now.strftime("%Y%m%dT%H%M%SZ"), start.name));
     let path = start.out.clone().unwrap_or_else(default);
     let gpu = devices::gpu(start.settings.backend);
+    let peer = name_of(&start.settings.peer)?;
     let environment = Environment {
         schema: SCHEMA_VERSION,
         started: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -85,7 +86,10 @@ pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Fi
             start.settings.backend,
             gpu.as_ref().and_then(|gpu| gpu.uuid.as_deref()),
         ),
-        fingerprint: of_program(fingerprint(gpu), start.program.as_deref()),
+        fingerprint: Fingerprint {
+            peer,
+            ..of_program(fingerprint(gpu), start.program.as_deref())
+        },
     };
     let folder = RunFolder::create(&path, start.plan, start.settings, environment)?;
     execute(folder, start.program, stop, progress)
@@ -121,11 +125,13 @@ fn execute(
         .runnable()
         .map(|cell| cell.setting.backend())
         .collect();
+    let peer = name_of(&folder.settings.peer)?;
     let fingerprints = used
         .into_iter()
         .map(|backend| {
-            let fingerprint = fingerprint(devices::gpu(backend));
-            (backend, of_program(fingerprint, program.as_deref()))
+            let fingerprint = of_program(fingerprint(devices::gpu(backend)), program.as_deref());
+            let peer = peer.clone();
+            (backend, Fingerprint { peer, ..fingerprint })
         })
         .collect();
     let mut workers = match program {
@@ -138,6 +144,17 @@ fn execute(
         violations: folder.ledger().violations(),
         stopped,
     })
+}
+
+/// The framework of a program that computes in the place of burn.
+fn name_of(peer: &[String]) -> Result<Option<String>, RunError> {
+    if peer.is_empty() {
+        return Ok(None);
+    }
+    let about = Peer::start(peer).and_then(|mut peer| peer.about());
+    about
+        .map(|about| Some(about.name))
+        .map_err(|error| RunError::Input(error.to_string()))
 }
 
 /// The fingerprint of what a program measures, absent this one.

@@ -262,6 +262,7 @@ impl<'a> Schedule<'a> {
         let request = Request {
             cell: cell.clone(),
             inputs: self.folder.settings.inputs.clone(),
+            peer: self.folder.settings.peer.clone(),
             samples: files.clone(),
             gpu: gpu.clone(),
             idle_watts,

@@ -61,6 +61,7 @@ pub(crate) fn settings() -> RunSettings {
         inputs: Inputs::default(),
         repeats: 1,
         suites: BTreeMap::new(),
+        peer: vec![],
         policy: Policy::default(),
     }
 }

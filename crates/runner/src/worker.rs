@@ -11,6 +11,7 @@ use mantissa_core::{Event, Series, Status};
 use mantissa_telemetry::{Glance, GpuSource, HostMemory, Peaks, Sampler, Source, Throttling};
 use mantissa_workloads::{
     AllocatorBytes, Measured, Observer, Outcome, OwnModel, Phase, Progress, WorkloadError,
+    peer::{self, Peer},
 };
 
 use crate::{
@@ -188,15 +189,32 @@ fn say(message: &Message) {
 }
 
 fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
-    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(HostMemory::default())];
+    let peer = match request.peer.as_slice() {
+        [] => None,
+        command => match Peer::start(command) {
+            Ok(peer) => Some(peer),
+            Err(error) => return Ok(Message::Refused(error.to_string())),
+        },
+    };
+    // What computes is what is looked at.
+    let whose = peer.as_ref().map(Peer::id);
+    let mut sources: Vec<Box<dyn Source>> =
+        vec![Box::new(whose.map_or_else(HostMemory::default, HostMemory::of))];
     if let Some(uuid) = &request.gpu {
-        sources.push(Box::new(GpuSource::open(uuid)));
+        let gpu = GpuSource::open(uuid);
+        sources.push(Box::new(match whose {
+            Some(process) => gpu.with_own(process),
+            None => gpu,
+        }));
     }
     let sampler = Sampler::start(sources);
     // One cell a process: nobody has set it before.
     let _ = SAMPLED.set(sampler.glance());
     let mut watch = Watch::new(sampler, &SO_FAR);
-    let result = mantissa_workloads::run(&request.cell, &request.inputs, own, &mut watch);
+    let result = match peer {
+        Some(peer) => peer::run(&request.cell, &request.inputs, peer, &mut watch),
+        None => mantissa_workloads::run(&request.cell, &request.inputs, own, &mut watch),
+    };
     let watched = watch.end();
     let finished = match result {
         Ok(outcome) => finish(request, outcome, watched)?,

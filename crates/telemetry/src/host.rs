@@ -1,11 +1,23 @@
-//! Memory of this process as the operating system counts it.
+//! Memory of a process as the operating system counts it.
 
 use crate::{Reading, Source};
 
-/// Reads `/proc/self/status`; other systems than Linux have no such file, and the readings are absent there.
+/// Reads `/proc/self/status`, or that of another process; other systems than Linux have no such file, and the readings are absent there.
 #[derive(Debug, Default)]
 pub struct HostMemory {
+    /// Absent: this process.
+    process: Option<u32>,
     failed: Option<String>,
+}
+
+impl HostMemory {
+    /// That of another process.
+    pub fn of(process: u32) -> Self {
+        Self {
+            process: Some(process),
+            failed: None,
+        }
+    }
 }
 
 impl Source for HostMemory {
@@ -13,12 +25,17 @@ impl Source for HostMemory {
         if reading.brief {
             return;
         }
-        match std::fs::read_to_string("/proc/self/status") {
+        let whose = self
+            .process
+            .map_or_else(|| "self".to_owned(), |process| process.to_string());
+        match std::fs::read_to_string(format!("/proc/{whose}/status")) {
             Ok(status) => {
                 reading.host_bytes = kilobytes(&status, "VmRSS:");
                 reading.host_peak_bytes = kilobytes(&status, "VmHWM:");
             }
-            Err(error) => self.failed = Some(format!("host memory: /proc/self/status: {error}")),
+            // Another process may be gone before the last reading.
+            Err(_) if self.process.is_some() => {}
+            Err(error) => self.failed = Some(format!("host memory: /proc/{whose}/status: {error}")),
         }
     }
 

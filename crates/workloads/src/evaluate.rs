@@ -3,11 +3,11 @@
 use std::{ops::Range, time::Instant};
 
 use burn::tensor::{Tensor, TensorData};
-use mantissa_core::{Axis, Cell, EvaluateTask, Executed, MatmulPrecision, Precision, Samples, Series};
+use mantissa_core::{Axis, Cell, EvaluateTask, Event, Executed, MatmulPrecision, Precision, Samples, Series};
 use mantissa_precision::{Compute, PrecisionBackend, Tracked, aside};
 
 use crate::{
-    AllocatorBytes, Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
+    AllocatorBytes, Inputs, Measured, Observer, Outcome, Phase, Progress, ReadWeights, Share, WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
     models::{Batch, Network, Norms, Stage},
     outcome::allocator,
@@ -66,14 +66,132 @@ struct Test<'a, B: PrecisionBackend, M: Network> {
 }
 
 /// What a model says of some examples.
-struct Said {
+pub(crate) struct Said {
     /// The class with the highest logit, of each.
-    predicted: Vec<i32>,
+    pub predicted: Vec<i32>,
     /// Cross-entropy of each, nats.
-    losses: Vec<f64>,
-    window: Range<Instant>,
+    pub losses: Vec<f64>,
+    /// From before they were uploaded until what is predicted was on the host.
+    pub window: Range<Instant>,
     /// With its logits.
-    allocator: Option<AllocatorBytes>,
+    pub allocator: Option<AllocatorBytes>,
+}
+
+/// What a model says of all test examples.
+pub(crate) struct Tested {
+    seconds: Series,
+    windows: Vec<Range<Instant>>,
+    predicted: Vec<i32>,
+    correct: String,
+    /// Mean cross-entropy, nats.
+    loss: f64,
+    passages: Vec<Share>,
+    passage_losses: Vec<f64>,
+}
+
+/// Goes once through the test examples of these numbers, in micro-batches, of which `predict` tells what the model says.
+pub(crate) fn go_through<P: Part>(
+    cell: &Cell,
+    part: &P,
+    mut predict: impl FnMut(&[usize]) -> Result<Said, WorkloadError>,
+    observer: &mut dyn Observer,
+) -> Result<Tested, WorkloadError> {
+    let mut seconds = Series::new("batch_seconds", "s", "micro-batch");
+    let (mut predicted, mut loss, mut windows) = (vec![], 0.0, vec![]);
+    let mut correct = String::with_capacity(part.len());
+    let words = cell.workload.predicts_words();
+    let (mut passages, mut passage_losses) = (vec![], vec![]);
+    let batches = micro_batches(cell, part);
+    let total = batches.len() as u64;
+    for (number, indices) in (1u32..).zip(&batches) {
+        let batch = part.batch(indices);
+        let said = predict(indices)?;
+        let taken = said.window.end - said.window.start;
+        seconds.push(f64::from(number), taken.as_secs_f64());
+        let right = || said.predicted.iter().zip(batch.labels()).map(|(a, b)| a == b);
+        correct.extend(right().map(|right| if right { '1' } else { '0' }));
+        if words {
+            let answers = batch.answers();
+            passages.extend(Share::by_passage(&answers, right()));
+            let mut losses = said.losses.iter();
+            let summed = |words: &u32| losses.by_ref().take(*words as usize).sum::<f64>();
+            passage_losses.extend(answers.iter().map(summed));
+        }
+        loss += said.losses.iter().sum::<f64>();
+        predicted.extend(said.predicted);
+        windows.push(said.window);
+        observer.progress(Progress {
+            phase: Phase::Measure,
+            done: number.into(),
+            total,
+            allocator: said.allocator,
+        });
+    }
+    Ok(Tested {
+        loss: loss / correct.len() as f64,
+        seconds,
+        windows,
+        predicted,
+        correct,
+        passages,
+        passage_losses,
+    })
+}
+
+/// Numbers of examples of each micro-batch.
+pub(crate) fn micro_batches<P: Part>(cell: &Cell, part: &P) -> Vec<Vec<usize>> {
+    let indices: Vec<usize> = (0..part.len()).collect();
+    let batches = indices.chunks(cell.setting.batch() as usize);
+    batches.map(<[usize]>::to_vec).collect()
+}
+
+/// What a test comes to. `read`: what was read of a checkpoint; `seconds`: of loading, and of the warm-up.
+pub(crate) fn outcome<P: Part>(
+    cell: &Cell,
+    data: &Dataset<P>,
+    tested: Tested,
+    read: Option<ReadWeights>,
+    agreement: Option<(Share, Vec<Share>)>,
+    events: Vec<Event>,
+    (load_seconds, warmup_seconds): (f64, f64),
+) -> Outcome {
+    let words = cell.workload.predicts_words();
+    let (agreement, agreeing_passages) = agreement.unzip();
+    let n = tested.correct.len() as u64;
+    let hits = tested.correct.bytes().filter(|bit| *bit == b'1').count() as u64;
+    let tokens = cell.workload.concerns(Axis::Sequence);
+    let batch = cell.setting.batch() as usize;
+    let examples = batch.min(data.test.len()) as u64;
+    let diverged = !tested.loss.is_finite();
+    Outcome {
+        samples: Samples {
+            series: vec![tested.seconds],
+            // What random weights say is nobody's merit, and words of a text are no examples to be paired.
+            test_correct: read.filter(|_| !words).map(|_| tested.correct),
+            ranges: vec![],
+            trials: vec![],
+        },
+        events,
+        diverged: diverged.then(|| "the loss of the test is not finite".to_owned()),
+        data: Some(data.source.clone()),
+        executed: Executed::unverified(),
+        load_seconds,
+        warmup_seconds,
+        measured: Measured::Evaluate {
+            weights: read,
+            examples,
+            full: (data.test.len() / batch) as u64,
+            words,
+            tokens: tokens.then(|| examples * u64::from(cell.setting.sequence())),
+            loss: tested.loss,
+            test: Share { hits, n },
+            agreement,
+            tested_passages: tested.passages,
+            passage_losses: tested.passage_losses,
+            agreeing_passages: agreeing_passages.unwrap_or_default(),
+            windows: tested.windows,
+        },
+    }
 }
 
 /// In what a loss is computed.
@@ -149,9 +267,7 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         let started = Instant::now();
         progress::<B>(observer, self.device, Phase::WarmUp, 0, 1);
         let clock = wall_clock::<B>(self.device)?;
-        let batch = self.cell.setting.batch() as usize;
-        let indices: Vec<usize> = (0..data.test.len()).collect();
-        let batches: Vec<&[usize]> = indices.chunks(batch).collect();
+        let batches = micro_batches(self.cell, &data.test);
         let ready = self.ready();
         // Both shapes, each twice: the first compiles.
         for indices in [batches.first(), batches.last()].into_iter().flatten() {
@@ -161,37 +277,10 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         }
         let warmup_seconds = started.elapsed().as_secs_f64();
 
-        let mut seconds = Series::new("batch_seconds", "s", "micro-batch");
-        let (mut predicted, mut loss, mut windows) = (vec![], 0.0, vec![]);
-        let mut correct = String::with_capacity(indices.len());
-        let words = self.cell.workload.predicts_words();
-        let (mut tested_passages, mut passage_losses) = (vec![], vec![]);
         let total = batches.len() as u64;
         progress::<B>(observer, self.device, Phase::Measure, 0, total);
-        for (number, indices) in (1u32..).zip(&batches) {
-            let batch = data.test.batch(indices);
-            let said = ready.predict(&batch)?;
-            let taken = said.window.end - said.window.start;
-            seconds.push(f64::from(number), taken.as_secs_f64());
-            let right = || said.predicted.iter().zip(batch.labels()).map(|(a, b)| a == b);
-            correct.extend(right().map(|right| if right { '1' } else { '0' }));
-            if words {
-                let passages = batch.answers();
-                tested_passages.extend(Share::by_passage(&passages, right()));
-                let mut losses = said.losses.iter();
-                let summed = |words: &u32| losses.by_ref().take(*words as usize).sum::<f64>();
-                passage_losses.extend(passages.iter().map(summed));
-            }
-            loss += said.losses.iter().sum::<f64>();
-            predicted.extend(said.predicted);
-            windows.push(said.window);
-            observer.progress(Progress {
-                phase: Phase::Measure,
-                done: number.into(),
-                total,
-                allocator: said.allocator,
-            });
-        }
+        let predict = |indices: &[usize]| ready.predict(&data.test.batch(indices));
+        let tested = go_through(self.cell, &data.test, predict, observer)?;
         // What comes next is not the setting's, in time, in energy or in memory.
         progress::<B>(observer, self.device, Phase::Evaluate, 0, total);
         observer.memory_known();
@@ -204,44 +293,12 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         };
         let agreement = match read {
             // What it launches is not what the setting was asked for.
-            Some(_) => aside(|| reference.agreement::<B>(data, &predicted, inputs, observer))?,
+            Some(_) => aside(|| reference.agreement::<B>(data, &tested.predicted, inputs, observer))?,
             None => None,
         };
-        let (agreement, agreeing_passages) = agreement.unzip();
-        let n = correct.len() as u64;
-        let hits = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
-        let loss = loss / n as f64;
-        let tokens = self.cell.workload.concerns(Axis::Sequence);
-        let examples = batch.min(data.test.len()) as u64;
-        Ok(Outcome {
-            samples: Samples {
-                series: vec![seconds],
-                // What random weights say is nobody's merit, and words of a text are no examples to be paired.
-                test_correct: read.filter(|_| !words).map(|_| correct),
-                ranges: vec![],
-                trials: vec![],
-            },
-            events: event.into_iter().chain([clock]).collect(),
-            diverged: (!loss.is_finite()).then(|| "the loss of the test is not finite".to_owned()),
-            data: Some(data.source.clone()),
-            executed: Executed::unverified(),
-            load_seconds,
-            warmup_seconds,
-            measured: Measured::Evaluate {
-                weights: read,
-                examples,
-                full: (data.test.len() / batch) as u64,
-                words,
-                tokens: tokens.then(|| examples * u64::from(self.cell.setting.sequence())),
-                loss,
-                test: Share { hits, n },
-                agreement,
-                tested_passages,
-                passage_losses,
-                agreeing_passages: agreeing_passages.unwrap_or_default(),
-                windows,
-            },
-        })
+        let events = event.into_iter().chain([clock]).collect();
+        let seconds = (load_seconds, warmup_seconds);
+        Ok(outcome(self.cell, data, tested, read, agreement, events, seconds))
     }
 
     fn ready<'b>(&'b self) -> Ready<'b, B, M> {

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::{
-    Inputs, Measured, Observer, Outcome, Phase, Progress, WorkloadError,
+    Inputs, Measured, Observer, Outcome, Phase, Progress, ReadWeights, WorkloadError,
     data::{TokenBatch, Tokenized},
     models::{KvCache, Network, Norms, Stage},
     outcome::allocator,
@@ -83,8 +83,9 @@ pub(crate) struct Written {
     /// From the beginning, or from the token before, until each token was on the host.
     pub seconds: Vec<f64>,
     /// Whether every logit of the last token is finite.
-    finite: bool,
-    window: Range<Instant>,
+    pub finite: bool,
+    /// From before the prompt was uploaded until the last token was there.
+    pub window: Range<Instant>,
 }
 
 impl Written {
@@ -244,55 +245,104 @@ impl<B: PrecisionBackend> Writing for Generating<'_, B> {
         let warm = warm_up(task.into(), || write(&mut || ()))?;
         let warmup_seconds = started.elapsed().as_secs_f64();
 
-        let mut first = Series::new("first_token_seconds", "s", "text");
-        let mut decoding = Series::new("decode_seconds", "s", "text");
-        let mut tokens = Series::new("token_seconds", "s", "token");
-        let (mut finite, mut says) = (true, None);
-        self.progress(Phase::Measure, 0, task.max_samples);
-        let (mut text, mut token) = (0u32, 0u32);
-        let sampled = sample(task, |number| {
-            let mut told = || self.progress(Phase::Measure, number, task.max_samples);
-            let written = write(&mut told)?;
-            text += 1;
-            first.push(f64::from(text), written.seconds[0]);
-            decoding.push(f64::from(text), written.decoding());
-            for seconds in &written.seconds[1..] {
-                token += 1;
-                tokens.push(f64::from(token), *seconds);
-            }
-            finite &= written.finite;
-            let timed = Timed {
-                device: None,
-                wall: written.decoding(),
-            };
-            let held_back = self.observer.held_back(written.window.start);
-            says.get_or_insert(said(&written.tokens, n));
-            let window = written.window;
-            Ok((Launch { window, timed }, held_back))
+        let most = task.max_samples;
+        self.progress(Phase::Measure, 0, most);
+        let telling = RefCell::new(self.observer);
+        let texts = write_texts(task, n, |number| {
+            let written = write(&mut || {
+                telling.borrow_mut().progress(Progress {
+                    phase: Phase::Measure,
+                    done: number.into(),
+                    total: most.into(),
+                    allocator: allocator::<B>(device),
+                });
+            })?;
+            let held_back = telling.borrow().held_back(written.window.start);
+            Ok((written, held_back))
         })?;
-        self.observer.memory_known();
-        let events = start.event.clone().into_iter().chain([clock, warm]);
-        Ok(Outcome {
+        telling.into_inner().memory_known();
+        let events = start.event.clone().into_iter().chain([clock, warm]).collect();
+        Ok(texts.outcome(task, n, start.read, events, (load_seconds, warmup_seconds)))
+    }
+}
+
+/// Texts that were written.
+pub(crate) struct Texts {
+    series: Vec<Series>,
+    finite: bool,
+    windows: Vec<Range<Instant>>,
+    events: Vec<Event>,
+}
+
+/// Writes texts until the time of a text's decoding is known. `write` is told the number of the text, from 1, and tells whether the
+/// device's clock was held back.
+pub(crate) fn write_texts(
+    task: &GenerateTask,
+    n: usize,
+    mut write: impl FnMut(u32) -> Result<(Written, bool), WorkloadError>,
+) -> Result<Texts, WorkloadError> {
+    let mut first = Series::new("first_token_seconds", "s", "text");
+    let mut decoding = Series::new("decode_seconds", "s", "text");
+    let mut tokens = Series::new("token_seconds", "s", "token");
+    let (mut finite, mut says) = (true, None);
+    let (mut text, mut token) = (0u32, 0u32);
+    let sampled = sample(task, |number| {
+        let (written, held_back) = write(number)?;
+        text += 1;
+        first.push(f64::from(text), written.seconds[0]);
+        decoding.push(f64::from(text), written.decoding());
+        for seconds in &written.seconds[1..] {
+            token += 1;
+            tokens.push(f64::from(token), *seconds);
+        }
+        finite &= written.finite;
+        let timed = Timed {
+            device: None,
+            wall: written.decoding(),
+        };
+        says.get_or_insert(said(&written.tokens, n));
+        let window = written.window;
+        Ok((Launch { window, timed }, held_back))
+    })?;
+    Ok(Texts {
+        series: vec![first, decoding, tokens],
+        finite,
+        windows: windows(sampled.launches),
+        events: sampled.events.into_iter().chain(says).collect(),
+    })
+}
+
+impl Texts {
+    /// What they come to. `read`: what was read of a checkpoint; `seconds`: of loading, and of the warm-up.
+    pub fn outcome(
+        self,
+        task: &GenerateTask,
+        n: usize,
+        read: Option<ReadWeights>,
+        events: Vec<Event>,
+        (load_seconds, warmup_seconds): (f64, f64),
+    ) -> Outcome {
+        Outcome {
             samples: Samples {
-                series: vec![first, decoding, tokens],
+                series: self.series,
                 test_correct: None,
                 ranges: vec![],
                 trials: vec![],
             },
-            events: events.chain(sampled.events).chain(says).collect(),
-            diverged: (!finite).then(|| "the logits hold values that are not finite".to_owned()),
+            events: events.into_iter().chain(self.events).collect(),
+            diverged: (!self.finite).then(|| "the logits hold values that are not finite".to_owned()),
             data: None,
             executed: Executed::unverified(),
             load_seconds,
             warmup_seconds,
             measured: Measured::Generate {
-                weights: start.read,
+                weights: read,
                 texts: n as u64,
                 prompt_tokens: task.prompt_tokens.into(),
                 decoded: u64::from(task.new_tokens) - 1,
-                windows: windows(sampled.launches),
+                windows: self.windows,
             },
-        })
+        }
     }
 }
 
@@ -305,7 +355,7 @@ pub(crate) fn prompts(task: &GenerateTask, n: usize, seed: u64) -> Vec<i32> {
 }
 
 /// Writes until the times of tokens settle: at least one text, which has every length of the cache.
-fn warm_up(
+pub(crate) fn warm_up(
     limits: Limits,
     mut write: impl FnMut() -> Result<Written, WorkloadError>,
 ) -> Result<Event, WorkloadError> {

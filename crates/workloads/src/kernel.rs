@@ -6,15 +6,18 @@ mod convolution;
 mod error;
 mod inputs;
 mod matmul;
+mod peer;
 mod rows;
 
 use std::time::Instant;
 
 use burn::tensor::{Tensor, TensorData};
-use mantissa_core::{Cell, Executed, Format, Kernel, KernelTask, Samples, Setting};
+use mantissa_core::{Cell, Event, Executed, Format, Kernel, KernelTask, Samples, Setting};
 use mantissa_precision::{Compute, PrecisionBackend, dtype};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+
+pub(crate) use peer::by_peer;
 
 use self::{
     cache::{Copies, Turns},
@@ -24,7 +27,7 @@ use crate::{
     Measured, NumericError, Observer, Outcome, Phase, Progress, Traffic, WorkloadError,
     outcome::allocator,
     sampling::{sample, warm_up},
-    timing::{Timing, windows},
+    timing::{Launch, Read, Timing, windows},
 };
 
 /// An operation on inputs that lie on the host, with a result of `D` dimensions.
@@ -194,51 +197,86 @@ fn measure<B: PrecisionBackend, const D: usize>(
         None => None,
     };
 
-    let error = operation.compare(&result, Formats::of(setting, task.kernel.kind()));
-    let diverged = (!error.finite).then(|| "the result holds values that are not finite".to_owned());
-    let read = timing.read(&sampled.launches);
-    let mut series = read.series;
-    series.push(error.series());
-    let mut copy = copy;
-    if let Some(copy) = &mut copy {
-        // Of a million launches it is not to lie there twice.
-        let empty = mantissa_core::Series::new(&copy.series.name, "s", "launch");
-        series.push(std::mem::replace(&mut copy.series, empty));
+    let measured = MeasuredKernel {
+        error: operation.compare(&result, Formats::of(setting, task.kernel.kind())),
+        values: result.len() as u64,
+        flops: operation.flops(),
+        copy: operation.traffic().zip(copy),
+        read: timing.read(&sampled.launches),
+        launches: sampled.launches,
+        events: warm.into_iter().chain(sampled.events).collect(),
+        copies,
+    };
+    Ok(measured.outcome((load_seconds, warmup_seconds)))
+}
+
+/// What was measured of a kernel.
+struct MeasuredKernel {
+    error: ResultError,
+    /// Values of the result.
+    values: u64,
+    flops: Option<f64>,
+    /// Bytes of a launch, and the copy that it is compared with.
+    copy: Option<(u64, rows::CopyTimes)>,
+    read: Read,
+    launches: Vec<Launch>,
+    events: Vec<Event>,
+    copies: Copies,
+}
+
+impl MeasuredKernel {
+    /// What it comes to. `seconds`: of loading, and of the warm-up.
+    fn outcome(self, (load_seconds, warmup_seconds): (f64, f64)) -> Outcome {
+        let Self {
+            error,
+            values,
+            read,
+            mut copy,
+            ..
+        } = self;
+        let diverged = (!error.finite).then(|| "the result holds values that are not finite".to_owned());
+        let mut series = read.series;
+        series.push(error.series());
+        if let Some((_, copy)) = &mut copy {
+            // Of a million launches it is not to lie there twice.
+            let empty = mantissa_core::Series::new(&copy.series.name, "s", "launch");
+            series.push(std::mem::replace(&mut copy.series, empty));
+        }
+        let of_copy = copy.iter().flat_map(|(_, copy)| copy.events.clone());
+        let events = self.events.into_iter().chain(of_copy);
+        Outcome {
+            samples: Samples {
+                series,
+                test_correct: None,
+                ranges: vec![],
+                trials: vec![],
+            },
+            events: events.chain([read.event, self.copies.event()]).collect(),
+            diverged,
+            data: None,
+            executed: Executed::unverified(),
+            load_seconds,
+            warmup_seconds,
+            measured: Measured::Kernel {
+                flops: self.flops,
+                traffic: copy.map(|(moved, copy)| Traffic {
+                    values,
+                    moved,
+                    copied: copy.bytes,
+                    clock: copy.clock,
+                    windows: copy.windows,
+                }),
+                clock: read.clock,
+                windows: windows(self.launches),
+                error: error.finite.then_some(NumericError {
+                    relative: error.relative,
+                    quantisation: error.quantisation,
+                    accumulation: error.accumulation,
+                    rounding: error.rounding,
+                    bias: error.bias,
+                    max_ulp: error.max_ulp,
+                }),
+            },
+        }
     }
-    let of_copy = copy.iter().flat_map(|copy| copy.events.clone());
-    let events = warm.into_iter().chain(sampled.events).chain(of_copy);
-    Ok(Outcome {
-        samples: Samples {
-            series,
-            test_correct: None,
-            ranges: vec![],
-            trials: vec![],
-        },
-        events: events.chain([read.event, copies.event()]).collect(),
-        diverged,
-        data: None,
-        executed: Executed::unverified(),
-        load_seconds,
-        warmup_seconds,
-        measured: Measured::Kernel {
-            flops: operation.flops(),
-            traffic: operation.traffic().zip(copy).map(|(moved, copy)| Traffic {
-                values: result.len() as u64,
-                moved,
-                copied: copy.bytes,
-                clock: copy.clock,
-                windows: copy.windows,
-            }),
-            clock: read.clock,
-            windows: windows(sampled.launches),
-            error: error.finite.then_some(NumericError {
-                relative: error.relative,
-                quantisation: error.quantisation,
-                accumulation: error.accumulation,
-                rounding: error.rounding,
-                bias: error.bias,
-                max_ulp: error.max_ulp,
-            }),
-        },
-    })
 }

@@ -7,11 +7,11 @@ pub mod data;
 mod estimate;
 mod evaluate;
 mod generate;
-mod hand_over;
 mod kernel;
 mod models;
 mod outcome;
 mod own;
+pub mod peer;
 mod sampling;
 mod start;
 mod subject;
@@ -24,7 +24,6 @@ pub use burn;
 
 pub use backend::run;
 pub use estimate::{MemoryEstimate, estimate};
-pub use hand_over::hand_over;
 pub use outcome::{
     AllocatorBytes, Inputs, Measured, MemoryParts, NumericError, Observer, Outcome, Phase, Progress,
     ReadWeights, Share, Traffic, WorkloadError,

@@ -7,9 +7,6 @@ use mantissa_precision::{Clock, PrecisionBackend, Timed};
 
 use crate::WorkloadError;
 
-/// Times of nothing at all that tell what the clock itself takes.
-const EMPTY_LAUNCHES: usize = 64;
-
 /// A clock, and what it shows when nothing happens.
 pub(crate) struct Timing {
     clock: Clock,
@@ -73,10 +70,21 @@ impl Timing {
 
     fn by<B: PrecisionBackend>(clock: Clock, device: &B::Device) -> Result<Self, WorkloadError> {
         let nothing = || clock.time::<B, _>(device, || ()).map(|((), timed)| timed);
-        let empty = std::iter::repeat_with(nothing).take(EMPTY_LAUNCHES);
+        let empty = std::iter::repeat_with(nothing).take(Self::EMPTY);
         let empty = empty.collect::<Result<_, _>>().map_err(WorkloadError::Device)?;
         Ok(Self { clock, empty })
     }
+
+    /// The clock of another program, from what it showed of so many empty launches.
+    pub(crate) fn by_peer(empty: Vec<Timed>) -> Self {
+        Self {
+            clock: Clock::of_the_wall(),
+            empty,
+        }
+    }
+
+    /// Times of nothing at all that tell what the clock itself takes.
+    pub(crate) const EMPTY: usize = 64;
 
     pub(crate) fn time<B: PrecisionBackend, T>(
         &self,

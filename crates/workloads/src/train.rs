@@ -31,7 +31,7 @@ use mantissa_precision::{
 };
 
 use crate::{
-    Inputs, Measured, Observer, Outcome, Phase, Progress, Share, WorkloadError,
+    Inputs, Measured, MemoryParts, Observer, Outcome, Phase, Progress, Share, WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
     estimate::estimate_for,
     models::{Batch, DistilBert, Network, Norms, Stage},
@@ -42,7 +42,9 @@ use crate::{
 };
 use evaluate::evaluate;
 
-pub(crate) use course::Course;
+pub(crate) use course::{learning_rate, order};
+pub(crate) use evaluate::Evaluation;
+pub(crate) use warm_up::{first, sizes};
 
 /// Runs a training cell on a model and data of a source.
 pub(crate) fn train<B: PrecisionBackend, S: Source>(
@@ -119,14 +121,26 @@ fn train_on<B: PrecisionBackend, M: Network>(
         trainer.log.events.push(verdict);
     }
 
-    let mut samples = trainer.log.samples;
+    let seconds = (load_seconds, warmup_seconds);
+    Ok(outcome(cell, data, trainer.log, test, seconds, memory))
+}
+
+/// What a training comes to that is written down in a log, and tested.
+pub(crate) fn outcome<P: Part>(
+    cell: &Cell,
+    data: &Dataset<P>,
+    log: Log,
+    test: Evaluation,
+    (load_seconds, warmup_seconds): (f64, f64),
+    memory: Option<MemoryParts>,
+) -> Outcome {
+    let (mut samples, totals) = (log.samples, log.totals);
     // Words of a text are no examples to be paired.
     samples.test_correct = (!cell.workload.predicts_words()).then_some(test.correct);
-    let totals = trainer.log.totals;
-    Ok(Outcome {
+    Outcome {
         samples,
-        events: trainer.log.events,
-        diverged: trainer.log.diverged,
+        events: log.events,
+        diverged: log.diverged,
         data: Some(data.source.clone()),
         executed: Executed::unverified(),
         load_seconds,
@@ -150,7 +164,7 @@ fn train_on<B: PrecisionBackend, M: Network>(
             estimated: estimate_for(cell, (data.test.words().unwrap_or_default(), data.classes)),
             windows: totals.windows,
         },
-    })
+    }
 }
 
 /// How far running statistics move to those of a batch, PyTorch's.
@@ -177,24 +191,25 @@ struct Trainer<'a, B: PrecisionBackend, M: Network = DistilBert> {
 }
 
 /// What is written down while training.
-struct Log {
+pub(crate) struct Log {
     samples: Samples,
-    events: Vec<Event>,
+    pub events: Vec<Event>,
     diverged: Option<String>,
-    totals: Totals,
+    pub totals: Totals,
 }
 
 #[derive(Default)]
-struct Totals {
-    steps: u64,
+pub(crate) struct Totals {
+    pub steps: u64,
     examples: u64,
     skipped_steps: u64,
     stepping_seconds: f64,
     /// Of the steps, from their beginning until they are done.
-    windows: Vec<Range<Instant>>,
+    pub windows: Vec<Range<Instant>>,
     observing_seconds: f64,
-    train_seconds: f64,
-    train: Share,
+    pub train_seconds: f64,
+    /// Of the last epoch.
+    pub train: Share,
     validation: Share,
     /// By passage of running text.
     validated_passages: Vec<Share>,
@@ -211,15 +226,15 @@ struct Loss<B: PrecisionBackend> {
 }
 
 /// What one optimizer step gave.
-struct StepResult {
+pub(crate) struct StepResult {
     /// Mean loss of the group.
-    loss: f64,
+    pub loss: f64,
     /// Classes or words predicted right.
-    hits: u64,
+    pub hits: u64,
     /// Classes or words that were asked for.
-    answers: u64,
-    examples: u64,
-    scale: Option<ScaleChange>,
+    pub answers: u64,
+    pub examples: u64,
+    pub scale: Option<ScaleChange>,
 }
 
 /// An epsilon that is 0 in the format of the optimizer's state: where a running mean of squares vanishes too, an update is
@@ -281,18 +296,6 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
             clip_norm: task.updates.clip_norm,
             ..OptimizerSettings::new(cell.setting.optimizer(), task.learning_rate)
         };
-        let names = [
-            ("train_loss", "nat", "optimizer step"),
-            ("step_seconds", "s", "optimizer step"),
-            ("loss_scale", "1", "optimizer step"),
-            ("learning_rate", "1", "optimizer step"),
-            ("validation_loss", "nat", "epoch"),
-            ("validation_accuracy", "1", "epoch"),
-        ];
-        let series = names
-            .into_iter()
-            .map(|(name, unit, x)| Series::new(name, unit, x))
-            .collect();
         Ok(Self {
             optimizer: Optimizer::new(settings.clone(), parameters.len()),
             settings,
@@ -301,17 +304,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
             micro_batches: 0,
             first_running: begin.running.clone(),
             running: begin.running,
-            log: Log {
-                samples: Samples {
-                    series,
-                    test_correct: None,
-                    ranges: vec![],
-                    trials: vec![],
-                },
-                events: begin.event.into_iter().chain(vanishing_epsilon(cell)).collect(),
-                diverged: None,
-                totals: Totals::default(),
-            },
+            log: Log::of(begin.event.into_iter().chain(vanishing_epsilon(cell)).collect()),
             cell,
             task,
             model,
@@ -323,9 +316,9 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
     fn run(&mut self, data: &Dataset<M::Part>, observer: &mut dyn Observer) -> Result<(), WorkloadError> {
         let started = Instant::now();
         for epoch in 0..self.task.epochs {
-            let groups = course::order(self.cell, self.task, data.train.len(), epoch);
+            let groups = order(self.cell, self.task, data.train.len(), epoch);
             let total = groups.len() as u64 * u64::from(self.task.epochs);
-            let rate = course::learning_rate(self.cell, self.task, total);
+            let rate = learning_rate(self.cell, self.task, total);
             self.log.totals.train = Share::default();
             for group in groups {
                 let begun = Instant::now();
@@ -336,7 +329,8 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
                 let result = self.step(&micro_batches)?;
                 let seconds = begun.elapsed().as_secs_f64() - observing;
                 self.log.totals.windows.push(begun..Instant::now());
-                self.note(&result, seconds, learning_rate);
+                let scale = self.scaler.as_ref().map(LossScaler::scale);
+                self.log.note(&result, seconds, learning_rate, scale);
                 progress::<B>(
                     observer,
                     self.device,
@@ -347,12 +341,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
             }
             if !data.validation.is_empty() {
                 let validation = evaluate(self, &data.validation, observer, Phase::Measure)?;
-                let epoch = f64::from(epoch + 1);
-                self.log.push("validation_loss", epoch, validation.loss);
-                self.log
-                    .push("validation_accuracy", epoch, validation.share.rate());
-                self.log.totals.validation = validation.share;
-                self.log.totals.validated_passages = validation.passages;
+                self.log.validated(epoch, validation);
             }
         }
         let totals = &mut self.log.totals;
@@ -508,53 +497,6 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         B::seed(self.device, scattered(self.cell.seed, number));
     }
 
-    /// Writes a step down.
-    fn note(&mut self, result: &StepResult, seconds: f64, learning_rate: f64) {
-        let log = &mut self.log;
-        log.totals.steps += 1;
-        log.totals.examples += result.examples;
-        log.totals.stepping_seconds += seconds;
-        log.totals.train.hits += result.hits;
-        log.totals.train.n += result.answers;
-        let step = log.totals.steps;
-        log.push("train_loss", step as f64, result.loss);
-        log.push("step_seconds", step as f64, seconds);
-        log.push("learning_rate", step as f64, learning_rate);
-        if let Some(scaler) = &self.scaler {
-            log.push("loss_scale", step as f64, scaler.scale());
-        }
-        match result.scale {
-            Some(ScaleChange::BackedOff(scale)) => {
-                log.totals.skipped_steps += 1;
-                log.event(
-                    "loss-scale",
-                    step,
-                    Some(scale),
-                    "a scaled gradient overflowed: step skipped, scale halved",
-                );
-            }
-            Some(ScaleChange::Skipped) => {
-                log.totals.skipped_steps += 1;
-                log.event(
-                    "loss-scale",
-                    step,
-                    None,
-                    "a scaled gradient overflowed: step skipped",
-                );
-            }
-            Some(ScaleChange::Grew(scale)) => log.event("loss-scale", step, Some(scale), "scale doubled"),
-            Some(ScaleChange::Kept) | None => {}
-        }
-        if result.loss.is_finite() {
-            log.diverged = None;
-        } else if log.diverged.is_none() {
-            log.diverged = Some(format!(
-                "the loss is not finite from optimizer step {step} to the end"
-            ));
-            log.event("non-finite-loss", step, None, "the loss stopped being finite");
-        }
-    }
-
     /// Logits of a micro-batch without dropout or graph, and its labels.
     fn predict(&self, parameters: &Tracked<B>, batch: &Batch<M>) -> (Tensor<B, 2>, Tensor<B, 1, Int>) {
         let (input, labels) = upload::<B, M>(batch, self.device);
@@ -566,6 +508,88 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
 }
 
 impl Log {
+    /// Nothing so far but these events.
+    pub fn of(events: Vec<Event>) -> Self {
+        let names = [
+            ("train_loss", "nat", "optimizer step"),
+            ("step_seconds", "s", "optimizer step"),
+            ("loss_scale", "1", "optimizer step"),
+            ("learning_rate", "1", "optimizer step"),
+            ("validation_loss", "nat", "epoch"),
+            ("validation_accuracy", "1", "epoch"),
+        ];
+        let series = names
+            .into_iter()
+            .map(|(name, unit, x)| Series::new(name, unit, x))
+            .collect();
+        Self {
+            samples: Samples {
+                series,
+                test_correct: None,
+                ranges: vec![],
+                trials: vec![],
+            },
+            events,
+            diverged: None,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Writes a step down. `scale`: that of the loss after it.
+    pub fn note(&mut self, result: &StepResult, seconds: f64, learning_rate: f64, scale: Option<f64>) {
+        self.totals.steps += 1;
+        self.totals.examples += result.examples;
+        self.totals.stepping_seconds += seconds;
+        self.totals.train.hits += result.hits;
+        self.totals.train.n += result.answers;
+        let step = self.totals.steps;
+        self.push("train_loss", step as f64, result.loss);
+        self.push("step_seconds", step as f64, seconds);
+        self.push("learning_rate", step as f64, learning_rate);
+        if let Some(scale) = scale {
+            self.push("loss_scale", step as f64, scale);
+        }
+        match result.scale {
+            Some(ScaleChange::BackedOff(scale)) => {
+                self.totals.skipped_steps += 1;
+                self.event(
+                    "loss-scale",
+                    step,
+                    Some(scale),
+                    "a scaled gradient overflowed: step skipped, scale halved",
+                );
+            }
+            Some(ScaleChange::Skipped) => {
+                self.totals.skipped_steps += 1;
+                self.event(
+                    "loss-scale",
+                    step,
+                    None,
+                    "a scaled gradient overflowed: step skipped",
+                );
+            }
+            Some(ScaleChange::Grew(scale)) => self.event("loss-scale", step, Some(scale), "scale doubled"),
+            Some(ScaleChange::Kept) | None => {}
+        }
+        if result.loss.is_finite() {
+            self.diverged = None;
+        } else if self.diverged.is_none() {
+            self.diverged = Some(format!(
+                "the loss is not finite from optimizer step {step} to the end"
+            ));
+            self.event("non-finite-loss", step, None, "the loss stopped being finite");
+        }
+    }
+
+    /// Writes down what was validated after an epoch.
+    pub fn validated(&mut self, epoch: u32, validation: Evaluation) {
+        let epoch = f64::from(epoch + 1);
+        self.push("validation_loss", epoch, validation.loss);
+        self.push("validation_accuracy", epoch, validation.share.rate());
+        self.totals.validation = validation.share;
+        self.totals.validated_passages = validation.passages;
+    }
+
     fn push(&mut self, name: &str, x: f64, y: f64) {
         let series = self.samples.series.iter_mut().find(|series| series.name == name);
         series.expect("every series is made at the start").push(x, y);

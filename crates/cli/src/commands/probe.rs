@@ -50,6 +50,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
             },
             repeats: 1,
             suites: [].into(),
+            peer: vec![],
             policy: Policy::default(),
         },
         out: Some(folder.path().to_owned()),

@@ -1,6 +1,6 @@
 //! `mantissa run`.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use mantissa_runner::{
     Busy, Finish, Inputs, Order, Policy, RunSettings, Start, Stop, choose_backend, default_repeats, planned,
     resume, start,
@@ -48,6 +48,7 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
         return Ok(None);
     }
     let settings = RunSettings {
+        peer: peer(arguments)?,
         backend,
         inputs,
         repeats: arguments.repeats.unwrap_or_else(|| default_repeats(profile)),
@@ -67,6 +68,16 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
             .collect(),
         program: None,
     }))
+}
+
+/// The words of the command that computes with another framework; none: burn computes.
+fn peer(arguments: &RunArguments) -> Result<Vec<String>> {
+    let words = |command: &String| command.split_whitespace().map(str::to_owned).collect();
+    let words: Option<Vec<String>> = arguments.peer.as_ref().map(words);
+    if words.as_ref().is_some_and(Vec::is_empty) {
+        bail!("`--peer` names no program\n  hint: `--peer 'python3 -m mantissa_torch'`");
+    }
+    Ok(words.unwrap_or_default())
 }
 
 fn policy(arguments: &RunArguments) -> Policy {

@@ -179,6 +179,7 @@ fn fingerprint() -> Fingerprint {
         revision: Some("0123456789abcdef".to_owned()),
         program: None,
         burn: "0.21.0".to_owned(),
+        peer: None,
         build: "release".to_owned(),
     }
 }

@@ -131,6 +131,9 @@ fn of_run() -> Vec<Column> {
             told(line, |machine| machine.revision.as_deref())
         }),
         text("burn", |line| told(line, |machine| Some(&machine.burn))),
+        text("framework", |line| {
+            told(line, |machine| Some(machine.peer.as_deref().unwrap_or("burn")))
+        }),
         text("build", |line| told(line, |machine| Some(&machine.build))),
     ]
 }

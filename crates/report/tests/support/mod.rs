@@ -21,6 +21,7 @@ pub fn fingerprint() -> Fingerprint {
         revision: Some("0123456789ab".into()),
         program: None,
         burn: "0.21.0".into(),
+        peer: None,
         build: "release".into(),
     }
 }

@@ -52,6 +52,7 @@ fn record() -> Record {
             revision: None,
             program: None,
             burn: "0.21.0".into(),
+            peer: None,
             build: "release".into(),
         },
         command: format!("mantissa run tiny -a precision={}", Precision::True32),

@@ -72,6 +72,11 @@ impl Copies {
         }
     }
 
+    /// How many.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
     /// What the record says of them.
     pub(super) fn event(&self) -> Event {
         let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);

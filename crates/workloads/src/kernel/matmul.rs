@@ -32,6 +32,22 @@ impl Operands {
         Self { lhs, rhs, shape }
     }
 
+    /// How many values both operands have.
+    pub(super) fn values(&self) -> usize {
+        self.lhs.len() + self.rhs.len()
+    }
+
+    /// Both, by name, with their shapes.
+    pub(super) fn named(&self) -> [(&'static str, Vec<usize>, &[f64]); 2] {
+        let [batch, m, n, k] = self.shape;
+        // A product of two matrices may be treated otherwise than a batch of one.
+        let shaped = |rows, columns| match batch {
+            1 => vec![rows, columns],
+            _ => vec![batch, rows, columns],
+        };
+        [("lhs", shaped(m, k), &self.lhs), ("rhs", shaped(k, n), &self.rhs)]
+    }
+
     /// Products at a time.
     pub(super) fn batch(&self) -> usize {
         self.shape[0]
@@ -48,11 +64,11 @@ impl Operands {
         (operands, self.lhs.len() + self.rhs.len())
     }
 
-    fn flops(&self) -> f64 {
+    pub(super) fn flops(&self) -> f64 {
         2.0 * self.shape.iter().map(|edge| *edge as f64).product::<f64>()
     }
 
-    fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
+    pub(super) fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
         let [batch, m, n, k] = self.shape;
         let seen = formats
             .round_operands()

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Result over one part of the data.
-pub(super) struct Evaluation {
+pub(crate) struct Evaluation {
     /// Mean cross-entropy of what was asked for, classes or words, in nats.
     pub loss: f64,
     /// Classes or words predicted right.
@@ -56,14 +56,21 @@ pub(super) fn evaluate<B: PrecisionBackend, M: Network>(
             progress::<B>(observer, trainer.device, phase, done as u64 + 1, total);
         }
     }
-    let hits = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
-    let n = correct.len() as u64;
-    Ok(Evaluation {
-        loss: loss / n as f64,
-        share: Share { hits, n },
-        passages,
-        correct,
-    })
+    Ok(Evaluation::of(loss, correct, passages))
+}
+
+impl Evaluation {
+    /// From the summed loss, and `1` or `0` for each class or word.
+    pub fn of(summed: f64, correct: String, passages: Vec<Share>) -> Self {
+        let hits = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
+        let n = correct.len() as u64;
+        Self {
+            loss: summed / n as f64,
+            share: Share { hits, n },
+            passages,
+            correct,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -63,13 +63,14 @@ impl<B: PrecisionBackend, M: Network> Trainer<'_, B, M> {
 }
 
 /// Examples in a whole micro-batch of a part, and in its short last one where that differs.
-fn sizes(examples: usize, batch: usize) -> Vec<usize> {
+pub(crate) fn sizes(examples: usize, batch: usize) -> Vec<usize> {
     let whole = batch.min(examples);
     let rest = if examples > batch { examples % batch } else { 0 };
     [whole, rest].into_iter().filter(|size| *size > 0).collect()
 }
 
-fn first(examples: usize) -> Vec<usize> {
+/// The examples that come first.
+pub(crate) fn first(examples: usize) -> Vec<usize> {
     (0..examples).collect()
 }
 

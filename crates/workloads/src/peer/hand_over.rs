@@ -1,34 +1,32 @@
-//! What another framework needs to compute the same cell: its weights at the start, its examples, and the order in which they are taken.
+//! What another framework needs to compute the same cell: its weights at the start, its examples, and what is asked about them.
 //!
 //! ```text
-//! FOLDER/<cell>.json              the cell, the order, the learning rates, and which of the files below are its
-//!        weights-<hash>.safetensors   f32, in the names of published checkpoints; running statistics of batch norms beside them
-//!        train-<hash>.safetensors     tokens or pixels as the model takes them, and what is asked about them
+//! FOLDER/<cell>.json             the cell, and the names of its files
+//!        weights.safetensors     f32, in the names of published checkpoints; running statistics of batch norms beside them
+//!        train.safetensors       tokens or pixels as the model takes them, and what is asked about them; so are validation and test
+//!        prompts.safetensors     of a model that writes
+//!        operands.safetensors    of a kernel, in f64
 //! ```
-//! Files are called by their content, so that cells share what they have in common.
 
 use std::{fs, path::Path};
 
-use mantissa_core::{Cell, DataSource, GenerateTask, Task};
+use mantissa_core::{Cell, GenerateTask};
 use safetensors::{Dtype, tensor::TensorView};
 use serde::Serialize;
 
 use crate::{
     Inputs, WorkloadError,
-    data::{Dataset, Labelled, Numbers, Part, Tokenized, Wanted},
+    data::{Dataset, Labelled, Numbers, Part, Tokenized},
     generate::prompts,
     models::Network,
     start::Purpose,
-    subject::{BuiltIn, Source, Work, Writing, with_writer},
-    train::Course,
     weights::{Checkpoint, Weight},
 };
 
 /// What a cell is computed from, as `<cell>.json` has it.
 #[derive(Debug, Serialize)]
-struct Handed<'a> {
+struct Written<'a> {
     cell: &'a Cell,
-    /// Absent of kernels, whose operands each side draws for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     weights: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,20 +37,22 @@ struct Handed<'a> {
     test: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompts: Option<String>,
+    /// Of a kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operands: Option<String>,
+    /// How many of the operands there are, which take turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copies: Option<usize>,
     /// Classes, where examples have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     classes: Option<u32>,
     /// Rows of the table of words, where examples are texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     words: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    course: Option<Course>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<DataSource>,
 }
 
-impl<'a> Handed<'a> {
-    fn new(cell: &'a Cell) -> Self {
+impl<'a> Written<'a> {
+    fn of(cell: &'a Cell) -> Self {
         Self {
             cell,
             weights: None,
@@ -60,101 +60,117 @@ impl<'a> Handed<'a> {
             validation: None,
             test: None,
             prompts: None,
+            operands: None,
+            copies: None,
             classes: None,
             words: None,
-            course: None,
-            data: None,
         }
     }
 }
 
-/// Writes what a cell is computed from into a folder, which it makes.
+/// What was written.
+pub(crate) struct Handed {
+    /// Name of the file that names all others.
+    pub file: String,
+    /// Bytes of the weights.
+    pub weight_bytes: u64,
+}
+
+/// Who is handed what, and where.
+#[derive(Clone, Copy)]
+pub(crate) struct Handing<'a> {
+    pub cell: &'a Cell,
+    pub inputs: &'a Inputs,
+    pub folder: &'a Path,
+}
+
+/// Writes down a cell that reads examples.
 ///
 /// # Errors
-/// The user's data or weights are wrong; a file cannot be written; a model of the user's own, which nobody else has.
-pub fn hand_over(cell: &Cell, inputs: &Inputs, folder: &Path) -> Result<(), WorkloadError> {
-    fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))?;
-    let handing = Handing { cell, inputs, folder };
-    let handed = match &cell.workload.task {
-        Task::Train(task) => {
-            let wanted = Wanted::Divided(task.split.clone());
-            BuiltIn.work(cell, &wanted, inputs, handing)?
-        }
-        Task::Evaluate(task) => BuiltIn.work(cell, &Wanted::Test(task.test), inputs, handing)?,
-        Task::Generate(task) => with_writer(&task.model, HandingPrompts(handing, task))?,
-        Task::Kernel(_) => Handed::new(cell),
+/// The user's weights are wrong; a file cannot be written.
+pub(super) fn hand_over<M: Network>(
+    handing: &Handing<'_>,
+    model: &M,
+    data: &Dataset<M::Part>,
+    purpose: Purpose,
+) -> Result<Handed, WorkloadError> {
+    let (weights, weight_bytes) = handing.weights(model, purpose)?;
+    let cell = handing.cell;
+    let written = Written {
+        weights: Some(weights),
+        train: handing.part("train", &data.train)?,
+        validation: handing.part("validation", &data.validation)?,
+        test: handing.part("test", &data.test)?,
+        classes: (!cell.workload.predicts_words()).then_some(data.classes),
+        words: data.test.words(),
+        ..Written::of(cell)
     };
-    let path = folder.join(format!("{}.json", cell.id));
-    let text = serde_json::to_string(&handed).map_err(|error| unwritten(&path, &error.into()))?;
-    fs::write(&path, text).map_err(|error| unwritten(&path, &error))
+    handing.finish(weight_bytes, &written)
+}
+
+/// Writes down a cell that writes.
+///
+/// # Errors
+/// The user's weights are wrong; a file cannot be written.
+pub(super) fn hand_over_prompts<M: Network<Part = Tokenized>>(
+    handing: &Handing<'_>,
+    model: &M,
+    task: &GenerateTask,
+) -> Result<Handed, WorkloadError> {
+    let (weights, weight_bytes) = handing.weights(model, Purpose::Testing)?;
+    let n = handing.cell.setting.batch() as usize;
+    let ids = prompts(task, n, handing.cell.seed);
+    let shape = vec![n, task.prompt_tokens as usize];
+    let bytes = bytes_of(&ids, i32::to_le_bytes);
+    let (prompts, _) = handing.write("prompts", vec![("ids".to_owned(), Dtype::I32, shape, bytes)])?;
+    let written = Written {
+        weights: Some(weights),
+        prompts: Some(prompts),
+        ..Written::of(handing.cell)
+    };
+    handing.finish(weight_bytes, &written)
+}
+
+/// Writes down a kernel: its operands, values that the setting's format has, and how many copies of them take turns.
+///
+/// # Errors
+/// A file cannot be written.
+pub(crate) fn hand_over_operands(
+    handing: &Handing<'_>,
+    operands: &[(&str, Vec<usize>, &[f64])],
+    copies: usize,
+) -> Result<Handed, WorkloadError> {
+    let stored = operands.iter().map(|(name, shape, values)| {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        ((*name).to_owned(), Dtype::F64, shape.clone(), bytes)
+    });
+    let (file, bytes) = handing.write("operands", stored.collect())?;
+    let written = Written {
+        operands: Some(file),
+        copies: Some(copies),
+        ..Written::of(handing.cell)
+    };
+    handing.finish(bytes, &written)
 }
 
 fn unwritten(path: &Path, error: &std::io::Error) -> WorkloadError {
     WorkloadError::Data(format!("cannot write `{}`: {error}", path.display()))
 }
 
-#[derive(Clone, Copy)]
-struct Handing<'a> {
-    cell: &'a Cell,
-    inputs: &'a Inputs,
-    folder: &'a Path,
-}
-
-impl<'a> Work for Handing<'a> {
-    type Output = Handed<'a>;
-
-    fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Handed<'a>, WorkloadError> {
-        let (purpose, course) = match &self.cell.workload.task {
-            Task::Train(task) => (
-                Purpose::Training,
-                Some(Course::of(self.cell, task, data.train.len())),
-            ),
-            _ => (Purpose::Testing, None),
-        };
-        Ok(Handed {
-            weights: Some(self.weights(&model, purpose)?),
-            train: self.part("train", &data.train)?,
-            validation: self.part("validation", &data.validation)?,
-            test: self.part("test", &data.test)?,
-            classes: (!self.cell.workload.predicts_words()).then_some(data.classes),
-            words: data.test.words(),
-            course,
-            data: Some(data.source),
-            ..Handed::new(self.cell)
-        })
-    }
-}
-
-struct HandingPrompts<'a>(Handing<'a>, &'a GenerateTask);
-
-impl<'a> Writing for HandingPrompts<'a> {
-    type Output = Handed<'a>;
-
-    fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Handed<'a>, WorkloadError> {
-        let Self(handing, task) = self;
-        let n = handing.cell.setting.batch() as usize;
-        let ids = prompts(task, n, handing.cell.seed);
-        let shape = vec![n, task.prompt_tokens as usize];
-        let tensor = (
-            "ids".to_owned(),
-            Dtype::I32,
-            shape,
-            bytes_of(&ids, i32::to_le_bytes),
-        );
-        Ok(Handed {
-            weights: Some(handing.weights(&model, Purpose::Testing)?),
-            prompts: Some(handing.write("prompts", vec![tensor])?),
-            ..Handed::new(handing.cell)
-        })
-    }
-}
-
 /// A tensor of a file: its name, its type, its shape, its little-endian bytes.
 type Stored = (String, Dtype, Vec<usize>, Vec<u8>);
 
 impl Handing<'_> {
-    /// The weights that the cell starts from, in f32.
-    fn weights<M: Network>(&self, model: &M, purpose: Purpose) -> Result<String, WorkloadError> {
+    fn finish(&self, weight_bytes: u64, written: &Written<'_>) -> Result<Handed, WorkloadError> {
+        let file = format!("{}.json", self.cell.id);
+        let path = self.folder.join(&file);
+        let text = serde_json::to_string(written).map_err(|error| unwritten(&path, &error.into()))?;
+        fs::write(&path, text).map_err(|error| unwritten(&path, &error))?;
+        Ok(Handed { file, weight_bytes })
+    }
+
+    /// The weights that the cell starts from, in f32; the name of the file, and its bytes.
+    fn weights<M: Network>(&self, model: &M, purpose: Purpose) -> Result<(String, u64), WorkloadError> {
         let stored = |(name, shape, values): Weight| -> Stored {
             (name, Dtype::F32, shape, bytes_of(&values, f32::to_le_bytes))
         };
@@ -202,11 +218,12 @@ impl Handing<'_> {
                 (named.name.to_owned(), Dtype::F32, named.shape, bytes)
             }
         });
-        self.write(name, tensors.collect()).map(Some)
+        let (file, _) = self.write(name, tensors.collect())?;
+        Ok(Some(file))
     }
 
-    /// Writes a file and gives back its name.
-    fn write(&self, name: &str, tensors: Vec<Stored>) -> Result<String, WorkloadError> {
+    /// Writes a file; its name, and its bytes.
+    fn write(&self, name: &str, tensors: Vec<Stored>) -> Result<(String, u64), WorkloadError> {
         let views: Result<Vec<_>, _> = tensors
             .iter()
             .map(|(name, dtype, shape, bytes)| {
@@ -216,15 +233,10 @@ impl Handing<'_> {
             .collect();
         let bytes = views.and_then(|views| safetensors::serialize(views, None));
         let bytes = bytes.map_err(|error| WorkloadError::Data(format!("{name}: {error}")))?;
-        let file = format!("{name}-{}.safetensors", &blake3::hash(&bytes).to_hex()[..16]);
+        let file = format!("{name}.safetensors");
         let path = self.folder.join(&file);
-        if !path.exists() {
-            // Under its name it is whole.
-            let part = self.folder.join(format!(".{file}"));
-            let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, &path));
-            written.map_err(|error| unwritten(&path, &error))?;
-        }
-        Ok(file)
+        fs::write(&path, &bytes).map_err(|error| unwritten(&path, &error))?;
+        Ok((file, bytes.len() as u64))
     }
 }
 
@@ -238,18 +250,38 @@ mod tests {
     use safetensors::SafeTensors;
 
     use super::*;
-    use crate::train::testing::cell;
+    use crate::{
+        data::Wanted,
+        subject::{BuiltIn, Source, Work},
+        train::testing::cell,
+    };
+
+    struct Giving<'a>(Handing<'a>);
+
+    impl Work for Giving<'_> {
+        type Output = Handed;
+
+        fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Handed, WorkloadError> {
+            hand_over(&self.0, &model, &data, Purpose::Training)
+        }
+    }
 
     #[test]
-    fn a_cell_is_handed_over_with_the_weights_and_the_micro_batches_that_it_takes() {
+    fn a_cell_is_handed_over_with_the_weights_and_the_examples_that_it_takes() {
         let folder = tempfile::tempdir().unwrap();
         let inputs = Inputs {
             cache: folder.path().join("cache"),
             ..Inputs::default()
         };
         let (cell, task) = cell(&[(Axis::Batch, "4"), (Axis::Accumulate, "2")], false);
-        hand_over(&cell, &inputs, folder.path()).unwrap();
-        let text = fs::read_to_string(folder.path().join(format!("{}.json", cell.id))).unwrap();
+        let handing = Handing {
+            cell: &cell,
+            inputs: &inputs,
+            folder: folder.path(),
+        };
+        let wanted = Wanted::Divided(task.split.clone());
+        let handed = BuiltIn.work(&cell, &wanted, &inputs, Giving(handing)).unwrap();
+        let text = fs::read_to_string(folder.path().join(handed.file)).unwrap();
         let handed: serde_json::Value = serde_json::from_str(&text).unwrap();
         let file = |name: &str| fs::read(folder.path().join(handed[name].as_str().unwrap())).unwrap();
 
@@ -286,14 +318,5 @@ mod tests {
             train.tensor("ids").unwrap().shape(),
             [examples, cell.setting.sequence() as usize]
         );
-        let order = handed["course"]["order"].as_array().unwrap();
-        assert_eq!(order.len(), task.epochs as usize);
-        let steps: usize = order.iter().map(|epoch| epoch.as_array().unwrap().len()).sum();
-        assert_eq!(
-            handed["course"]["learning_rates"].as_array().unwrap().len(),
-            steps
-        );
-        assert_eq!(order[0][0][0].as_array().unwrap().len(), 4);
-        assert_eq!(order[0][0].as_array().unwrap().len(), 2);
     }
 }

@@ -1,0 +1,71 @@
+//! Writing by another framework: as many tokens after the same prompts.
+
+use std::time::Instant;
+
+use mantissa_core::GenerateTask;
+
+use super::{
+    hand_over::hand_over_prompts,
+    program::{Question, Wrote},
+    session::Session,
+};
+use crate::{
+    Outcome, Phase, ReadWeights, WorkloadError,
+    data::Tokenized,
+    generate::{Written, warm_up, write_texts},
+    models::Network,
+    subject::Writing,
+};
+
+/// A generation without its model.
+pub(super) struct Generating<'a> {
+    pub session: Session<'a>,
+    pub task: &'a GenerateTask,
+}
+
+impl Writing for Generating<'_> {
+    type Output = Outcome;
+
+    fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Outcome, WorkloadError> {
+        let Self { mut session, task } = self;
+        let handed = hand_over_prompts(&session.handing(), &model, task)?;
+        let loaded = session.load(&handed)?;
+
+        let started = Instant::now();
+        session.progress(Phase::WarmUp, 0, 1);
+        let warm = warm_up(task.into(), || write(&mut session))?;
+        let warmup_seconds = started.elapsed().as_secs_f64();
+
+        let (n, most) = (session.cell.setting.batch() as usize, task.max_samples);
+        session.progress(Phase::Measure, 0, most.into());
+        let texts = write_texts(task, n, |number| {
+            let written = write(&mut session)?;
+            session.progress(Phase::Measure, number.into(), most.into());
+            let held_back = session.observer.held_back(written.window.start);
+            Ok((written, held_back))
+        })?;
+        session.observer.memory_known();
+        let read = session.inputs.weights_of(&session.cell.workload.name);
+        let read = read.map(|_| ReadWeights {
+            bytes: handed.weight_bytes,
+            seconds: loaded.weights_seconds,
+        });
+        let seconds = (loaded.seconds, warmup_seconds);
+        Ok(texts.outcome(task, n, read, vec![warm], seconds))
+    }
+}
+
+fn write(session: &mut Session<'_>) -> Result<Written, WorkloadError> {
+    let Wrote {
+        window,
+        tokens,
+        seconds,
+        finite,
+    } = session.peer.ask(&Question::Write)?;
+    Ok(Written {
+        tokens,
+        seconds,
+        finite,
+        window: session.peer.moments(window),
+    })
+}

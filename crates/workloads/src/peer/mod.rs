@@ -1,0 +1,63 @@
+//! Cells that another framework computes, on the same inputs and in the same order, for the same records.
+//!
+//! A program of that framework is [started](Peer::start), handed the cell as files, and asked for one step after the other: which examples a
+//! step takes, how long is warmed up and sampled, and what becomes of the times is decided here, by the code that decides it for burn.
+
+mod evaluate;
+mod generate;
+mod hand_over;
+mod program;
+mod session;
+mod train;
+
+use mantissa_core::{Cell, Model, Task};
+
+use crate::{
+    Inputs, Observer, Outcome, Phase, WorkloadError,
+    data::Wanted,
+    kernel::by_peer,
+    subject::{BuiltIn, Source, with_writer},
+};
+pub(crate) use hand_over::hand_over_operands;
+pub(crate) use program::{Launched, Question};
+pub(crate) use session::Session;
+
+pub use program::{About, Peer};
+
+/// Runs a cell with the program of another framework.
+///
+/// # Errors
+/// The user's files are wrong, the program cannot compute the cell, or it failed.
+pub fn run(
+    cell: &Cell,
+    inputs: &Inputs,
+    peer: Peer,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, WorkloadError> {
+    if cell.workload.model() == Some(&Model::Own) {
+        let reason = "no other framework has the model of this program";
+        return Err(WorkloadError::Unavailable(reason.to_owned()));
+    }
+    let folder = tempfile::tempdir()
+        .map_err(|error| WorkloadError::Data(format!("no folder to hand a cell over in: {error}")))?;
+    let mut session = Session {
+        cell,
+        inputs,
+        observer,
+        peer,
+        folder,
+    };
+    session.progress(Phase::Prepare, 0, 1);
+    match &cell.workload.task {
+        Task::Train(task) => {
+            let wanted = Wanted::Divided(task.split.clone());
+            BuiltIn.work(cell, &wanted, inputs, train::Training { session, task })
+        }
+        Task::Evaluate(task) => {
+            let wanted = Wanted::Test(task.test);
+            BuiltIn.work(cell, &wanted, inputs, evaluate::Testing { session })
+        }
+        Task::Generate(task) => with_writer(&task.model, generate::Generating { session, task }),
+        Task::Kernel(task) => by_peer(session, task),
+    }
+}

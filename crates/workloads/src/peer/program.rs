@@ -1,0 +1,292 @@
+//! The program of another framework: started, asked one question after the other, and ended.
+
+use std::{
+    io::{BufRead, BufReader, ErrorKind, Write},
+    ops::Range,
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use mantissa_precision::Timed;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{AllocatorBytes, WorkloadError, timing::Launch};
+
+/// Time that it has to be gone after its last answer.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A program that computes with another framework. It reads questions and writes answers, a JSON document a line.
+#[derive(Debug)]
+pub struct Peer {
+    child: Child,
+    questions: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    /// The same moment by this process's clock and by its own, seconds.
+    moment: (Instant, f64),
+    /// What its allocator held at its last answer.
+    pub(super) allocator: Option<AllocatorBytes>,
+}
+
+/// What it is asked to do. Times that it answers with are its own: what the way to it takes is in none of them.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Question<'a> {
+    /// What it is: [`About`].
+    About,
+    /// What its clock shows, seconds.
+    Clock,
+    /// To make the model of a cell ready: [`Loaded`].
+    Load { folder: &'a Path, cell: &'a str },
+    /// To make an optimizer step over micro-batches of training examples: [`Stepped`].
+    Step {
+        micro_batches: &'a [Vec<usize>],
+        learning_rate: f64,
+    },
+    /// To forget all steps so far.
+    StartOver,
+    /// What the model says of examples of a part: [`Predicted`].
+    Predict { part: &'a str, examples: &'a [usize] },
+    /// To write after the prompts: [`Wrote`].
+    Write,
+    /// To launch a kernel, or nothing at all, from an idle device to an idle device: [`Launched`].
+    Launch { nothing: bool },
+    /// To write the result of the first launch to a file, little-endian f64.
+    Result { file: &'a Path },
+    /// To lay beside the inputs of a kernel the copies of them that take turns with them from then on.
+    Copies,
+}
+
+/// What a program says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct About {
+    /// The framework and its version: `PyTorch 2.15.0`.
+    pub name: String,
+}
+
+/// A model is ready.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Loaded {
+    /// Reading what was handed over, and building the model.
+    pub seconds: f64,
+    /// Of those, the ones until its weights were on the device.
+    pub weights_seconds: f64,
+    /// Why it cannot compute the cell as the setting says; absent if it can.
+    pub unavailable: Option<String>,
+}
+
+/// When something was under way, by the program's clock, seconds.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct Window {
+    pub begun: f64,
+    pub ended: f64,
+}
+
+impl Window {
+    pub fn seconds(self) -> f64 {
+        self.ended - self.begun
+    }
+}
+
+/// An optimizer step was made.
+#[derive(Debug, Deserialize)]
+pub(super) struct Stepped {
+    pub window: Window,
+    /// Mean loss of the group; absent if it is not finite.
+    pub loss: Option<f64>,
+    /// Predicted right.
+    pub hits: u64,
+    /// Loss scale before and after it, where there is one.
+    pub scales: Option<[f64; 2]>,
+    /// Whether an overflow made it none.
+    pub skipped: bool,
+}
+
+/// What a model says of some examples.
+#[derive(Debug, Deserialize)]
+pub(super) struct Predicted {
+    pub window: Window,
+    /// The class or word with the highest logit, of each.
+    pub predicted: Vec<i32>,
+    /// Cross-entropy of each, nats; absent if it is not finite.
+    pub losses: Vec<Option<f64>>,
+}
+
+/// A launch was made.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Launched {
+    window: Window,
+    /// By the device's own clock, where it has one.
+    device: Option<f64>,
+}
+
+impl Launched {
+    pub fn timed(&self) -> Timed {
+        Timed {
+            device: self.device,
+            wall: self.window.seconds(),
+        }
+    }
+
+    /// The same by this process's clock.
+    pub fn at(&self, peer: &Peer) -> Launch {
+        Launch {
+            window: peer.moments(self.window),
+            timed: self.timed(),
+        }
+    }
+}
+
+/// What was written after the prompts.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wrote {
+    pub window: Window,
+    /// Token ids, `[new tokens, n]`.
+    pub tokens: Vec<i32>,
+    /// From the beginning, or from the token before, until each token was on the host.
+    pub seconds: Vec<f64>,
+    /// Whether every logit of the last token is finite.
+    pub finite: bool,
+}
+
+#[derive(Deserialize)]
+struct Given<A> {
+    answer: A,
+}
+
+/// What stands beside an answer, or in its place.
+#[derive(Deserialize)]
+struct Beside {
+    /// Why there is no answer.
+    #[serde(default)]
+    failed: Option<String>,
+    #[serde(default)]
+    allocator: Option<Bytes>,
+}
+
+#[derive(Deserialize)]
+struct Bytes {
+    reserved: u64,
+    in_use: u64,
+}
+
+impl Peer {
+    /// Starts the program: its name and the words behind it.
+    ///
+    /// # Errors
+    /// There is no such program, or it does not understand.
+    pub fn start(command: &[String]) -> Result<Self, WorkloadError> {
+        let [program, arguments @ ..] = command else {
+            return Err(WorkloadError::Data("the command of a peer has no words".into()));
+        };
+        let told = |error: std::io::Error| {
+            let hint = match error.kind() {
+                ErrorKind::NotFound => "\n  hint: peers/README.md says how to install it",
+                _ => "",
+            };
+            WorkloadError::Data(format!("cannot start `{program}`: {error}{hint}"))
+        };
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(told)?;
+        let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both were asked for");
+        };
+        let mut peer = Self {
+            child,
+            questions: Some(questions),
+            answers: BufReader::new(answers),
+            moment: (Instant::now(), 0.0),
+            allocator: None,
+        };
+        // The first answer comes once everything is imported.
+        let _: f64 = peer.ask(&Question::Clock).map_err(|error| match error {
+            WorkloadError::Device(reason) => {
+                WorkloadError::Data(format!("`{}`: {reason}", command.join(" ")))
+            }
+            error => error,
+        })?;
+        let before = Instant::now();
+        let shown = peer.ask(&Question::Clock)?;
+        peer.moment = (before + before.elapsed() / 2, shown);
+        Ok(peer)
+    }
+
+    /// What it says of itself.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn about(&mut self) -> Result<About, WorkloadError> {
+        self.ask(&Question::About)
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) fn ask<A: DeserializeOwned>(&mut self, question: &Question<'_>) -> Result<A, WorkloadError> {
+        let mut line = serde_json::to_vec(question).expect("questions are plain data");
+        line.push(b'\n');
+        let questions = self.questions.as_mut().expect("it is taken at the end");
+        // One that is gone is found out below.
+        let _ = questions.write_all(&line).and_then(|()| questions.flush());
+        line.clear();
+        let read = self.answers.read_until(b'\n', &mut line);
+        if !read.is_ok_and(|bytes| bytes > 0) {
+            return Err(self.gone());
+        }
+        let not_understood = |error: serde_json::Error| {
+            let said = String::from_utf8_lossy(&line);
+            WorkloadError::Device(format!("the peer's answer is none: {error}: {}", said.trim()))
+        };
+        let beside: Beside = serde_json::from_slice(&line).map_err(not_understood)?;
+        if let Some(Bytes { reserved, in_use }) = beside.allocator {
+            self.allocator = Some(AllocatorBytes { reserved, in_use });
+        }
+        if let Some(reason) = beside.failed {
+            return Err(WorkloadError::Device(reason));
+        }
+        let given: Given<A> = serde_json::from_slice(&line).map_err(not_understood)?;
+        Ok(given.answer)
+    }
+
+    /// When something was, by this process's clock.
+    pub(super) fn moments(&self, window: Window) -> Range<Instant> {
+        let (here, there) = self.moment;
+        let at = |seconds: f64| match Duration::try_from_secs_f64(seconds - there) {
+            Ok(later) => here + later,
+            Err(_) => here,
+        };
+        at(window.begun)..at(window.ended)
+    }
+
+    /// What its end means.
+    fn gone(&mut self) -> WorkloadError {
+        let ended = self.child.wait();
+        WorkloadError::Device(match ended {
+            Ok(status) => format!("the peer ended without an answer: {status}"),
+            Err(error) => format!("the peer ended without an answer: {error}"),
+        })
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It ends where the questions do.
+        drop(self.questions.take());
+        let begun = Instant::now();
+        while begun.elapsed() < GRACE {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,158 @@
+//! Training by another framework: the same steps in the same order.
+
+use std::time::Instant;
+
+use mantissa_core::TrainTask;
+use mantissa_precision::ScaleChange;
+
+use super::{
+    hand_over::hand_over,
+    program::{Predicted, Question, Stepped},
+    session::Session,
+};
+use crate::{
+    Outcome, Phase, Share, WorkloadError,
+    data::{Dataset, Labelled, Part},
+    models::Network,
+    start::Purpose,
+    subject::Work,
+    train::{Evaluation, Log, StepResult, first, learning_rate, order, outcome, sizes},
+};
+
+/// A training without its model and its data.
+pub(super) struct Training<'a> {
+    pub session: Session<'a>,
+    pub task: &'a TrainTask,
+}
+
+impl Work for Training<'_> {
+    type Output = Outcome;
+
+    fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
+        let Self { mut session, task } = self;
+        let handed = hand_over(&session.handing(), &model, &data, Purpose::Training)?;
+        let load_seconds = session.load(&handed)?.seconds;
+
+        let started = Instant::now();
+        session.progress(Phase::WarmUp, 0, 1);
+        warm_up(&mut session, task, &data)?;
+        let warmup_seconds = started.elapsed().as_secs_f64();
+
+        let mut log = Log::of(vec![]);
+        run(&mut session, task, &data, &mut log)?;
+        session.progress(Phase::Evaluate, 0, 1);
+        let test = evaluate(&mut session, "test", &data.test)?;
+        let seconds = (load_seconds, warmup_seconds);
+        Ok(outcome(session.cell, &data, log, test, seconds, None))
+    }
+}
+
+/// What a training does before its first timed step, see `train/warm_up.rs`.
+fn warm_up<P: Part>(
+    session: &mut Session<'_>,
+    task: &TrainTask,
+    data: &Dataset<P>,
+) -> Result<(), WorkloadError> {
+    let setting = &session.cell.setting;
+    let (batch, micro_batches) = (setting.batch() as usize, setting.accumulate().min(2) as usize);
+    let mut of_training = sizes(data.train.len(), batch);
+    if task.drop_last {
+        of_training.truncate(1);
+    }
+    for size in of_training {
+        let group = vec![first(size); micro_batches];
+        for _ in 0..2 {
+            step(session, &group, 0.0)?;
+        }
+    }
+    for (name, part) in [("validation", &data.validation), ("test", &data.test)] {
+        for size in sizes(part.len(), batch) {
+            predict(session, name, &first(size))?;
+        }
+    }
+    session.peer.ask(&Question::StartOver)
+}
+
+fn run<P: Part>(
+    session: &mut Session<'_>,
+    task: &TrainTask,
+    data: &Dataset<P>,
+    log: &mut Log,
+) -> Result<(), WorkloadError> {
+    let (cell, started) = (session.cell, Instant::now());
+    for epoch in 0..task.epochs {
+        let groups = order(cell, task, data.train.len(), epoch);
+        let total = groups.len() as u64 * u64::from(task.epochs);
+        let rate = learning_rate(cell, task, total);
+        log.totals.train = Share::default();
+        for group in groups {
+            let rate = rate.at(log.totals.steps);
+            let stepped = step(session, &group, rate)?;
+            let answers = |indices: &Vec<usize>| data.train.batch(indices).labels().len() as u64;
+            let scale = stepped.scales.map(|[_, after]| after);
+            let result = StepResult {
+                loss: stepped.loss.unwrap_or(f64::NAN),
+                hits: stepped.hits,
+                answers: group.iter().map(answers).sum(),
+                examples: group.iter().map(Vec::len).sum::<usize>() as u64,
+                scale: change(&stepped),
+            };
+            log.totals.windows.push(session.peer.moments(stepped.window));
+            log.note(&result, stepped.window.seconds(), rate, scale);
+            session.progress(Phase::Measure, log.totals.steps, total);
+        }
+        if !data.validation.is_empty() {
+            let validation = evaluate(session, "validation", &data.validation)?;
+            log.validated(epoch, validation);
+        }
+    }
+    log.totals.train_seconds = started.elapsed().as_secs_f64();
+    Ok(())
+}
+
+/// What a step did to the loss scale.
+fn change(stepped: &Stepped) -> Option<ScaleChange> {
+    let [before, after] = stepped.scales?;
+    Some(match stepped.skipped {
+        true if after < before => ScaleChange::BackedOff(after),
+        true => ScaleChange::Skipped,
+        false if after > before => ScaleChange::Grew(after),
+        false => ScaleChange::Kept,
+    })
+}
+
+fn step(
+    session: &mut Session<'_>,
+    group: &[Vec<usize>],
+    learning_rate: f64,
+) -> Result<Stepped, WorkloadError> {
+    session.peer.ask(&Question::Step {
+        micro_batches: group,
+        learning_rate,
+    })
+}
+
+fn predict(session: &mut Session<'_>, part: &str, examples: &[usize]) -> Result<Predicted, WorkloadError> {
+    session.peer.ask(&Question::Predict { part, examples })
+}
+
+/// Predicts every example of a part, in order.
+fn evaluate<P: Part>(session: &mut Session<'_>, name: &str, part: &P) -> Result<Evaluation, WorkloadError> {
+    let words = session.cell.workload.predicts_words();
+    let (mut loss, mut passages, mut correct) = (0.0, vec![], String::with_capacity(part.len()));
+    for indices in crate::evaluate::micro_batches(session.cell, part) {
+        let batch = part.batch(&indices);
+        let said = predict(session, name, &indices)?;
+        loss += said
+            .losses
+            .iter()
+            .map(|loss| loss.unwrap_or(f64::NAN))
+            .sum::<f64>();
+        let right = || said.predicted.iter().zip(batch.labels()).map(|(a, b)| a == b);
+        correct.extend(right().map(|right| if right { '1' } else { '0' }));
+        if words {
+            passages.extend(Share::by_passage(&batch.answers(), right()));
+        }
+    }
+    Ok(Evaluation::of(loss, correct, passages))
+}

@@ -1,0 +1,206 @@
+//! Cells that another framework computes.
+
+use std::{collections::BTreeMap, path::PathBuf, process::Output};
+
+use mantissa_testing::is_there;
+use serde_json::Value;
+
+use crate::support::{Place, fixture, root, stderr};
+
+/// A Python with PyTorch: that of `MANTISSA_TORCH`, or the one that `peers/README.md` installs.
+fn python() -> Option<PathBuf> {
+    let given = std::env::var_os("MANTISSA_TORCH").map(PathBuf::from);
+    let python = given.unwrap_or_else(|| root().join("peers/.venv/bin/python"));
+    let found = match python.is_file() {
+        true => Ok(()),
+        false => Err(format!("no PyTorch: `{}` is not there", python.display())),
+    };
+    is_there("pytorch", found).then_some(python)
+}
+
+/// Runs a fixture with burn into `burn`, and with PyTorch into `torch`. `also`: more arguments of both.
+fn both(place: &Place, suite: &str, python: &std::path::Path, also: &[&str]) {
+    let suite = fixture(suite);
+    let run = |out: &str, peer: &[&str]| {
+        let words = [
+            "run",
+            &suite,
+            "--profile",
+            "smoke",
+            "--backend",
+            "flex",
+            "--out",
+            out,
+        ];
+        let mut command = place.command(&[&words[..], also, peer].concat());
+        command.env("PYTHONPATH", root().join("peers/pytorch"));
+        let output = command.output().expect("the binary starts");
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    run("burn", &[]);
+    let peer = format!("{} -m mantissa_torch", python.display());
+    run("torch", &["--peer", &peer]);
+}
+
+/// What is named a cell: its workload and its precision.
+fn named(record: &Value) -> (String, String) {
+    let text = |value: &Value| value.as_str().expect("a name").to_owned();
+    let cell = &record["cell"];
+    (
+        text(&cell["workload"]["name"]),
+        text(&cell["setting"]["precision"]),
+    )
+}
+
+/// The values of a series, by cell.
+fn series(place: &Place, run: &str, name: &str) -> BTreeMap<(String, String), Vec<f64>> {
+    let of = |record: &Value| -> Option<Vec<f64>> {
+        let samples: Value = serde_json::from_str(&place.samples_of(run, record)).expect("samples are JSON");
+        let all = samples["series"].as_array()?;
+        let found = all.iter().find(|series| series["name"] == name)?;
+        found["y"].as_array()?.iter().map(Value::as_f64).collect()
+    };
+    let records = place.records(run);
+    records
+        .iter()
+        .filter_map(|record| Some((named(record), of(record)?)))
+        .collect()
+}
+
+/// The farthest that two lists are apart, relative to the first.
+fn apart(one: &[f64], other: &[f64]) -> f64 {
+    assert_eq!(one.len(), other.len());
+    let pairs = one.iter().zip(other);
+    pairs.map(|(a, b)| ((b - a) / a).abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn the_first_twenty_losses_are_pytorchs() {
+    let Some(python) = python() else { return };
+    let place = Place::new();
+    both(&place, "both", &python, &[]);
+    let (burn, torch) = (
+        series(&place, "burn", "train_loss"),
+        series(&place, "torch", "train_loss"),
+    );
+    // Twice the spacing of the numbers in which sums are made, after twenty steps; a loss that is stored in bf16 has 8 bits.
+    let bounds = [
+        ("64-true", 1e-13),
+        ("32-true", 1e-6),
+        ("bf16-mixed", f64::exp2(-8.0)),
+        ("16-mixed", f64::exp2(-11.0)),
+        ("bf16-true", f64::exp2(-6.0)),
+    ];
+    for (precision, bound) in bounds {
+        let cell = ("distilbert".to_owned(), precision.to_owned());
+        assert_eq!(burn[&cell].len(), 20);
+        let apart = apart(&burn[&cell], &torch[&cell]);
+        println!("{precision}: {apart:.2e} apart, {bound:.2e} allowed");
+        assert!(apart <= bound, "{precision}: {apart:e}");
+    }
+    let first = &place.records("torch")[0];
+    let peer = first["fingerprint"]["peer"].as_str().unwrap_or_default();
+    assert!(peer.starts_with("PyTorch 2."), "{peer}");
+    assert!(
+        first["command"]
+            .as_str()
+            .is_some_and(|command| command.contains("--peer")),
+        "{}",
+        first["command"]
+    );
+    // More than Python alone takes, and seen by its parent.
+    assert!(first["metrics"]["host_peak_bytes"]["value"].as_f64() > Some(1e8));
+
+    let output = place.run(&["report", "burn", "torch", "--side-by-side", "--out", "page"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let page = std::fs::read_to_string(place.path("page/side-by-side.html")).expect("there is a page");
+    assert!(page.contains("PyTorch 2.") && page.contains("burn 0.21"));
+    let output = place.run(&["compare", "burn", "torch"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("framework: burn against PyTorch 2."),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn every_model_is_pytorchs() {
+    let Some(python) = python() else { return };
+    let place = Place::new();
+    both(
+        &place,
+        "both-models",
+        &python,
+        &["--init", "random", "-a", "size=64"],
+    );
+    let (burn, torch) = (
+        series(&place, "burn", "train_loss"),
+        series(&place, "torch", "train_loss"),
+    );
+    assert_eq!(burn.len(), 6, "{:?}", burn.keys());
+    for (cell, losses) in &burn {
+        let apart = apart(losses, &torch[cell]);
+        println!("{cell:?}: {apart:.2e} apart");
+        assert!(apart <= 1e-5, "{cell:?}: {apart:e}");
+    }
+    // What is written is the same text, and the kernel is as exact.
+    let said = |run: &str| -> BTreeMap<(String, String), Value> {
+        let records = place.records(run);
+        let text = |record: &Value| {
+            let events = record["events"].as_array()?;
+            let said = events.iter().find(|event| event["kind"] == "text")?;
+            Some((named(record), said["detail"].clone()))
+        };
+        records.iter().filter_map(text).collect()
+    };
+    assert_eq!((said("burn"), said("burn").len()), (said("torch"), 2));
+    for record in place.records("torch") {
+        assert_eq!(record["status"], "ok", "{record}");
+        let metrics = &record["metrics"];
+        match named(&record).0.as_str() {
+            "matmul" => assert!(
+                metrics["relative_error"]["value"].as_f64() < Some(1e-6),
+                "{metrics}"
+            ),
+            "resnet-tested" => assert!(
+                metrics["samples_per_second"]["value"].as_f64() > Some(0.0),
+                "{metrics}"
+            ),
+            "llama" | "gpt2" => assert!(
+                metrics["decode_tokens_per_second"]["value"].as_f64() > Some(0.0),
+                "{metrics}"
+            ),
+            _ => assert!(metrics["test_accuracy"]["value"].is_number(), "{metrics}"),
+        }
+    }
+}
+
+fn with_peer(peer: &str) -> Output {
+    let suite = fixture("tiny");
+    let words = [
+        "run",
+        &suite,
+        "--profile",
+        "smoke",
+        "--backend",
+        "flex",
+        "--peer",
+        peer,
+    ];
+    Place::new().run(&words)
+}
+
+#[test]
+fn a_peer_that_is_not_there_or_does_not_answer_is_named() {
+    for (peer, said) in [
+        ("no-such-program -m x", "cannot start `no-such-program`"),
+        ("false", "the peer ended without an answer"),
+        ("cat", "the peer's answer is none"),
+        (" ", "`--peer` names no program"),
+    ] {
+        let output = with_peer(peer);
+        assert_eq!(output.status.code(), Some(2), "{peer}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{peer}: {}", stderr(&output));
+    }
+}
