@@ -9,7 +9,10 @@ use burn::tensor::{
 };
 use mantissa_core::{Accumulator, Gelu, Layout, MatmulPrecision};
 
-use crate::convolution::{self, Convolution};
+use crate::{
+    batch_norm,
+    convolution::{self, Convolution},
+};
 
 /// What a matmul does to its operands. Concerns f32 operands; narrower and wider ones are multiplied as they are.
 /// Sums are kept in f32 (f64 for f64 operands).
@@ -148,6 +151,11 @@ pub trait PrecisionBackend: Backend {
         padding: usize,
     ) -> FloatTensor<Self> {
         convolution::windows::<Self>(images, filter, stride, padding)
+    }
+
+    /// `(x − mean) / deviation · scale + shift` of `[rows, columns]`, each of the four `[columns]`: all floats, and of one dtype.
+    fn normalize_columns(rows: FloatTensor<Self>, by: [FloatTensor<Self>; 4]) -> FloatTensor<Self> {
+        batch_norm::normalize_columns::<Self>(rows, by)
     }
 
     /// Attention in one kernel: `softmax(query · keyᵀ / √width) · value` over the positions that are no `padding`. Floats

@@ -1,7 +1,7 @@
 //! Batch norm of images (arXiv 1502.03167), and running statistics that mean the same however a batch is divided into
 //! micro-batches.
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Tensor, TensorPrimitive, ops::FloatTensor};
 use mantissa_core::BatchNormMomentum;
 
 use crate::{Compute, PrecisionBackend, autocast::Operation, compute::round};
@@ -87,12 +87,20 @@ impl Compute {
     ) -> Tensor<B, 4> {
         let [n, c, h, w] = input.dims();
         let (wide, dtype) = self.for_batch_norm(input);
-        let column = |values: &Tensor<B, 1>| round(values.clone(), wide.dtype()).unsqueeze_dim::<2>(1);
-        let (mean, variance) = (column(&running.mean), column(&running.variance));
-        let rows = wide.swap_dims(0, 1).reshape([c, n * h * w]);
-        let normal = (rows - mean) / (variance + epsilon).sqrt();
-        let output = affine(normal, scale, shift).reshape([c, n, h, w]).swap_dims(0, 1);
-        round(output, dtype)
+        let as_wide = |values: Tensor<B, 1>| round(values, wide.dtype());
+        let deviation = (as_wide(running.variance.clone()) + epsilon).sqrt();
+        let by = [
+            as_wide(running.mean.clone()),
+            deviation,
+            as_wide(scale),
+            as_wide(shift),
+        ];
+        // Products leave images channels-last in memory: they stay where they are.
+        let rows = wide.permute([0, 2, 3, 1]).reshape([n * h * w, c]);
+        let primitive = |tensor: Tensor<B, 1>| tensor.into_primitive().tensor();
+        let output = B::normalize_columns(rows.into_primitive().tensor(), by.map(primitive));
+        let output = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(output));
+        round(output.reshape([n, h, w, c]).permute([0, 3, 1, 2]), dtype)
     }
 
     /// The input as batch norm computes on it, and the format that its result has.
@@ -105,6 +113,20 @@ impl Compute {
         };
         (wide, dtype)
     }
+}
+
+/// [`PrecisionBackend::normalize_columns`] by burn's operations.
+pub(crate) fn normalize_columns<B: PrecisionBackend>(
+    rows: FloatTensor<B>,
+    by: [FloatTensor<B>; 4],
+) -> FloatTensor<B> {
+    let rows = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(rows));
+    let [mean, deviation, scale, shift] = by.map(|values| {
+        let values = Tensor::<B, 1>::from_primitive(TensorPrimitive::Float(values));
+        values.unsqueeze_dim::<2>(0)
+    });
+    let output = (rows - mean) / deviation * scale + shift;
+    output.into_primitive().tensor()
 }
 
 /// `rows · scale + shift`, a row a channel.

@@ -65,15 +65,26 @@ pub(crate) fn by_unfolding<B: PrecisionBackend>(
         unrounded: matches!(convolution.pass, Pass::Filters(_)),
         ..mode
     };
-    by_products::<B>(lhs, rhs, convolution, |a, b| B::controlled_matmul(a, b, mode))
+    let product = |a, b| B::controlled_matmul(a, b, mode);
+    by_products::<B>(
+        lhs,
+        rhs,
+        convolution,
+        product,
+        |images, filter, stride, padding, filters| {
+            of_windows::<B>(images, filter, stride, padding, filters, product)
+        },
+    )
 }
 
-/// Computes a product of a convolution by a given product of matrices.
+/// Computes a product of a convolution by a given product of matrices, and one of all windows of channels-last images `[n, h, w, c]` and filters
+/// `[a · b · c, o]`, which is told the filters' edges, the stride and the padding: `[n · y · x, o]`.
 pub(crate) fn by_products<B: PrecisionBackend>(
     lhs: FloatTensor<B>,
     rhs: FloatTensor<B>,
     convolution: Convolution,
     product: impl Fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>,
+    of_windows: impl Fn(FloatTensor<B>, [usize; 2], usize, usize, FloatTensor<B>) -> FloatTensor<B>,
 ) -> FloatTensor<B> {
     let shape = convolution.shape(&lhs.shape(), &rhs.shape());
     if lhs.shape().num_elements() == 0 || rhs.shape().num_elements() == 0 {
@@ -82,6 +93,13 @@ pub(crate) fn by_products<B: PrecisionBackend>(
     let multiply = |a: Tensor<B, 2>, b: Tensor<B, 2>| {
         let operand = |tensor: Tensor<B, 2>| tensor.into_primitive().tensor();
         tensor::<B, 2>(product(operand(a), operand(b)))
+    };
+    let multiply_windows = |images: Tensor<B, 4>, filter, stride, padding, filters: Tensor<B, 2>| {
+        let (images, filters) = (
+            images.into_primitive().tensor(),
+            filters.into_primitive().tensor(),
+        );
+        tensor::<B, 2>(of_windows(images, filter, stride, padding, filters))
     };
     let (lhs, rhs) = (tensor::<B, 4>(lhs), tensor::<B, 4>(rhs));
     let Convolution {
@@ -94,9 +112,7 @@ pub(crate) fn by_products<B: PrecisionBackend>(
             let [o, c, a, b] = rhs.dims();
             let filters = rhs.permute([2, 3, 1, 0]).reshape([a * b * c, o]);
             let images = channels_last(lhs);
-            in_parts(images, [a, b], stride, padding, |windows| {
-                multiply(windows, filters.clone())
-            })
+            multiply_windows(images, [a, b], stride, padding, filters)
         }
         Pass::Images([h, w]) => {
             // A convolution again: of the gradient, its rows and columns as far apart as the stride, with the filters
@@ -105,7 +121,7 @@ pub(crate) fn by_products<B: PrecisionBackend>(
             let filters = rhs.flip([2, 3]).permute([2, 3, 0, 1]).reshape([a * b * o, c]);
             let (top, left) = (a - 1 - padding, b - 1 - padding);
             let grad = spread(channels_last(lhs), [h + a - 1, w + b - 1], [top, left], stride);
-            in_parts(grad, [a, b], 1, 0, |windows| multiply(windows, filters.clone()))
+            multiply_windows(grad, [a, b], 1, 0, filters)
         }
         Pass::Filters([a, b]) => {
             let [_, o, y, x] = rhs.dims();
@@ -157,27 +173,30 @@ fn images_at_a_time<B: PrecisionBackend>(images: &Tensor<B, 4>, values: usize) -
     (UNFOLDED_BYTES / bytes.max(1)).clamp(1, n.max(1))
 }
 
-/// The windows of some images at a time, multiplied, all together.
-fn in_parts<B: PrecisionBackend>(
-    images: Tensor<B, 4>,
+/// All windows, those of some images at a time, times the filters.
+pub(crate) fn of_windows<B: PrecisionBackend>(
+    images: FloatTensor<B>,
     filter: [usize; 2],
     stride: usize,
     padding: usize,
-    multiply: impl Fn(Tensor<B, 2>) -> Tensor<B, 2>,
-) -> Tensor<B, 2> {
+    filters: FloatTensor<B>,
+    product: impl Fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>,
+) -> FloatTensor<B> {
+    let images = tensor::<B, 4>(images);
     let [_, h, w, _] = images.dims();
     let steps = |image: usize, filter: usize| (image + 2 * padding - filter) / stride + 1;
     let values = steps(h, filter[0]) * steps(w, filter[1]) * filter[0] * filter[1];
     let part = images_at_a_time(&images, values);
-    let mut parts: Vec<_> = images
-        .split(part, 0)
-        .into_iter()
-        .map(|images| multiply(unfold(images, filter, stride, padding)))
-        .collect();
+    let multiply = |images| {
+        let windows = unfold(images, filter, stride, padding);
+        product(windows.into_primitive().tensor(), filters.clone())
+    };
+    let mut parts: Vec<_> = images.split(part, 0).into_iter().map(multiply).collect();
     if parts.len() == 1 {
         return parts.remove(0);
     }
-    Tensor::cat(parts, 0)
+    let parts = parts.into_iter().map(tensor::<B, 2>).collect();
+    Tensor::cat(parts, 0).into_primitive().tensor()
 }
 
 /// All windows of channels-last images, one a row: `[n · y · x, a · b · c]`.

@@ -18,10 +18,11 @@ use super::{
     convert::{operand, round_bf16, round_tf32, round_to},
     row,
     stored::Stored,
+    tiles,
 };
 use crate::{
     Convolution, MatmulMode,
-    convolution::{by_products, by_unfolding},
+    convolution::{by_products, by_unfolding, of_windows},
     launched::{Launch, note},
 };
 
@@ -59,7 +60,19 @@ pub(super) fn convolution(
     if narrow_sums(dtype, mode) {
         return by_unfolding::<Flex>(lhs, rhs, convolution, mode);
     }
-    let product = by_products::<Flex>(seen(lhs, mode), seen(rhs, mode), convolution, Flex::float_matmul);
+    let (lhs, rhs) = (seen(lhs, mode), seen(rhs, mode));
+    let product = match lhs.dtype() {
+        DType::F32 => by_products::<Flex>(lhs, rhs, convolution, Flex::float_matmul, tiles::product),
+        _ => by_products::<Flex>(
+            lhs,
+            rhs,
+            convolution,
+            Flex::float_matmul,
+            |images, filter, stride, padding, filters| {
+                of_windows::<Flex>(images, filter, stride, padding, filters, Flex::float_matmul)
+            },
+        ),
+    };
     round_to(product, dtype)
 }
 

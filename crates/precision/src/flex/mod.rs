@@ -3,6 +3,7 @@
 mod adam;
 mod attention;
 mod buffers;
+mod columns;
 mod convert;
 mod gelu;
 mod lanes;
@@ -11,6 +12,7 @@ mod norm;
 mod row;
 mod softmax;
 mod stored;
+mod tiles;
 mod windows;
 
 use burn::tensor::{
@@ -50,6 +52,10 @@ impl PrecisionBackend for Flex {
         padding: usize,
     ) -> FloatTensor<Self> {
         windows::windows(images, filter, stride, padding)
+    }
+
+    fn normalize_columns(rows: FloatTensor<Self>, by: [FloatTensor<Self>; 4]) -> FloatTensor<Self> {
+        columns::normalize(rows, by)
     }
 
     fn fused_attention(

@@ -25,41 +25,57 @@ pub(super) fn windows(images: FlexTensor, filter: [usize; 2], stride: usize, pad
     }
 }
 
-struct Geometry {
+/// Channels-last images and the windows over them. A *line* is all windows that begin in one row of an image.
+pub(super) struct Geometry {
     /// `[n, h, w, c]`.
-    images: [usize; 4],
-    filter: [usize; 2],
-    stride: usize,
-    padding: usize,
+    pub images: [usize; 4],
+    pub filter: [usize; 2],
+    pub stride: usize,
+    pub padding: usize,
 }
 
 impl Geometry {
-    fn copy<E: Element + Pod + Send + Sync>(&self, images: &FlexTensor, zero: E) -> FlexTensor {
-        let [n, h, w, c] = self.images;
-        let [rows, columns] = self.filter;
+    /// Lines of an image, and windows of a line.
+    pub fn steps(&self) -> [usize; 2] {
+        let [_, h, w, _] = self.images;
         let steps = |image: usize, filter: usize| (image + 2 * self.padding - filter) / self.stride + 1;
-        let (y, x) = (steps(h, rows), steps(w, columns));
+        [steps(h, self.filter[0]), steps(w, self.filter[1])]
+    }
+
+    /// Values of a window.
+    pub fn window(&self) -> usize {
+        self.filter[0] * self.filter[1] * self.images[3]
+    }
+
+    /// Copies the windows of a line, counted over all images, into `line`, of which what lies beside the image is zero already.
+    pub fn copy_line<E: Pod>(&self, values: &[E], at: usize, line: &mut [E]) {
+        let [_, h, w, c] = self.images;
+        let ([rows, columns], [y, _]) = (self.filter, self.steps());
+        let (image, top) = (&values[at / y * h * w * c..][..h * w * c], at % y * self.stride);
+        for (part, to) in line.chunks_exact_mut(columns * c).enumerate() {
+            let (left, row) = (part / rows * self.stride, part % rows);
+            let Some(row) = (top + row).checked_sub(self.padding).filter(|row| *row < h) else {
+                continue;
+            };
+            // Columns of the window that lie on the image.
+            let first = self.padding.saturating_sub(left).min(columns);
+            let last = (w + self.padding).saturating_sub(left).clamp(first, columns);
+            let from = row * w + (left + first).saturating_sub(self.padding);
+            to[first * c..last * c].copy_from_slice(&image[from * c..][..(last - first) * c]);
+        }
+    }
+
+    fn copy<E: Element + Pod + Send + Sync>(&self, images: &FlexTensor, zero: E) -> FlexTensor {
+        let (n, [y, x], window) = (self.images[0], self.steps(), self.window());
         let values = images.storage::<E>();
-        let mut windows = vec![zero; n * y * x * rows * columns * c];
-        // A line is all windows that begin in one row of an image.
-        let line = (x * rows * columns * c).max(1);
-        windows.par_chunks_mut(line).enumerate().for_each(|(at, line)| {
-            let (image, top) = (&values[at / y * h * w * c..][..h * w * c], at % y * self.stride);
-            for (part, to) in line.chunks_exact_mut(columns * c).enumerate() {
-                let (left, row) = (part / rows * self.stride, part % rows);
-                let Some(row) = (top + row).checked_sub(self.padding).filter(|row| *row < h) else {
-                    continue;
-                };
-                // Columns of the window that lie on the image.
-                let first = self.padding.saturating_sub(left).min(columns);
-                let last = (w + self.padding).saturating_sub(left).clamp(first, columns);
-                let from = row * w + (left + first).saturating_sub(self.padding);
-                to[first * c..last * c].copy_from_slice(&image[from * c..][..(last - first) * c]);
-            }
-        });
+        let mut windows = vec![zero; n * y * x * window];
+        windows
+            .par_chunks_mut((x * window).max(1))
+            .enumerate()
+            .for_each(|(at, line)| self.copy_line(values, at, line));
         FlexTensor::new(
             Bytes::from_elems(windows),
-            Layout::contiguous(Shape::new([n * y * x, rows * columns * c])),
+            Layout::contiguous(Shape::new([n * y * x, window])),
             images.dtype(),
         )
     }

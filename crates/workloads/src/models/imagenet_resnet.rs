@@ -187,7 +187,7 @@ impl ImageNetResNet {
             Some(layer) => layer.forward(pass, images),
             None => images,
         };
-        let sum = pass.compute.add(inner, shortcut);
+        let sum = pass.add_images(inner, shortcut);
         pass.show(&self.name(block), pass.relu(sum))
     }
 }
@@ -272,11 +272,13 @@ impl Network for ImageNetResNet {
             }
             Some(hidden) => {
                 let (channels, edge) = self.shape(segment - 1);
-                self.block(pass, segment - 1, hidden.reshape([n, channels, edge, edge]))
+                let images = hidden.reshape([n, edge, edge, channels]);
+                self.block(pass, segment - 1, images.permute([0, 3, 1, 2]))
             }
         };
         let values = images.shape().num_elements() / n;
-        images.reshape([n, values])
+        // Channels last, as they lie in memory.
+        images.permute([0, 2, 3, 1]).reshape([n, values])
     }
 
     fn head<B: PrecisionBackend>(
@@ -289,7 +291,7 @@ impl Network for ImageNetResNet {
         let (channels, edge) = self.shape(self.segments() - 1);
         // A sum over the image: in f32 under a mixed setting, in the one format of a true one.
         let hidden = pass.compute.full(hidden);
-        let pooled = hidden.reshape([n * channels, edge * edge]).mean_dim(1);
+        let pooled = hidden.reshape([n, edge * edge, channels]).mean_dim(1);
         pass.linear(pooled.reshape([n, channels]), "fc")
     }
 }

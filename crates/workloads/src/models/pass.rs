@@ -269,6 +269,12 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
         self.show(name, normal)
     }
 
+    /// Sum of images. Products leave them channels-last in memory, and there they stay.
+    pub(super) fn add_images(&self, one: Tensor<B, 4>, other: Tensor<B, 4>) -> Tensor<B, 4> {
+        let [one, other] = [one, other].map(|images| images.permute([0, 2, 3, 1]));
+        self.compute.add(one, other).permute([0, 3, 1, 2])
+    }
+
     pub(super) fn relu<const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
         relu(input)
     }

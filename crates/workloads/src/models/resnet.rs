@@ -74,18 +74,19 @@ impl ResNet {
         let inner = pass.convolution(inner, &second, [to, to, FILTER, FILTER], 1, 1);
         let inner = pass.batch_norm(inner, &format!("{name}.bn2"), NORM_EPSILON);
         let shortcut = if narrows { subsampled(images, to) } else { images };
-        pass.show(&name, pass.relu(pass.compute.add(inner, shortcut)))
+        pass.show(&name, pass.relu(pass.add_images(inner, shortcut)))
     }
 }
 
 /// Every other row and column, between channels of zeros.
 fn subsampled<B: PrecisionBackend>(images: Tensor<B, 4>, to: usize) -> Tensor<B, 4> {
-    let images = images.slice([s![..], s![..], s![..;2], s![..;2]]);
-    let [n, from, h, w] = images.dims();
+    let images = images.permute([0, 2, 3, 1]);
+    let images = images.slice([s![..], s![..;2], s![..;2], s![..]]);
+    let [n, h, w, from] = images.dims();
     let (before, behind) = ((to - from) / 2, (to - from).div_ceil(2));
     let options = (&images.device(), images.dtype());
-    let zeros = |channels| Tensor::<B, 4>::zeros([n, channels, h, w], options);
-    Tensor::cat(vec![zeros(before), images, zeros(behind)], 1)
+    let zeros = |channels| Tensor::<B, 4>::zeros([n, h, w, channels], options);
+    Tensor::cat(vec![zeros(before), images, zeros(behind)], 3).permute([0, 3, 1, 2])
 }
 
 impl Network for ResNet {
@@ -177,12 +178,13 @@ impl Network for ResNet {
                 // Behind the segment before this one.
                 let stage = segment.checked_sub(2).map_or(0, |block| self.place(block).0);
                 let edge = self.edge(stage);
-                let images = hidden.reshape([n, self.channels(stage), edge, edge]);
-                self.block(pass, segment - 1, images)
+                let images = hidden.reshape([n, edge, edge, self.channels(stage)]);
+                self.block(pass, segment - 1, images.permute([0, 3, 1, 2]))
             }
         };
         let values = images.shape().num_elements() / n;
-        images.reshape([n, values])
+        // Channels last, as they lie in memory.
+        images.permute([0, 2, 3, 1]).reshape([n, values])
     }
 
     fn head<B: PrecisionBackend>(
@@ -195,7 +197,7 @@ impl Network for ResNet {
         let (channels, edge) = (self.channels(STAGES - 1), self.edge(STAGES - 1));
         // A sum over the image: in f32 under a mixed setting, in the one format of a true one.
         let hidden = pass.compute.full(hidden);
-        let pooled = hidden.reshape([n * channels, edge * edge]).mean_dim(1);
+        let pooled = hidden.reshape([n, edge * edge, channels]).mean_dim(1);
         pass.linear(pooled.reshape([n, channels]), "linear")
     }
 }
