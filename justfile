@@ -27,6 +27,11 @@ check:
 soak:
     cargo test --workspace --features mantissa/vulkan --test cli soak -- --ignored --nocapture
 
+# Suites by burn and by PyTorch, and a page of both side by side: `just peer peers/race/distilbert.toml` (peers/README.md installs PyTorch).
+peer +SUITES_AND_FLAGS:
+    cargo build --release --quiet -p mantissa
+    peers/side-by-side {{SUITES_AND_FLAGS}}
+
 # What loading a gigabyte of weights takes beside reading it; fails beyond the limits of the release binary.
 bench-loading *FLAGS:
     cargo build --release --quiet -p mantissa

@@ -1,0 +1,1 @@
+"""Computes Mantissa's cells with PyTorch: `mantissa run SUITE --peer 'python3 -m mantissa_torch'`."""

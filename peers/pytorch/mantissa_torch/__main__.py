@@ -1,0 +1,65 @@
+"""Reads questions from standard input and writes answers to standard output, a JSON document a line.
+
+`crates/workloads/src/peer/program.rs` has the questions and what an answer holds. What libraries print goes to standard error.
+"""
+
+import json
+import os
+import sys
+import time
+import traceback
+
+# Whatever prints to standard output from here on, C++ included, prints to standard error.
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+import torch  # noqa: E402
+
+from mantissa_torch.session import Session, Unavailable  # noqa: E402
+
+
+def about():
+    return {"name": f"PyTorch {torch.__version__.split('+')[0]}"}
+
+
+def answer(session, question):
+    """What a question is answered with, and the session from then on."""
+    [(asked, given)] = question.items() if isinstance(question, dict) else [(question, {})]
+    match asked:
+        case "about":
+            return about(), session
+        case "clock":
+            return time.monotonic(), session
+        case "load":
+            try:
+                session = Session(**given)
+            except Unavailable as reason:
+                return {"seconds": 0.0, "weights_seconds": 0.0, "unavailable": str(reason)}, session
+            return {"seconds": session.seconds, "weights_seconds": session.weights_seconds, "unavailable": None}, session
+        case "step" | "start_over" | "predict" | "write" | "launch" | "result" | "copies":
+            return getattr(session, asked)(**given), session
+    raise ValueError(f"nobody asks `{asked}`")
+
+
+def reason_of(error):
+    """In a line; what ran out of memory says so in the words that Mantissa looks for."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return f"out of memory: {text}" if isinstance(error, (MemoryError, torch.OutOfMemoryError)) else text
+
+
+def main():
+    torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    session = None
+    for line in sys.stdin:
+        try:
+            said, session = answer(session, json.loads(line))
+            said = {"answer": said, "allocator": session and session.allocator()}
+        except Exception as error:  # noqa: BLE001
+            traceback.print_exc()
+            said = {"failed": reason_of(error), "allocator": None}
+        answers.write(json.dumps(said) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

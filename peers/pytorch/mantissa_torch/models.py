@@ -1,0 +1,156 @@
+"""The models that users of PyTorch run, of the sizes and with the weights that were handed over."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+import torchvision
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from mantissa_torch.setting import Unavailable
+
+# How transformers calls each, with classes and with words.
+HEADS = {
+    "distilbert": ("DistilBertForSequenceClassification", None),
+    "bert": ("BertForSequenceClassification", "BertForMaskedLM"),
+    "bloom": ("BloomForSequenceClassification", "BloomForCausalLM"),
+    "llama": (None, "LlamaForCausalLM"),
+    "gpt2": (None, "GPT2LMHeadModel"),
+    "vit": ("ViTForImageClassification", None),
+}
+
+
+def build(kind, size, handed, folder, setting):
+    """A model of this kind and size on the device, in the setting's format, with the weights that were handed over.
+
+    Batch norms' momentum is that of a micro-batch.
+    """
+    weights = load_file(folder / handed["weights"])
+    if kind == "resnet":
+        model = small_resnet(size, handed["classes"], weights)
+    elif kind == "resnet-imagenet":
+        model = large_resnet(size, handed["classes"], weights)
+    else:
+        model = transformer(kind, size, handed, weights, setting)
+    momentum = 0.1
+    if setting.batchnorm_momentum == "scaled":
+        momentum = 1 - (1 - momentum) ** (1 / setting.accumulate)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = momentum
+    if setting.checkpointing:
+        if not hasattr(model, "gradient_checkpointing_enable"):
+            raise Unavailable("this model of PyTorch has no checkpointing")
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    return model.to(setting.device, setting.stored)
+
+
+def transformer(kind, size, handed, weights, setting):
+    by_classes, by_words = HEADS[kind]
+    name = by_classes if handed.get("classes") else by_words
+    size = dict(size)
+    if size.pop("rope_interleaved", False):
+        in_halves(weights, size)
+    scaling = size.pop("rope_scaling", None)
+    if kind == "llama":
+        theta = size.pop("rope_theta")
+        size["rope_parameters"] = {"rope_theta": theta, "rope_type": "llama3", **scaling} if scaling else {
+            "rope_theta": theta, "rope_type": "default"
+        }
+    if handed.get("classes"):
+        size["num_labels"] = handed["classes"]
+    if handed.get("words") and "vocab_size" not in size:
+        size["vocab_size"] = handed["words"]
+    model_class = getattr(transformers, name)
+    # As a user loads a published checkpoint, so that transformers itself takes the names to its modules.
+    with tempfile.TemporaryDirectory() as pretrained:
+        config = model_class.config_class(**size, architectures=[name], bos_token_id=None, eos_token_id=None)
+        config.save_pretrained(pretrained)
+        save_file(weights, Path(pretrained) / "model.safetensors", metadata={"format": "pt"})
+        del weights
+        model, info = model_class.from_pretrained(
+            pretrained, dtype=torch.float32, attn_implementation=setting.attention, output_loading_info=True
+        )
+    wrong = {key: info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys") if info[key]}
+    if wrong:
+        raise ValueError(f"transformers does not take the weights: {wrong}")
+    return model
+
+
+def in_halves(weights, size):
+    """Turns elements that stand beside each other turn together into elements of two halves, as transformers has them."""
+    for name, weight in weights.items():
+        heads = size["num_attention_heads"] if "q_proj" in name else size["num_key_value_heads"]
+        if "q_proj" in name or "k_proj" in name:
+            out, wide = weight.shape
+            weights[name] = weight.view(heads, out // heads // 2, 2, wide).transpose(1, 2).reshape(out, wide).contiguous()
+
+
+class Block(nn.Module):
+    """Two convolutions with a shortcut of option A."""
+
+    def __init__(self, inner, outer, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inner, outer, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outer)
+        self.conv2 = nn.Conv2d(outer, outer, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outer)
+        self.narrows, self.more = stride == 2, outer - inner
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if self.narrows:
+            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.more // 2, self.more - self.more // 2))
+        return F.relu(y + x)
+
+
+class SmallResNet(nn.Module):
+    """ResNet for small images (arXiv 1512.03385, section 4.2), in the names of akamaster/pytorch_resnet_cifar10."""
+
+    def __init__(self, depth, width, classes):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
+        inner = width
+        for stage in range(3):
+            outer = width << stage
+            strides = [2 if stage else 1] + [1] * ((depth - 2) // 6 - 1)
+            blocks = [Block(inner if not at else outer, outer, stride) for at, stride in enumerate(strides)]
+            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
+            inner = outer
+        self.linear = nn.Linear(inner, classes)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer3(self.layer2(self.layer1(x)))
+        return self.linear(x.mean((2, 3)))
+
+
+def small_resnet(size, classes, weights):
+    return with_weights(SmallResNet(size["depth"], size["width"], classes), weights)
+
+
+def large_resnet(size, classes, weights):
+    depth = size["depth"]
+    if size.get("width", 64) != 64 or not hasattr(torchvision.models, f"resnet{depth}"):
+        raise Unavailable(f"torchvision has no ResNet of depth {depth} and this width")
+    return with_weights(getattr(torchvision.models, f"resnet{depth}")(num_classes=classes), weights)
+
+
+def with_weights(model, weights):
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    missing = [name for name in missing if not name.endswith("num_batches_tracked")]
+    if missing or unexpected:
+        raise ValueError(f"the weights do not fit: missing {missing}, unexpected {unexpected}")
+    return model
+
+
+def read(folder, handed):
+    return {part: load_file(folder / handed[part]) for part in ("train", "validation", "test") if handed.get(part)}
+
+
+def described(folder, cell):
+    return json.loads((folder / cell).read_text())

@@ -1,0 +1,250 @@
+"""A cell that is being computed."""
+
+import ctypes
+import gc
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from transformers.cache_utils import DynamicCache
+
+from mantissa_torch import models
+from mantissa_torch.setting import Setting, Unavailable
+
+__all__ = ["Session", "Unavailable"]
+
+
+def forget_peak():
+    """Lets the high-water mark of this process begin here, where the system can do that: reading is not what is measured."""
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+    except (OSError, AttributeError):
+        pass
+
+
+class Session:
+    """A model with its data, its optimizer and its clock; or a kernel with its operands."""
+
+    def __init__(self, folder, cell):
+        begun = time.monotonic()
+        self.folder = Path(folder)
+        self.handed = models.described(self.folder, cell)
+        workload, self.seed = self.handed["cell"]["workload"], self.handed["cell"]["seed"]
+        [(self.kind, self.task)] = workload["task"].items()
+        self.setting = Setting(self.handed["cell"]["setting"])
+        if self.kind == "kernel":
+            operands = load_file(self.folder / self.handed["operands"])
+            self.turns = [[operands[name].to(self.setting.device, self.setting.stored) for name in ("lhs", "rhs")]]
+            self.launches, self.first = 0, None
+            self.product = torch.compile(torch.matmul) if self.setting.compiled else torch.matmul
+            self.weights_seconds = 0.0
+        else:
+            self.load_model()
+            self.weights_seconds = time.monotonic() - begun
+            self.parts = models.read(self.folder, self.handed)
+            self.first_running = {name: value.clone() for name, value in self.model.named_buffers()}
+            self.start_anew()
+        if self.handed.get("prompts"):
+            self.prompts = load_file(self.folder / self.handed["prompts"])["ids"].long()
+        self.setting.wait()
+        self.seconds = time.monotonic() - begun
+        forget_peak()
+
+    def load_model(self):
+        [(self.model_kind, size)] = self.task["model"].items()
+        self.model = models.build(self.model_kind, size, self.handed, self.folder, self.setting)
+        self.called = torch.compile(self.model) if self.setting.compiled else self.model
+        self.setting.wait()
+
+    # Training
+
+    def start_anew(self):
+        torch.manual_seed(self.seed)
+        if self.kind != "train":
+            return
+        task, setting = self.task, self.setting
+        parameters, rate = self.model.parameters(), task["learning_rate"]
+        match setting.optimizer:
+            case "sgd":
+                self.optimizer = torch.optim.SGD(parameters, lr=rate, momentum=task["momentum"])
+            case "adam":
+                self.optimizer = torch.optim.Adam(parameters, lr=rate, eps=setting.adam_eps)
+            case "adamw":
+                self.optimizer = torch.optim.AdamW(
+                    parameters, lr=rate, eps=setting.adam_eps, weight_decay=task["weight_decay"]
+                )
+            case other:
+                raise Unavailable(f"PyTorch has no optimizer `{other}`")
+        if setting.scales_loss and task.get("loss_scale") is not None:
+            raise Unavailable("a `GradScaler` has no loss scale that stays")
+        self.scaler = torch.amp.GradScaler(setting.device, enabled=setting.scales_loss)
+
+    def start_over(self):
+        """Forgets the steps so far. A learning rate of 0 has left parameters as they were, unless gradients were no numbers."""
+        with torch.no_grad():
+            for name, value in self.model.named_buffers():
+                value.copy_(self.first_running[name])
+            if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+                self.load_model()
+        self.start_anew()
+
+    def step(self, micro_batches, learning_rate):
+        begun = time.monotonic()
+        self.model.train()
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        batches = [self.batch("train", examples) for examples in micro_batches]
+        share = 1.0 / sum(len(labels) for _, labels in batches)
+        losses, right = [], []
+        for given, labels in batches:
+            with self.setting.context():
+                logits = self.logits(given)
+                loss = F.cross_entropy(logits, labels, reduction="sum")
+            self.scaler.scale(loss * share).backward()
+            losses.append(loss.detach())
+            right.append((logits.detach().argmax(1) == labels).sum())
+        before = self.scaler.get_scale()
+        if (norm := self.task.get("clip_norm")) is not None:
+            self.scaler.unscale_(self.optimizer)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), norm)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.setting.wait()
+        loss = share * sum(loss.double().item() for loss in losses)
+        hits = int(sum(right))
+        ended = time.monotonic()
+        after = self.scaler.get_scale()
+        return {
+            "window": {"begun": begun, "ended": ended},
+            "loss": finite(loss),
+            "hits": hits,
+            "scales": [before, after] if self.setting.scales_loss else None,
+            "skipped": after < before,
+        }
+
+    # Testing
+
+    @torch.no_grad()
+    def predict(self, part, examples):
+        self.model.eval()
+        begun = time.monotonic()
+        given, labels = self.batch(part, examples)
+        with self.setting.context():
+            logits = self.logits(given)
+        predicted = logits.argmax(1).tolist()
+        ended = time.monotonic()
+        wide = logits.double() if logits.dtype == torch.float64 else logits.float()
+        losses = F.cross_entropy(wide, labels, reduction="none").tolist()
+        return {
+            "window": {"begun": begun, "ended": ended},
+            "predicted": predicted,
+            "losses": [finite(loss) for loss in losses],
+        }
+
+    def batch(self, part, examples):
+        """What the model is given of these examples, and what it is to say, on the device."""
+        tensors, device = self.parts[part], self.setting.device
+        chosen = torch.tensor(examples)
+        if "pixels" in tensors:
+            return {"pixels": tensors["pixels"][chosen].to(device, self.setting.stored)}, tensors["labels"][chosen].long().to(device)
+        sequence = tensors["ids"].shape[1]
+        of = tensors["rows"] // sequence
+        # Answers stand in the order of examples: those of each, moved to where it stands in the micro-batch.
+        picked = [torch.nonzero(of == example).flatten() for example in examples]
+        rows = torch.cat([tensors["rows"][which] % sequence + at * sequence for at, which in enumerate(picked)])
+        labels = tensors["labels"][torch.cat(picked)]
+        mask = torch.arange(sequence)[None, :] < tensors["lengths"][chosen][:, None]
+        given = {"ids": tensors["ids"][chosen].long(), "mask": mask, "rows": rows.long()}
+        return {name: value.to(device) for name, value in given.items()}, labels.long().to(device)
+
+    def logits(self, given):
+        """Of each answer that is asked for: `[answers, classes or words]`."""
+        if "pixels" in given:
+            output = self.called(given["pixels"])
+            return getattr(output, "logits", output)
+        if self.model_kind == "bloom" and self.handed.get("classes"):
+            hidden = self.model.transformer(input_ids=given["ids"], attention_mask=given["mask"]).last_hidden_state
+            return self.model.score(hidden.flatten(0, 1)[given["rows"]])
+        logits = self.called(input_ids=given["ids"], attention_mask=given["mask"]).logits
+        return logits if self.handed.get("classes") else logits.flatten(0, 1)[given["rows"]]
+
+    # Writing
+
+    @torch.inference_mode()
+    def write(self):
+        self.model.eval()
+        generator = torch.Generator().manual_seed(self.seed)
+        cache = DynamicCache(config=self.model.config)
+        begun = since = time.monotonic()
+        given, seconds, tokens = self.prompts.to(self.setting.device), [], []
+        for _ in range(self.task["new_tokens"]):
+            with self.setting.context():
+                logits = self.called(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+            given = self.choose(logits, generator)
+            tokens.append(given.flatten().tolist())
+            now = time.monotonic()
+            seconds.append(now - since)
+            since = now
+        return {
+            "window": {"begun": begun, "ended": since},
+            "tokens": [token for step in tokens for token in step],
+            "seconds": seconds,
+            "finite": bool(logits.isfinite().all()),
+        }
+
+    def choose(self, logits, generator):
+        if self.task["temperature"] == 0:
+            return logits.argmax(-1, keepdim=True)
+        shares = torch.softmax(logits.double().cpu() / self.task["temperature"], -1)
+        return torch.multinomial(shares, 1, generator=generator).to(logits.device)
+
+    # Kernels
+
+    @torch.no_grad()
+    def launch(self, nothing):
+        """A product of the operands whose turn it is, or nothing, from an idle device to an idle device."""
+        operands = self.turns[self.launches % len(self.turns)]
+        on_gpu = self.setting.device == "cuda"
+        self.setting.wait()
+        begun = time.monotonic()
+        if on_gpu:
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+        if not nothing:
+            with self.setting.context():
+                result = self.product(*operands)
+        if on_gpu:
+            after.record()
+        self.setting.wait()
+        ended = time.monotonic()
+        if not nothing:
+            self.launches += 1
+            if self.launches == 1:
+                self.first = result
+        return {
+            "window": {"begun": begun, "ended": ended},
+            "device": before.elapsed_time(after) / 1e3 if on_gpu else None,
+        }
+
+    def result(self, file):
+        Path(file).write_bytes(self.first.double().cpu().contiguous().numpy().tobytes())
+        self.first = None
+
+    def copies(self):
+        self.turns += [[operand.clone() for operand in self.turns[0]] for _ in range(self.handed["copies"] - 1)]
+        self.setting.wait()
+
+    def allocator(self):
+        """The most that CUDA's allocator has held, bytes."""
+        if self.setting.device != "cuda":
+            return None
+        return {"reserved": torch.cuda.max_memory_reserved(), "in_use": torch.cuda.max_memory_allocated()}
+
+
+def finite(number):
+    return number if abs(number) < float("inf") else None

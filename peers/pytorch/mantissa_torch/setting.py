@@ -1,0 +1,63 @@
+"""What a setting of Mantissa is in PyTorch."""
+
+import contextlib
+
+import torch
+
+FORMATS = {"64": torch.float64, "32": torch.float32, "16": torch.float16, "bf16": torch.bfloat16}
+
+
+class Unavailable(Exception):
+    """PyTorch cannot compute the cell as its setting says."""
+
+
+class Setting:
+    """Formats, switches and device of a cell.
+
+    `NN-true` is a model in that format; `NN-mixed` is parameters in f32 under `torch.autocast`, f16 with a `GradScaler`. `matmul` is
+    `torch.set_float32_matmul_precision`, and cuDNN's TF32, which PyTorch has on of itself and that function passes over, follows it. Sums of
+    f16 and bf16 products are reduced in f32 unless the accumulator is f16. `fusion` is `torch.compile`.
+    """
+
+    def __init__(self, setting):
+        format, kind = setting["precision"].split("-")
+        self.mixed = kind == "mixed"
+        self.stored = torch.float32 if self.mixed else FORMATS[format]
+        self.computed = FORMATS[format]
+        self.scales_loss = self.mixed and self.computed == torch.float16
+        self.device = {"flex": "cpu", "cuda": "cuda"}.get(setting["backend"])
+        self.compiled = setting.get("fusion") == "on"
+        self.attention = {"math": "eager", "fused": "sdpa"}[setting.get("attention", "math")]
+        self.checkpointing = setting.get("checkpointing") == "on"
+        self.batch = setting.get("batch")
+        self.accumulate = setting.get("accumulate", 1)
+        self.batchnorm_momentum = setting.get("batchnorm_momentum", "keep")
+        self.optimizer = setting.get("optimizer")
+        self.adam_eps = setting.get("adam_eps")
+        if self.device is None:
+            raise Unavailable(f"there is no backend `{setting['backend']}` of PyTorch")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise Unavailable("PyTorch finds no CUDA device")
+        if setting.get("keep_f32"):
+            raise Unavailable("`keep_f32` is not carried over to PyTorch")
+        if setting.get("devices", 1) != 1:
+            raise Unavailable("several devices are not carried over to PyTorch")
+        if setting["accumulator"] == "f16" and self.computed != torch.float16:
+            raise Unavailable("PyTorch sums in f16 for products of f16 alone")
+        torch.set_float32_matmul_precision(setting["matmul"])
+        torch.backends.cudnn.allow_tf32 = setting["matmul"] != "highest"
+        products = torch.backends.cuda.matmul
+        products.allow_fp16_reduced_precision_reduction = setting["accumulator"] == "f16"
+        products.allow_bf16_reduced_precision_reduction = False
+        products.allow_fp16_accumulation = setting["accumulator"] == "f16"
+
+    def context(self):
+        """In which forward passes are made."""
+        if not self.mixed:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device, dtype=self.computed)
+
+    def wait(self):
+        """Until the device has done everything."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()

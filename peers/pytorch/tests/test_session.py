@@ -1,0 +1,125 @@
+"""What a session answers, on cells that nobody planned."""
+
+import json
+import subprocess
+import sys
+
+import numpy
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+
+from mantissa_torch import models
+from mantissa_torch.session import Session
+from mantissa_torch.setting import Setting, Unavailable
+
+SETTING = {
+    "precision": "32-true", "matmul": "highest", "accumulate": 2, "batch": 2, "accumulator": "f32", "attention": "math",
+    "optimizer": "sgd", "adam_eps": 1e-8, "checkpointing": "off", "fusion": "off", "keep_f32": [], "devices": 1, "backend": "flex",
+}
+TASK = {"model": {"resnet": {"depth": 8, "width": 2}}, "learning_rate": 0.1, "weight_decay": 0.0, "momentum": 0.9}
+
+
+def handed(folder, task, setting, files, **beside):
+    for name, tensors in files.items():
+        save_file(tensors, folder / f"{name}.safetensors")
+        beside[name] = f"{name}.safetensors"
+    cell = {"workload": {"name": "w", "task": task}, "setting": SETTING | setting, "seed": 1}
+    (folder / "cell.json").write_text(json.dumps({"cell": cell, **beside}))
+    return Session(str(folder), "cell.json")
+
+
+def resnet(folder, setting):
+    torch.manual_seed(3)
+    weights = {n: v.clone() for n, v in models.SmallResNet(8, 2, 10).state_dict().items() if v.dtype == torch.float32}
+    images = {"pixels": torch.randn(6, 3, 8, 8), "labels": torch.arange(6, dtype=torch.int32)}
+    files = {"weights": weights, "train": images, "test": images}
+    return handed(folder, {"train": TASK}, setting, files, classes=10), weights, images
+
+
+def test_a_step_is_that_of_the_whole_batch(tmp_path):
+    # Without batch norms' statistics of a micro-batch in the way, two micro-batches are one batch.
+    session, weights, images = resnet(tmp_path, {})
+    session.model.train(False)
+    session.model.train = lambda mode=True: session.model
+    stepped = session.step([[4, 1], [0]], 0.1)
+    model = models.with_weights(models.SmallResNet(8, 2, 10), weights).eval()
+    chosen = torch.tensor([4, 1, 0])
+    loss = F.cross_entropy(model(images["pixels"][chosen]), images["labels"][chosen].long())
+    loss.backward()
+    assert stepped["loss"] == pytest.approx(loss.item(), rel=1e-6)
+    for (name, here), there in zip(session.model.named_parameters(), model.parameters()):
+        assert torch.allclose(here, there - 0.1 * there.grad, atol=1e-6), name
+    assert stepped["scales"] is None and not stepped["skipped"]
+    assert stepped["window"]["ended"] > stepped["window"]["begun"]
+
+
+def test_starting_over_forgets_running_statistics_and_momentum(tmp_path):
+    session, weights, _ = resnet(tmp_path, {})
+    first = session.step([[0, 1, 2]], 0.0)
+    session.start_over()
+    for name, value in session.model.state_dict().items():
+        assert name.endswith("num_batches_tracked") or torch.equal(value, weights[name]), name
+    assert session.step([[0, 1, 2]], 0.0)["loss"] == first["loss"]
+
+
+def test_an_overflow_is_skipped_and_halves_the_scale(tmp_path):
+    session, _, images = resnet(tmp_path, {"precision": "16-mixed"})
+    session.parts["train"]["pixels"] = images["pixels"] * 1e30
+    stepped = session.step([[0, 1]], 0.1)
+    assert stepped["loss"] is None and stepped["skipped"]
+    assert stepped["scales"][1] == stepped["scales"][0] / 2
+
+
+def test_answers_are_picked_in_the_order_of_examples(tmp_path):
+    session, _, _ = resnet(tmp_path, {})
+    session.parts["train"] = {
+        "ids": torch.arange(12).reshape(3, 4), "lengths": torch.tensor([4, 2, 3]),
+        "rows": torch.tensor([0, 3, 4, 10]), "labels": torch.tensor([7, 8, 9, 5]),
+    }
+    given, labels = session.batch("train", [2, 0])
+    assert labels.tolist() == [5, 7, 8] and given["rows"].tolist() == [2, 4, 7]
+    assert given["ids"].tolist() == [[8, 9, 10, 11], [0, 1, 2, 3]]
+    assert given["mask"].tolist() == [[True, True, True, False], [True] * 4]
+
+
+def test_elements_beside_each_other_become_those_of_two_halves():
+    # Two heads of four rows: pairs (0, 1) and (2, 3) of a head turn together.
+    rows = torch.arange(8.0)[:, None].repeat(1, 2)
+    weights = {"model.layers.0.self_attn.q_proj.weight": rows, "model.layers.0.mlp.up_proj.weight": rows.clone()}
+    models.in_halves(weights, {"num_attention_heads": 2, "num_key_value_heads": 2})
+    moved, other = weights.values()
+    assert moved[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+    assert torch.equal(other, rows)
+
+
+def test_a_product_takes_turns_and_keeps_its_first_result(tmp_path):
+    lhs, rhs = torch.randn(4, 3, dtype=torch.float64), torch.randn(3, 5, dtype=torch.float64)
+    task = {"kernel": {"kernel": {"matmul": {}}}}
+    session = handed(tmp_path, task, {}, {"operands": {"lhs": lhs, "rhs": rhs}}, copies=3)
+    assert session.launch(nothing=True)["device"] is None
+    session.launch(nothing=False)
+    session.result(tmp_path / "result")
+    result = numpy.frombuffer((tmp_path / "result").read_bytes()).reshape(4, 5)
+    assert numpy.allclose(result, (lhs.float() @ rhs.float()).double().numpy(), rtol=0, atol=0)
+    session.copies()
+    assert len(session.turns) == 3 and session.launches == 1
+
+
+@pytest.mark.parametrize("unlike", [
+    {"keep_f32": ["classifier"]}, {"devices": 2}, {"backend": "vulkan"}, {"accumulator": "f16"},
+    *([] if torch.cuda.is_available() else [{"backend": "cuda"}]),
+])
+def test_what_pytorch_cannot_do_is_unavailable(unlike):
+    with pytest.raises(Unavailable):
+        Setting(SETTING | unlike)
+
+
+def test_the_program_answers_a_line_a_question():
+    asked = '"about"\n"clock"\n{"step": {"micro_batches": [], "learning_rate": 0}}\n"nonsense"\n'
+    ended = subprocess.run([sys.executable, "-m", "mantissa_torch"], input=asked, capture_output=True, text=True)
+    about, clock, step, nonsense = (json.loads(line) for line in ended.stdout.splitlines())
+    assert about["answer"]["name"].startswith("PyTorch 2.") and clock["answer"] > 0
+    assert "failed" in step and "nobody asks" in nonsense["failed"]
+    assert ended.returncode == 0
