@@ -165,7 +165,9 @@ pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
         .iter()
         .zip(&tests)
         .map(|(compared, test)| match test {
-            Some(test) => test.p_of(log_or_self(compared.floor.scale, test.value) - common_of(compared).shift),
+            Some(test) => {
+                test.p_of(log_or_self(compared.floor.scale, test.value) - common_of(compared).shift)
+            }
             None => f64::NAN,
         })
         .collect();
@@ -310,7 +312,9 @@ fn common(cells: &[(&Compared<'_>, f64)]) -> Option<Common> {
         return Some(Common { shift, doubtful });
     }
     let fences: Option<Vec<f64>> = cells.iter().map(|(compared, _)| compared.fence).collect();
-    let usual = fences.and_then(Sample::new).map(|fences| GATE_FENCES * fences.median());
+    let usual = fences
+        .and_then(Sample::new)
+        .map(|fences| GATE_FENCES * fences.median());
     let in_turns = cells.iter().all(|(compared, _)| compared.turns);
     let doubtful = !in_turns && within(usual.unwrap_or(GATE_NO_MACHINE));
     doubtful.then_some(Common { shift, doubtful })
@@ -547,15 +551,47 @@ mod tests {
         let shared = Verdict::Inconclusive(Doubt::Shared);
         let (regressed, unchanged) = (Verdict::Regressed, Verdict::Unchanged);
         assert_eq!(all(1.10, 1.10, None), (shared, shared));
-        assert_eq!(all(1.10, 1.25, None), (shared, shared), "not all cells feel a machine alike");
-        assert_eq!(all(1.10, 1.80, None), (shared, regressed), "none feels it that much");
-        assert_eq!(all(0.90, 1.40, None), (shared, shared), "its own part of it may be 1.40");
-        assert_eq!(all(1.10, 1.0, None), (shared, unchanged), "not better than it was");
+        assert_eq!(
+            all(1.10, 1.25, None),
+            (shared, shared),
+            "not all cells feel a machine alike"
+        );
+        assert_eq!(
+            all(1.10, 1.80, None),
+            (shared, regressed),
+            "none feels it that much"
+        );
+        assert_eq!(
+            all(0.90, 1.40, None),
+            (shared, shared),
+            "its own part of it may be 1.40"
+        );
+        assert_eq!(
+            all(1.10, 1.0, None),
+            (shared, unchanged),
+            "not better than it was"
+        );
         assert_eq!(all(0.90, 1.0, None), (shared, unchanged), "not worse than it was");
-        assert_eq!(all(1.60, 1.60, None), (regressed, regressed), "no machine does that");
-        assert_eq!(all(1.10, 1.10, Some(0.04)), (regressed, regressed), "this one does not");
-        assert_eq!(all(1.10, 1.10, Some(0.2)), (unchanged, unchanged), "this one does");
-        assert_eq!(all(1.02, 1.02, None), (unchanged, unchanged), "too small to matter");
+        assert_eq!(
+            all(1.60, 1.60, None),
+            (regressed, regressed),
+            "no machine does that"
+        );
+        assert_eq!(
+            all(1.10, 1.10, Some(0.04)),
+            (regressed, regressed),
+            "this one does not"
+        );
+        assert_eq!(
+            all(1.10, 1.10, Some(0.2)),
+            (unchanged, unchanged),
+            "this one does"
+        );
+        assert_eq!(
+            all(1.02, 1.02, None),
+            (unchanged, unchanged),
+            "too small to matter"
+        );
     }
 
     #[test]

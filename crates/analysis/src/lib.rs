@@ -50,8 +50,8 @@ pub use evidence::{Evidence, MIN_SEEDS, endings_missing};
 pub use fence::{FENCE_FROM, FENCE_RUNS, noise_fence};
 pub use floor::{Floor, Scale};
 pub use gate::{
-    Change, Compared, GATE_DRIFT_FROM, GATE_LEAST_DEVIATION, GATE_LEVEL, GATE_MOST_DRIFT, GATE_NO_MACHINE, GATE_POWER, GATE_REPEATS, Rules,
-    Ruling, examples_error, gate,
+    Change, Compared, GATE_DRIFT_FROM, GATE_LEAST_DEVIATION, GATE_LEVEL, GATE_MOST_DRIFT, GATE_NO_MACHINE,
+    GATE_POWER, GATE_REPEATS, Rules, Ruling, examples_error, gate,
 };
 pub use hierarchical::{MIN_PROCESSES, Process, median_over_processes};
 pub use hodges_lehmann::{hodges_lehmann_ratio, hodges_lehmann_ratio_within};
