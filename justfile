@@ -45,7 +45,7 @@ bench-page *CELLS_AND_SAMPLES:
 bench-compare *CELLS:
     cargo run --release --quiet -p mantissa-gate --example compare_speed -- {{CELLS}}
 
-# What the gate says of a program held to itself thirty times, and to itself with a little more work in one cell: an hour.
+# What the gate says of a program held to itself thirty times, and to itself in turns with more work in one cell: two hours.
 bench-gate FOLDER *COMPARISONS:
     cargo build --release --quiet -p mantissa --example worsened
     .ci/gate-noise {{FOLDER}} {{COMPARISONS}}
