@@ -115,7 +115,8 @@ struct Test {
 
 impl Ruling {
     /// The smallest true change, in the floor's terms, that so many and so noisy processes would show with probability [`GATE_POWER`] as
-    /// the only finding of the family: its estimate has to be significant and beyond the threshold. Absent where there was no test.
+    /// the only finding of the family: its estimate has to be significant and beyond the threshold. Absent where there was no test, or a
+    /// shift that nobody can tell is the machine's.
     pub fn catches(&self) -> Option<f64> {
         let Test { welch, scale, least } = self.test?;
         let student = StudentsT::new(0.0, 1.0, welch.freedom).ok()?;
@@ -135,12 +136,12 @@ impl Ruling {
 /// adjusted p-value of at most the level **and** an estimate beyond floor and fence; *unchanged* an interval within them (two one-sided
 /// tests, for each comparison by itself); what is left is inconclusive.
 ///
-/// Of times, rates and energies the shift that all cells share, their median for each metric, is taken off first if it is within the floor
-/// and [`GATE_MOST_DRIFT`]: what is common and too small to matter is taken for the machine's, clocks and neighbours of another day. A
-/// larger one is the program's if both sides took turns, if it is beyond twice the median of the cells' fences where all have one, or
-/// beyond [`GATE_NO_MACHINE`]: then everything is judged as it is. Else no test of two runs tells whose it is, nor how differently it
-/// befell the cells: only what is beyond [`GATE_NO_MACHINE`] both with it and without it is a finding, and the rest is inconclusive
-/// ([`Doubt::Shared`]) where it is not within the threshold.
+/// Cells whose sides took turns are judged as they are: both sides saw the same moments of the machine. Of the others' times, rates and
+/// energies the shift that they share, their median for each metric, is taken off if it is within the floor and [`GATE_MOST_DRIFT`]: what is
+/// common and too small to matter is taken for the machine's, clocks and neighbours of another day. A larger one is the program's if it is
+/// beyond twice the median of the cells' fences, or beyond [`GATE_NO_MACHINE`], and then nothing is taken off. Else no test of two runs tells
+/// whose it is, nor how differently it befell the cells: a finding takes [`GATE_NO_MACHINE`], and what is none is inconclusive
+/// ([`Doubt::Shared`]). Whatever is taken off, a finding is beyond floor and fence with it and without it, and what is unchanged within them.
 ///
 /// Values of which every process must have the same (bytes that were asked for, errors on inputs from a seed, what the same seed learns) are
 /// no matter for a test if they all do: equal ones are unchanged, and a change beyond the floor is a finding. Where they vary they are readings.
@@ -160,7 +161,10 @@ pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
         })
         .collect();
     let commons = commons(family, &tests);
-    let common_of = |compared: &Compared<'_>| commons.get(&compared.metric).copied().unwrap_or_default();
+    let common_of = |compared: &Compared<'_>| match compared.turns {
+        true => Common::default(),
+        false => commons.get(&compared.metric).copied().unwrap_or_default(),
+    };
     let p_values: Vec<f64> = family
         .iter()
         .zip(&tests)
@@ -283,11 +287,12 @@ struct Common {
     doubtful: bool,
 }
 
-/// The shift that the cells of each metric have in common, where it is not the program's. Memory does not drift.
+/// The shift that the cells of each metric that were not in turns have in common, where it is not the program's. Memory does not drift.
 fn commons(family: &[Compared<'_>], tests: &[Option<Welch>]) -> BTreeMap<MetricName, Common> {
     let mut tested: BTreeMap<MetricName, Vec<(&Compared<'_>, f64)>> = BTreeMap::new();
     for (compared, test) in family.iter().zip(tests) {
-        let drifts = compared.floor.scale == Scale::Ratio
+        let drifts = !compared.turns
+            && compared.floor.scale == Scale::Ratio
             && !compared.metric.is_learned()
             && !compared.metric.is_counted()
             && compared.metric.unit() != Unit::Bytes;
@@ -311,12 +316,11 @@ fn common(cells: &[(&Compared<'_>, f64)]) -> Option<Common> {
         let doubtful = false;
         return Some(Common { shift, doubtful });
     }
-    let fences: Option<Vec<f64>> = cells.iter().map(|(compared, _)| compared.fence).collect();
-    let usual = fences
-        .and_then(Sample::new)
-        .map(|fences| GATE_FENCES * fences.median());
-    let in_turns = cells.iter().all(|(compared, _)| compared.turns);
-    let doubtful = !in_turns && within(usual.unwrap_or(GATE_NO_MACHINE));
+    let fences: Vec<f64> = cells.iter().filter_map(|(compared, _)| compared.fence).collect();
+    let told = fences.len() >= GATE_DRIFT_FROM;
+    let usual = Sample::new(fences).filter(|_| told);
+    let usual = usual.map_or(GATE_NO_MACHINE, |fences| GATE_FENCES * fences.median());
+    let doubtful = within(usual.min(GATE_NO_MACHINE));
     doubtful.then_some(Common { shift, doubtful })
 }
 
@@ -411,18 +415,13 @@ fn tested(
     let [low, value, high] =
         [welch.interval.low, welch.value, welch.interval.high].map(|change| log_or_self(scale, change));
     let own = value - common.shift;
-    let (least, largest) = match common.doubtful {
-        true => (low, high),
-        false => (low - common.shift, high - common.shift),
+    let least = match common.doubtful {
+        true => most.max(GATE_NO_MACHINE.ln_1p()),
+        false => most,
     };
-    let is_shown = match common.doubtful {
-        true => {
-            let least = most.max(GATE_NO_MACHINE.ln_1p());
-            (own > least && value > least) || (own < -least && value < -least)
-        }
-        false => own.abs() > most,
-    };
-    let verdict = if -most <= least && largest <= most {
+    let is_shown = own.min(value) > least || own.max(value) < -least;
+    let is_within = -most <= low - common.shift && high - common.shift <= most && value.abs() <= most;
+    let verdict = if is_within {
         Verdict::Unchanged
     } else if adjusted_p <= level && is_shown {
         finding(compared.metric, own > 0.0)
@@ -442,7 +441,7 @@ fn tested(
         drift: common.shift.exp(),
         p: Some(p),
         adjusted_p: Some(adjusted_p),
-        test: Some(Test {
+        test: (!common.doubtful).then_some(Test {
             welch,
             scale,
             least: level / members as f64,
@@ -505,27 +504,46 @@ mod tests {
     #[test]
     fn a_shift_that_all_cells_share_is_the_machines_unless_it_is_large() {
         let by = |factor: f64| QUIET.map(|value| value * factor);
-        let all = |common: f64, one: f64| {
+        let all = |turns: bool, common: f64, one: f64| {
             let (common, one) = (by(common), by(one));
-            let mut family = vec![seconds(&QUIET, &common); 20];
-            family[3] = seconds(&QUIET, &one);
+            let of = |candidate| Compared {
+                turns,
+                ..seconds(&QUIET, candidate)
+            };
+            let mut family = vec![of(&common); 20];
+            family[3] = of(&one);
             let rulings = gate(&family, Rules::default());
             (rulings[0].clone(), rulings[3].clone())
         };
-        let (rest, one) = all(1.018, 1.07);
+        let (rest, one) = all(false, 1.018, 1.07);
         assert_eq!(
             (rest.verdict, one.verdict),
             (Verdict::Unchanged, Verdict::Regressed)
         );
         assert!((rest.drift - 1.018).abs() < 1e-12 && (one.change.unwrap().value - 1.07).abs() < 1e-12);
-        let (rest, one) = all(1.05, 1.05);
+        let (rest, one) = all(true, 1.05, 1.05);
         assert_eq!(
             (rest.verdict, one.verdict),
             (Verdict::Regressed, Verdict::Regressed)
         );
         assert_eq!(rest.drift, 1.0);
+        let (rest, one) = all(true, 1.018, 1.0);
+        assert_eq!(
+            (rest.drift, one.drift, one.verdict),
+            (1.0, 1.0, Verdict::Unchanged),
+            "in turns"
+        );
+        let (_, one) = all(false, 1.025, 0.995);
+        assert_eq!(
+            one.verdict,
+            Verdict::Inconclusive(Doubt::TooNoisy),
+            "what did not move is no improvement, and is not sure to be none"
+        );
         let heavier = by(1.018);
-        let memory = compared(MetricName::HostPeakBytes, &QUIET, &heavier);
+        let memory = Compared {
+            turns: false,
+            ..compared(MetricName::HostPeakBytes, &QUIET, &heavier)
+        };
         assert_eq!(
             gate(&[memory; 20], Rules::default())[0].drift,
             1.0,
@@ -567,11 +585,10 @@ mod tests {
             "its own part of it may be 1.40"
         );
         assert_eq!(
-            all(1.10, 1.0, None),
-            (shared, unchanged),
-            "not better than it was"
+            all(0.90, 1.0, None),
+            (shared, shared),
+            "a tenth slower than the machine of that day, perhaps"
         );
-        assert_eq!(all(0.90, 1.0, None), (shared, unchanged), "not worse than it was");
         assert_eq!(
             all(1.60, 1.60, None),
             (regressed, regressed),
@@ -592,6 +609,48 @@ mod tests {
             (unchanged, unchanged),
             "too small to matter"
         );
+    }
+
+    #[test]
+    fn cells_in_turns_are_judged_whatever_befell_the_others() {
+        let (slower, same) = (QUIET.map(|value| value * 1.1), QUIET);
+        let serial = |candidate| Compared {
+            turns: false,
+            ..seconds(&QUIET, candidate)
+        };
+        let mut family = vec![serial(&slower); 20];
+        family[0] = seconds(&QUIET, &slower);
+        family[1] = seconds(&QUIET, &same);
+        let verdicts: Vec<_> = gate(&family, Rules::default())
+            .iter()
+            .map(|ruling| ruling.verdict)
+            .collect();
+        assert_eq!(
+            verdicts[..3],
+            [
+                Verdict::Regressed,
+                Verdict::Unchanged,
+                Verdict::Inconclusive(Doubt::Shared)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_history_never_makes_a_machine_of_what_no_machine_does_and_need_not_be_complete() {
+        let (slower, much_slower) = (QUIET.map(|value| value * 1.1), QUIET.map(|value| value * 1.7));
+        let verdicts = |candidate, fence| {
+            let of = |fence| Compared {
+                turns: false,
+                fence,
+                ..seconds(&QUIET, candidate)
+            };
+            let mut family = vec![of(Some(fence)); 20];
+            family[7] = of(None);
+            let rulings = gate(&family, Rules::default());
+            [rulings[0].verdict, rulings[7].verdict]
+        };
+        assert_eq!(verdicts(&much_slower, 0.4), [Verdict::Regressed; 2]);
+        assert_eq!(verdicts(&slower, 0.03), [Verdict::Regressed; 2]);
     }
 
     #[test]

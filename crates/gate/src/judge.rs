@@ -79,8 +79,8 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
         .map(|&metric| Draft {
             cell,
             metric,
-            baseline: before.values(metric),
-            candidate: after.values(metric),
+            baseline: before.independent_values(metric, policy.repeats as usize),
+            candidate: after.independent_values(metric, policy.repeats as usize),
             floor: policy.floors[&metric],
             fence: fences.get(&(before.cell.id.clone(), metric)).copied(),
             shared_error: shared_error(metric, before, after),

@@ -101,6 +101,23 @@ impl MeasuredCell {
             .collect()
     }
 
+    /// The same, a value a run, if at least so many runs have processes of it: those of a run see the same moments of the machine.
+    pub fn independent_values(&self, metric: MetricName, least: usize) -> Vec<f64> {
+        let mut runs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for process in self.completed() {
+            if let Some(reading) = process.values.get(&metric) {
+                runs.entry(&process.begun).or_default().push(reading.value);
+            }
+        }
+        match runs.len() >= least {
+            true => runs
+                .into_values()
+                .filter_map(|run| Some(median(run)?.value))
+                .collect(),
+            false => self.values(metric),
+        }
+    }
+
     /// The median over the processes that ran to their end, of every metric that all of them have.
     pub fn medians(&self) -> BTreeMap<MetricName, f64> {
         let completed = self.completed().count();

@@ -19,7 +19,7 @@ pub(crate) fn in_turns(before: &MeasuredCell, after: &MeasuredCell) -> bool {
     alternate(&begun(before), &begun(after))
 }
 
-/// Runs that began in the same second are in no known order.
+/// Runs that began at the same time are in no known order.
 fn alternate(before: &BTreeSet<Arc<str>>, after: &BTreeSet<Arc<str>>) -> bool {
     let sides = before.iter().map(|begun| (begun, false));
     let mut order: Vec<(&Arc<str>, bool)> = sides.chain(after.iter().map(|begun| (begun, true))).collect();

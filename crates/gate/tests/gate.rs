@@ -156,8 +156,8 @@ fn a_product_that_loses_a_bit_of_significand_is_caught_in_every_try() {
     }
 }
 
-/// Twelve cells, all of them 10 % slower after: five runs of one process on either side, begun in these seconds.
-fn all_slower(before: [u32; 5], after: [u32; 5]) -> Comparison {
+/// Twelve cells, all of them 10 % slower after: five runs on either side, of so many processes, begun in these seconds.
+fn all_slower(before: [u32; 5], after: [u32; 5], processes: u32) -> Comparison {
     let sizes = ["16", "32", "64", "128", "256", "512"];
     let cells: Vec<Cell> = ["32-true", "bf16-true"]
         .into_iter()
@@ -171,7 +171,7 @@ fn all_slower(before: [u32; 5], after: [u32; 5]) -> Comparison {
                 let noise = noise(u64::from(second) * 1_000 + place as u64);
                 vec![(MetricName::FlopsPerSecond, factor * 1e11 * noise)]
             };
-            let mut run = Invented::new(&cells, 1, value);
+            let mut run = Invented::new(&cells, processes, value);
             run.started = format!("2026-01-01T00:00:{second:02}Z");
             run.write(&path);
             path
@@ -192,9 +192,9 @@ fn all_slower(before: [u32; 5], after: [u32; 5]) -> Comparison {
 #[test]
 fn whether_all_cells_are_slower_or_the_machine_takes_turns_to_tell() {
     let outcomes = |comparison: &Comparison| comparison.outcomes().collect::<BTreeSet<_>>();
-    let turns = all_slower([1, 3, 5, 7, 9], [2, 4, 6, 8, 10]);
+    let turns = all_slower([1, 3, 5, 7, 9], [2, 4, 6, 8, 10], 1);
     assert_eq!(outcomes(&turns), BTreeSet::from([Outcome::Regressed]));
-    let one_after_another = all_slower([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]);
+    let one_after_another = all_slower([1, 2, 3, 4, 5], [6, 7, 8, 9, 10], 1);
     assert_eq!(
         outcomes(&one_after_another),
         BTreeSet::from([Outcome::Inconclusive])
@@ -209,6 +209,14 @@ fn whether_all_cells_are_slower_or_the_machine_takes_turns_to_tell() {
     );
     assert!((change.drift - 1.0 / 1.1).abs() < 0.01, "{}", change.drift);
     assert!(turns.cells.iter().all(|cell| cell.changes[0].drift == 1.0));
+}
+
+#[test]
+fn processes_of_one_run_count_once_where_there_are_runs_enough() {
+    let several = all_slower([1, 3, 5, 7, 9], [2, 4, 6, 8, 10], 3);
+    for change in several.cells.iter().flat_map(|cell| &cell.changes) {
+        assert_eq!(change.processes, (5, 5));
+    }
 }
 
 #[test]

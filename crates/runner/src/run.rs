@@ -79,7 +79,7 @@ pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Fi
     let peer = name_of(&start.settings.peer)?;
     let environment = Environment {
         schema: SCHEMA_VERSION,
-        started: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        started: now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
         command: start.command,
         backend: start.settings.backend,
         missing: missing(
