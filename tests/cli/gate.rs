@@ -207,7 +207,7 @@ fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
         .output()
         .unwrap();
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
-    for side in ["baseline-4", "candidate-4"] {
+    for side in ["baseline-9", "candidate-9"] {
         assert!(
             place
                 .path("runs/change.again")
@@ -219,7 +219,10 @@ fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
     }
     let gated: Value = serde_json::from_str(&stdout(&output)).unwrap();
     for side in ["baseline", "candidate"] {
-        assert_eq!(gated["comparison"][side]["repeats"], 5, "the fresh ones alone");
+        assert_eq!(
+            gated["comparison"][side]["repeats"], 10,
+            "the fresh ones alone, twice as many"
+        );
     }
     // Another program cannot say how the candidate does.
     let mut arguments = arguments[..6].to_vec();

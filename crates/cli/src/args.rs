@@ -280,8 +280,8 @@ pub(crate) struct GateArguments {
     /// Fail if anything is undecided, too
     #[arg(long)]
     pub(crate) strict: bool,
-    /// How often what is undecided is measured again, by as many processes as before
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=20))]
+    /// How often what is undecided is measured again, by twice as many processes each time
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=8))]
     pub(crate) rerun_inconclusive: u32,
     /// The program that measured the baseline: it takes turns with this one, which has to be the one that measured the run, when something is
     /// measured again

@@ -16,7 +16,7 @@ use crate::{args::GateArguments, printer::Printer, progress::Bar};
 pub(crate) struct Rerun<'a> {
     runs: &'a [PathBuf],
     against: Option<&'a Path>,
-    /// Processes of a cell at a time, on each side.
+    /// Processes of a cell that count, on each side.
     processes: u32,
     /// Cells whose recorded processes count no more.
     forgotten: BTreeSet<CellId>,
@@ -44,7 +44,8 @@ impl<'a> Rerun<'a> {
         })
     }
 
-    /// Measures cells again and adds their processes to what is known of the candidate. The signal, if one ended that.
+    /// Measures cells again, so that twice as many processes count: of those left undecided, more of the same number would decide few. Returns
+    /// the signal, if one ended that.
     ///
     /// With the program that measured the baseline, both take turns, process by process, and for these cells the fresh processes are all
     /// that counts: whatever else the machine does befalls both.
@@ -56,6 +57,9 @@ impl<'a> Rerun<'a> {
     ) -> Result<Option<Signal>> {
         printer.note(&format!("{} undecided cells are measured again", cells.len()));
         let mut left = cells.clone();
+        let first_turns = self.against.is_some() && self.forgotten.is_empty();
+        let more = if first_turns { 2 } else { 1 } * self.processes;
+        self.processes *= 2;
         for run in self.runs {
             let of_run = Measured::read(run)?.cells;
             let (here, others): (BTreeSet<CellId>, BTreeSet<CellId>) =
@@ -64,7 +68,7 @@ impl<'a> Rerun<'a> {
             if here.is_empty() {
                 continue;
             }
-            for _ in 0..self.processes {
+            for _ in 0..more {
                 let mut fresh = None;
                 if let Some(program) = self.against {
                     match self.process(run, &here, Some(program), printer)? {
