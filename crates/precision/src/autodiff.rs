@@ -146,6 +146,17 @@ impl<B: PrecisionBackend> Backward<B, 1> for LookUp {
 }
 
 #[derive(Debug)]
+struct SwapMiddle;
+
+impl<B: PrecisionBackend> Backward<B, 1> for SwapMiddle {
+    type State = ();
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        unary::<B, _>(ops.parents, ops.node, grads, B::swap_middle);
+    }
+}
+
+#[derive(Debug)]
 struct Softmax;
 
 impl<B: PrecisionBackend> Backward<B, 1> for Softmax {
@@ -318,6 +329,14 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
 
     fn look_up_backward(_: Shape, _: IntTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
         unreachable!("second derivatives are never asked for")
+    }
+
+    fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+        let output = B::swap_middle(tensor.primitive);
+        match SwapMiddle.prepare::<C>([tensor.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {

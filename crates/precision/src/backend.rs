@@ -219,6 +219,11 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(Self::float_select_add(zeros, 0, rows, grad), dtype)
     }
 
+    /// `[a, b, c, d]` as `[a, c, b, d]`; the values stay where they are, or are put in order where that is faster in the end.
+    fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_swap_dims(tensor, 1, 2)
+    }
+
     /// Softmax over the last dimension.
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         let (wide, dtype) = widen::<Self>(tensor);

@@ -54,6 +54,11 @@ fn tensor_of<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> 
     Tensor::from_primitive(TensorPrimitive::Float(primitive))
 }
 
+/// Heads of attention beside the sequence, and back: `[n, sequence, heads, width]` as `[n, heads, sequence, width]`.
+pub fn swap_middle<B: PrecisionBackend>(tensor: Tensor<B, 4>) -> Tensor<B, 4> {
+    tensor_of(B::swap_middle(primitive(tensor)))
+}
+
 /// A precision setting as the operations of a model see it.
 ///
 /// ```

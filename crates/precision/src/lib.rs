@@ -106,7 +106,7 @@ pub use backend::{Adam, AdamRates, AllocatorUsage, MatmulMode, Normalized, Preci
 pub use batch_norm::{Moments, micro_batch_momentum};
 pub use cast::Autocast;
 pub use clock::{Clock, Timed};
-pub use compute::{Compute, dtype};
+pub use compute::{Compute, dtype, swap_middle};
 pub use convolution::{Convolution, Pass};
 pub use gradient::GradientSum;
 pub use launched::aside;

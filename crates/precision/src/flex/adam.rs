@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use super::{
     convert::CHUNK,
     lanes::Wide,
+    packed::packed,
     stored::{BLOCK, Stored, by_format},
 };
 use crate::backend::{Adam, AdamRates};
@@ -23,7 +24,7 @@ fn adam_in<T: Stored<Wide: Stored<Wide = T::Wide>>>(
     gradient: FlexTensor,
     rates: AdamRates,
 ) -> Adam<FlexTensor> {
-    let gradient = gradient.to_contiguous();
+    let gradient = packed(gradient);
     if gradient.dtype() == <T::Wide as burn::tensor::Element>::dtype() {
         step::<T, T::Wide>(state, gradient.storage(), rates)
     } else {
@@ -39,7 +40,7 @@ fn step<T: Stored, G: Stored<Wide = T::Wide>>(
     let [mut value, mut first, mut second] =
         [value, first, second].map(|tensor| match tensor.is_contiguous() {
             true => tensor,
-            false => tensor.to_contiguous(),
+            false => packed(tensor),
         });
     let rates = rates.map(T::Wide::of);
     value

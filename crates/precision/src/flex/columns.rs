@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::{
     convert::CHUNK,
+    packed::packed,
     stored::{Stored, by_format, contiguous},
 };
 
@@ -16,7 +17,7 @@ pub(super) fn normalize(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor {
 }
 
 fn normalize_in<T: Stored>(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor {
-    let (rows, by) = (rows.to_contiguous(), by.map(|values| values.to_contiguous()));
+    let (rows, by) = (packed(rows), by.map(packed));
     let columns = rows.shape()[1];
     let from = rows.storage::<T>();
     let wide = |values: &FlexTensor| {

@@ -1,7 +1,7 @@
 //! Matrix products on the CPU: operands rounded to what a tensor core would see, then multiplied and summed in f32.
 //!
 //! Half operands are widened exactly, summed in f32 and rounded once, or not at all where something is still to be added:
-//! burn's own f16 product stores partial sums of long rows in f16.
+//! burn's own f16 product stores partial sums of long rows in f16. Where the processor multiplies bf16 itself, it does.
 
 use std::borrow::Cow;
 
@@ -15,6 +15,7 @@ use mantissa_core::{Accumulator, Format};
 use rayon::prelude::*;
 
 use super::{
+    bf16_pairs::{self, Instruction},
     convert::{operand, round_bf16, round_tf32, round_to},
     row,
     stored::Stored,
@@ -44,9 +45,17 @@ pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: Matmu
             });
             product
         }
-        None => Flex::float_matmul(seen(lhs, mode), seen(rhs, mode)),
+        None => multiply(seen(lhs, mode), seen(rhs, mode), mode.output(dtype)),
     };
     round_to(product, mode.output(dtype))
+}
+
+/// The product of operands as they are seen; in the `output`, or with sums that are not rounded yet.
+fn multiply(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, output: DType) -> FloatTensor<Flex> {
+    match (lhs.dtype(), Instruction::here()) {
+        (DType::BF16, Some(instruction)) => bf16_pairs::product(instruction, lhs, rhs, output),
+        _ => Flex::float_matmul(lhs, rhs),
+    }
 }
 
 /// A product of a convolution. Operands are rounded before their windows repeat them.
@@ -61,18 +70,19 @@ pub(super) fn convolution(
         return by_unfolding::<Flex>(lhs, rhs, convolution, mode);
     }
     let (lhs, rhs) = (seen(lhs, mode), seen(rhs, mode));
-    let product = match lhs.dtype() {
-        DType::F32 => by_products::<Flex>(lhs, rhs, convolution, Flex::float_matmul, tiles::product),
-        _ => by_products::<Flex>(
-            lhs,
-            rhs,
-            convolution,
-            Flex::float_matmul,
-            |images, filter, stride, padding, filters| {
-                of_windows::<Flex>(images, filter, stride, padding, filters, Flex::float_matmul)
-            },
-        ),
-    };
+    let multiply = |lhs, rhs| multiply(lhs, rhs, DType::F32);
+    let of_windows =
+        |images: FlexTensor, filter, stride, padding, filters| match (images.dtype(), Instruction::here()) {
+            (DType::F32, _) => tiles::product(images, filter, stride, padding, filters),
+            (DType::BF16, Some(with)) if dtype == DType::BF16 => {
+                tiles::product_bf16::<bf16>(with, images, filter, stride, padding, filters)
+            }
+            (DType::BF16, Some(with)) => {
+                tiles::product_bf16::<f32>(with, images, filter, stride, padding, filters)
+            }
+            _ => of_windows::<Flex>(images, filter, stride, padding, filters, multiply),
+        };
+    let product = by_products::<Flex>(lhs, rhs, convolution, multiply, of_windows);
     round_to(product, dtype)
 }
 
@@ -81,10 +91,13 @@ fn narrow_sums(operands: DType, mode: MatmulMode) -> bool {
     matches!(operands, DType::F16 | DType::BF16) && mode.accumulator == Accumulator::F16
 }
 
-/// An operand as a multiplier of what is asked for would see it, wide enough for sums in f32.
+/// An operand as a multiplier of what is asked for would see it: in bf16 where the processor has such a multiplier, else wide enough for
+/// sums in f32.
 fn seen(tensor: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
     note(of_operands(tensor.dtype(), mode));
     match (tensor.dtype(), mode.precision.operand()) {
+        (DType::F32, Format::Bf16) if Instruction::here().is_some() => round_to(tensor, DType::BF16),
+        (DType::BF16, _) if Instruction::here().is_some() => tensor,
         (DType::F32, Format::Tf32) => operand(tensor, |from, to| round_each(from, to, round_tf32)),
         (DType::F32, Format::Bf16) => operand(tensor, |from, to| round_each(from, to, round_bf16)),
         (DType::F16, _) => operand(tensor, f16::widen),
@@ -96,6 +109,11 @@ fn seen(tensor: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
 /// A product of operands that are seen so.
 fn of_operands(dtype: DType, mode: MatmulMode) -> Launch {
     match (dtype, mode.precision.operand()) {
+        (DType::F32, Format::Bf16) | (DType::BF16, _) if Instruction::here().is_some() => Launch {
+            kernel: "vdpbf16ps".into(),
+            arithmetic: "bf16 × bf16 → f32".into(),
+            emulated: false,
+        },
         (DType::F32, Format::Tf32) => emulated("f32 rounded to tf32 → f32"),
         (DType::F32, Format::Bf16) => emulated("f32 rounded to bf16 → f32"),
         (DType::F16, _) => emulated("f16 widened to f32 → f32"),

@@ -2,6 +2,7 @@
 
 mod adam;
 mod attention;
+mod bf16_pairs;
 mod buffers;
 mod columns;
 mod convert;
@@ -9,6 +10,7 @@ mod gelu;
 mod lanes;
 mod matmul;
 mod norm;
+mod packed;
 mod row;
 mod softmax;
 mod stored;
@@ -17,7 +19,7 @@ mod windows;
 
 use burn::tensor::{
     DType, FloatDType,
-    ops::{BoolTensor, FloatTensor},
+    ops::{BoolTensor, FloatTensor, FloatTensorOps},
 };
 use burn_flex::Flex;
 use mantissa_core::{Gelu, Layout};
@@ -78,6 +80,10 @@ impl PrecisionBackend for Flex {
 
     fn copied(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         convert::copied(tensor)
+    }
+
+    fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+        packed::packed(Self::float_swap_dims(tensor, 1, 2))
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::{
     convert::round_to,
     lanes::{Wide, sum},
+    packed::packed,
     stored::{Stored, by_format, chunk_of_rows, contiguous, width},
 };
 use crate::{Normalized, backend::LayerNormGradients};
@@ -34,7 +35,7 @@ fn normalize_in<T: Stored<Wide: Stored>>(
     shift: Option<FlexTensor>,
     epsilon: f64,
 ) -> Normalized<FlexTensor> {
-    let input = input.to_contiguous();
+    let input = packed(input);
     let (from, n) = (input.storage::<T>(), width(&input.shape()));
     let (scale, shift) = (wide::<T>(scale), shift.map(wide::<T>));
     let mut to = vec![T::default(); from.len()];
@@ -126,7 +127,7 @@ fn normalize_backward_in<T: Stored<Wide: Stored>>(
     inverse: FlexTensor,
     grad: FlexTensor,
 ) -> LayerNormGradients<FlexTensor> {
-    let (input, grad) = (input.to_contiguous(), grad.to_contiguous());
+    let (input, grad) = (packed(input), packed(grad));
     let (inputs, grads, n) = (input.storage::<T>(), grad.storage::<T>(), width(&input.shape()));
     let (scale_format, scale) = (scale.dtype(), wide::<T>(scale));
     let mut to = vec![T::default(); inputs.len()];

@@ -10,8 +10,10 @@ use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::{
+    bf16_pairs::{self, Instruction},
     convert::{round_bf16, round_tf32},
     lanes::Wide,
+    packed::packed,
     stored::{BLOCK, Stored},
 };
 use crate::MatmulMode;
@@ -34,15 +36,19 @@ pub(super) fn product(
     if !transposed || m > MOST_ROWS || n * k < FEWEST_WEIGHTS {
         return None;
     }
-    Some(match (lhs.dtype(), mode.precision.operand()) {
-        (DType::F64, _) => rows::<f64>(lhs, rhs, AsItIs),
-        (DType::F32, Format::Tf32) => rows::<f32>(lhs, rhs, Rounded(round_tf32)),
-        (DType::F32, Format::Bf16) => rows::<f32>(lhs, rhs, Rounded(round_bf16)),
-        (DType::F32, _) => rows::<f32>(lhs, rhs, AsItIs),
-        (DType::F16, _) => rows::<f16>(lhs, rhs, Widened),
-        (DType::BF16, _) => rows::<bf16>(lhs, rhs, Widened),
-        _ => return None,
-    })
+    Some(
+        match (lhs.dtype(), mode.precision.operand(), Instruction::here()) {
+            (DType::F32, Format::Bf16, Some(with)) => rows::<f32, _>(lhs, rhs, Pairs(with)),
+            (DType::BF16, _, Some(with)) => rows::<bf16, _>(lhs, rhs, Pairs(with)),
+            (DType::F64, ..) => rows::<f64, _>(lhs, rhs, AsItIs),
+            (DType::F32, Format::Tf32, _) => rows::<f32, _>(lhs, rhs, Rounded(round_tf32)),
+            (DType::F32, Format::Bf16, None) => rows::<f32, _>(lhs, rhs, Rounded(round_bf16)),
+            (DType::F32, ..) => rows::<f32, _>(lhs, rhs, AsItIs),
+            (DType::F16, ..) => rows::<f16, _>(lhs, rhs, Widened),
+            (DType::BF16, ..) => rows::<bf16, _>(lhs, rhs, Widened),
+            _ => return None,
+        },
+    )
 }
 
 fn matrix(tensor: &FlexTensor) -> Option<[usize; 2]> {
@@ -52,18 +58,29 @@ fn matrix(tensor: &FlexTensor) -> Option<[usize; 2]> {
 
 /// How a multiplier sees stored values.
 trait Seen<T: Stored>: Copy + Sync {
+    /// What it sees.
+    type Value: Copy + Default + Sync;
     /// Values as they are seen, in `place` if they have to be put anywhere.
-    fn seen<'a>(self, stored: &'a [T], place: &'a mut [T::Wide]) -> &'a [T::Wide];
+    fn seen<'a>(self, stored: &'a [T], place: &'a mut [Self::Value]) -> &'a [Self::Value];
+    /// The sum of their products.
+    fn dot<S: Simd>(self, simd: S, a: &[Self::Value], b: &[Self::Value]) -> T::Wide;
 }
 
 /// As they are stored.
 #[derive(Clone, Copy)]
 struct AsItIs;
 
-impl<W: Stored<Wide = W>> Seen<W> for AsItIs {
+impl<W: Stored<Wide = W> + Wide> Seen<W> for AsItIs {
+    type Value = W;
+
     #[inline(always)]
     fn seen<'a>(self, stored: &'a [W], _: &'a mut [W]) -> &'a [W] {
         stored
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd>(self, simd: S, a: &[W], b: &[W]) -> W {
+        W::dot(simd, a, b)
     }
 }
 
@@ -72,11 +89,18 @@ impl<W: Stored<Wide = W>> Seen<W> for AsItIs {
 struct Widened;
 
 impl<T: Stored> Seen<T> for Widened {
+    type Value = T::Wide;
+
     #[inline(always)]
     fn seen<'a>(self, stored: &'a [T], place: &'a mut [T::Wide]) -> &'a [T::Wide] {
         let place = &mut place[..stored.len()];
         T::widen(stored, place);
         place
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd>(self, simd: S, a: &[T::Wide], b: &[T::Wide]) -> T::Wide {
+        T::Wide::dot(simd, a, b)
     }
 }
 
@@ -85,6 +109,8 @@ impl<T: Stored> Seen<T> for Widened {
 struct Rounded<F>(F);
 
 impl<F: Fn(f32) -> f32 + Copy + Sync> Seen<f32> for Rounded<F> {
+    type Value = f32;
+
     #[inline(always)]
     fn seen<'a>(self, stored: &'a [f32], place: &'a mut [f32]) -> &'a [f32] {
         let place = &mut place[..stored.len()];
@@ -94,12 +120,51 @@ impl<F: Fn(f32) -> f32 + Copy + Sync> Seen<f32> for Rounded<F> {
             .for_each(|(x, y)| *y = (self.0)(*x));
         place
     }
+
+    #[inline(always)]
+    fn dot<S: Simd>(self, simd: S, a: &[f32], b: &[f32]) -> f32 {
+        f32::dot(simd, a, b)
+    }
 }
 
-fn rows<T: Stored>(lhs: &FlexTensor, rhs: &FlexTensor, see: impl Seen<T>) -> FlexTensor {
-    let lhs = lhs.to_contiguous();
+/// As bf16, by the processor's own instruction.
+#[derive(Clone, Copy)]
+struct Pairs(Instruction);
+
+impl Seen<bf16> for Pairs {
+    type Value = bf16;
+
+    #[inline(always)]
+    fn seen<'a>(self, stored: &'a [bf16], _: &'a mut [bf16]) -> &'a [bf16] {
+        stored
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd>(self, _: S, a: &[bf16], b: &[bf16]) -> f32 {
+        bf16_pairs::dot(self.0, a, b)
+    }
+}
+
+impl Seen<f32> for Pairs {
+    type Value = bf16;
+
+    #[inline(always)]
+    fn seen<'a>(self, stored: &'a [f32], place: &'a mut [bf16]) -> &'a [bf16] {
+        let place = &mut place[..stored.len()];
+        bf16::narrow(stored, place);
+        place
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd>(self, _: S, a: &[bf16], b: &[bf16]) -> f32 {
+        bf16_pairs::dot(self.0, a, b)
+    }
+}
+
+fn rows<T: Stored, S: Seen<T>>(lhs: &FlexTensor, rhs: &FlexTensor, see: S) -> FlexTensor {
+    let lhs = packed(lhs.clone());
     let ([m, k], n) = ([lhs.shape()[0], lhs.shape()[1]], rhs.shape()[1]);
-    let mut place = vec![T::Wide::zero(); m * k];
+    let mut place = vec![S::Value::default(); m * k];
     let inputs = see.seen(lhs.storage::<T>(), &mut place);
     let weights = &rhs.storage::<T>()[rhs.layout().start_offset()..][..n * k];
     // A row of weights gives a column of the product.
@@ -129,9 +194,9 @@ fn stored<W: Wide>(values: Vec<W>, shape: Shape) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), W::dtype())
 }
 
-struct Columns<'a, T: Stored, See> {
+struct Columns<'a, T: Stored, See: Seen<T>> {
     weights: &'a [T],
-    inputs: &'a [T::Wide],
+    inputs: &'a [See::Value],
     sums: &'a mut [T::Wide],
     k: usize,
     see: See,
@@ -142,7 +207,7 @@ impl<T: Stored, See: Seen<T>> WithSimd for Columns<'_, T, See> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let mut place = [T::Wide::zero(); BLOCK];
+        let mut place = [See::Value::default(); BLOCK];
         let m = self.inputs.len() / self.k;
         let rows = self.weights.chunks_exact(self.k);
         for (weights, sums) in rows.zip(self.sums.chunks_exact_mut(m)) {
@@ -151,7 +216,7 @@ impl<T: Stored, See: Seen<T>> WithSimd for Columns<'_, T, See> {
                 let inputs = self.inputs.chunks_exact(self.k);
                 for (inputs, total) in inputs.zip(&mut *sums) {
                     let inputs = &inputs[number * BLOCK..][..seen.len()];
-                    *total = *total + T::Wide::dot(simd, inputs, seen);
+                    *total = *total + self.see.dot(simd, inputs, seen);
                 }
             }
         }

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use super::{
     lanes::{Wide, largest, sum},
+    packed::packed,
     stored::{Stored, by_format, chunk_of_rows, contiguous, width},
 };
 
@@ -16,7 +17,7 @@ pub(super) fn softmax(input: FlexTensor) -> FlexTensor {
 }
 
 fn softmax_in<T: Stored>(input: FlexTensor) -> FlexTensor {
-    let input = input.to_contiguous();
+    let input = packed(input);
     let (from, n) = (input.storage::<T>(), width(&input.shape()));
     let mut to = vec![T::default(); from.len()];
     let chunk = chunk_of_rows(n);
@@ -58,7 +59,7 @@ pub(super) fn softmax_backward(output: FlexTensor, grad: FlexTensor) -> FlexTens
 }
 
 fn softmax_backward_in<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
-    let (output, grad) = (output.to_contiguous(), grad.to_contiguous());
+    let (output, grad) = (packed(output), packed(grad));
     let n = width(&output.shape());
     let (outputs, grads) = (output.storage::<T>(), grad.storage::<T>());
     let mut to = vec![T::default(); outputs.len()];

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use super::{
     convert::{CHUNK, narrow_bf16, round_bf16, round_f16, trimmed},
     lanes::Wide,
+    packed::packed,
 };
 
 /// A format that tensors are stored in.
@@ -145,7 +146,7 @@ pub(super) fn zip<T: Stored>(
     right: FlexTensor,
     f: impl Fn(T::Wide, T::Wide) -> T::Wide + Copy + Sync,
 ) -> FlexTensor {
-    let (left, right) = (left.to_contiguous(), right.to_contiguous());
+    let (left, right) = (packed(left), packed(right));
     let (xs, ys) = (left.storage::<T>(), right.storage::<T>());
     let mut to = vec![T::default(); xs.len()];
     to.par_chunks_mut(CHUNK)

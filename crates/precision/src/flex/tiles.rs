@@ -1,19 +1,29 @@
 //! Products of windows and filters on the CPU, some lines of windows at a time: they are multiplied while they lie in the cache, and the
 //! windows of all images, nine times the images for filters of 3 × 3, are never in memory.
 
+use std::sync::Arc;
+
 use burn::tensor::{
     Bytes, DType, Shape, TensorMetadata,
     ops::{FloatTensor, FloatTensorOps},
 };
 use burn_flex::{Flex, FlexTensor, Layout};
+use bytemuck::Pod;
+use half::bf16;
 use rayon::prelude::*;
 
-use super::{buffers, windows::Geometry};
+use super::{
+    bf16_pairs::{Columns, Instruction, Matrix},
+    buffers,
+    packed::packed,
+    stored::{Stored, contiguous},
+    windows::Geometry,
+};
 
 /// Bytes of windows at a time: about what a core's second cache holds beside the filters and the result.
 const TILE_BYTES: usize = 256 << 10;
 
-/// The product of all windows of channels-last images `[n, h, w, c]` in f32, and filters `[a · b · c, o]`: `[n · y · x, o]`.
+/// The product of all windows of channels-last images `[n, h, w, c]` and filters `[a · b · c, o]`, both in f32: `[n · y · x, o]`.
 pub(super) fn product(
     images: FloatTensor<Flex>,
     filter: [usize; 2],
@@ -21,36 +31,91 @@ pub(super) fn product(
     padding: usize,
     filters: FloatTensor<Flex>,
 ) -> FloatTensor<Flex> {
-    let geometry = Geometry {
-        images: images.shape().dims(),
-        filter,
-        stride,
-        padding,
-    };
-    let (images, filters) = (images.to_contiguous(), filters.to_contiguous());
-    let (n, [y, x], window) = (geometry.images[0], geometry.steps(), geometry.window());
-    let channels = filters.shape()[1];
-    let values = images.storage::<f32>();
-    let mut out = vec![0f32; n * y * x * channels];
-    let (line, lines) = (x * window, (TILE_BYTES / 4 / (x * window).max(1)).max(1));
-    out.par_chunks_mut((lines * x * channels).max(1))
-        .enumerate()
-        .for_each(|(tile, out)| {
-            let positions = out.len() / channels;
-            let windows = buffers::filled(positions * window, |windows| {
-                windows.fill(0.0);
-                for (at, to) in windows.chunks_exact_mut(line).enumerate() {
-                    geometry.copy_line(values, tile * lines + at, to);
-                }
+    let tiles = Tiles::of(images, filter, stride, padding, &filters);
+    let filters = packed(filters);
+    tiles.multiply::<f32, f32>(|windows, shape, out| {
+        let layout = Layout::contiguous(Shape::new(shape));
+        let windows = FlexTensor::from_arc(windows, layout, DType::F32);
+        let product = Flex::float_matmul(windows, filters.clone()).to_contiguous();
+        out.copy_from_slice(&product.storage::<f32>()[..out.len()]);
+    })
+}
+
+/// The same in bf16, with sums in f32 or rounded to bf16.
+pub(super) fn product_bf16<O: Stored<Wide = f32>>(
+    with: Instruction,
+    images: FloatTensor<Flex>,
+    filter: [usize; 2],
+    stride: usize,
+    padding: usize,
+    filters: FloatTensor<Flex>,
+) -> FloatTensor<Flex> {
+    let tiles = Tiles::of(images, filter, stride, padding, &filters);
+    let columns = Columns::of_tensor(with, filters);
+    tiles.multiply::<bf16, O>(|windows, [positions, window], out| {
+        let rows = Matrix {
+            values: &bytemuck::cast_slice(&windows)[..positions * window],
+            lanes: positions,
+            depth: window,
+            steps: [window, 1],
+        };
+        columns.times(rows, out);
+    })
+}
+
+/// Windows that are multiplied by some lines at a time.
+struct Tiles {
+    geometry: Geometry,
+    images: FlexTensor,
+    channels: usize,
+}
+
+impl Tiles {
+    fn of(
+        images: FlexTensor,
+        filter: [usize; 2],
+        stride: usize,
+        padding: usize,
+        filters: &FlexTensor,
+    ) -> Self {
+        let geometry = Geometry {
+            images: images.shape().dims(),
+            filter,
+            stride,
+            padding,
+        };
+        Self {
+            geometry,
+            images: packed(images),
+            channels: filters.shape()[1],
+        }
+    }
+
+    /// `times` is given windows, their `[positions, values]`, and where their product goes.
+    fn multiply<E: Stored + Pod, O: Stored>(
+        &self,
+        times: impl Fn(Arc<Bytes>, [usize; 2], &mut [O]) + Sync,
+    ) -> FlexTensor {
+        let (geometry, channels) = (&self.geometry, self.channels);
+        let values = self.images.storage::<E>();
+        let (n, [y, x], window) = (geometry.images[0], geometry.steps(), geometry.window());
+        let mut out = vec![O::default(); n * y * x * channels];
+        let line = x * window;
+        let lines = (TILE_BYTES / size_of::<E>() / line.max(1)).max(1);
+        out.par_chunks_mut((lines * x * channels).max(1))
+            .enumerate()
+            .for_each(|(tile, out)| {
+                let positions = out.len() / channels;
+                let bytes = positions * window * size_of::<E>();
+                let windows = buffers::filled(bytes.div_ceil(size_of::<f32>()), |windows| {
+                    windows.fill(0.0);
+                    let windows: &mut [E] = bytemuck::cast_slice_mut(windows);
+                    for (at, to) in windows.chunks_exact_mut(line).enumerate() {
+                        geometry.copy_line(values, tile * lines + at, to);
+                    }
+                });
+                times(windows, [positions, window], out);
             });
-            let layout = Layout::contiguous(Shape::new([positions, window]));
-            let windows = FlexTensor::from_arc(windows, layout, DType::F32);
-            let product = Flex::float_matmul(windows, filters.clone()).to_contiguous();
-            out.copy_from_slice(&product.storage::<f32>()[..out.len()]);
-        });
-    FlexTensor::new(
-        Bytes::from_elems(out),
-        Layout::contiguous(Shape::new([n * y * x, channels])),
-        DType::F32,
-    )
+        contiguous(out, Shape::new([n * y * x, channels]))
+    }
 }

@@ -7,6 +7,8 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 use rayon::prelude::*;
 
+use super::packed::packed;
+
 /// See [`crate::PrecisionBackend::windows`].
 pub(super) fn windows(images: FlexTensor, filter: [usize; 2], stride: usize, padding: usize) -> FlexTensor {
     let geometry = Geometry {
@@ -15,7 +17,7 @@ pub(super) fn windows(images: FlexTensor, filter: [usize; 2], stride: usize, pad
         stride,
         padding,
     };
-    let images = images.to_contiguous();
+    let images = packed(images);
     match images.dtype() {
         DType::F64 => geometry.copy(&images, 0f64),
         DType::F32 => geometry.copy(&images, 0f32),

@@ -6,7 +6,7 @@
 
 use burn::tensor::{DType, Tensor, TensorData};
 use mantissa_core::{BloomSize, Gelu};
-use mantissa_precision::PrecisionBackend;
+use mantissa_precision::{PrecisionBackend, swap_middle};
 
 use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass, TextHead};
 use crate::{data::Tokenized, weights::Naming};
@@ -223,7 +223,7 @@ impl Bloom {
         let fused = fused.reshape([n, sequence, heads, 3, self.width() / heads]);
         let parts = [0, 1, 2].map(|part| {
             let part: Tensor<B, 4> = fused.clone().narrow(3, part, 1).squeeze_dim(3);
-            part.swap_dims(1, 2)
+            swap_middle(part)
         });
         let of_attention = (name, self.size.attention_dropout);
         let mixed = pass.causal_attention(parts, of_attention, Some(&bias));

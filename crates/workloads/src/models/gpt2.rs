@@ -6,7 +6,7 @@
 
 use burn::tensor::{Int, Tensor};
 use mantissa_core::{Gelu, Gpt2Size};
-use mantissa_precision::PrecisionBackend;
+use mantissa_precision::{PrecisionBackend, swap_middle};
 
 use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass};
 use crate::{data::Tokenized, weights::Naming};
@@ -204,7 +204,7 @@ impl Gpt2 {
         let parts = [0, 1, 2].map(|part| {
             let part = fused.clone().narrow(1, part * width, width);
             let heads = [n, sequence, heads, width / heads];
-            part.reshape(heads).swap_dims(1, 2)
+            swap_middle(part.reshape(heads))
         });
         let mixed = pass.causal_attention(parts, (name, self.size.attn_pdrop), None);
         pass.transposed(mixed, &format!("{name}.c_proj"))

@@ -7,7 +7,7 @@ use std::f64::consts::TAU;
 
 use burn::tensor::Tensor;
 use mantissa_core::{LlamaSize, RopeScaling};
-use mantissa_precision::{PrecisionBackend, Rotation};
+use mantissa_precision::{PrecisionBackend, Rotation, swap_middle};
 
 use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass};
 use crate::{data::Tokenized, weights::Naming};
@@ -184,7 +184,7 @@ impl Llama {
         let part = |projection: &str, heads: u32| {
             let projected = pass.unbiased(hidden.clone(), &format!("{name}.{projection}"));
             let heads = [n, sequence, heads as usize, size.head_dim as usize];
-            projected.reshape(heads).swap_dims(1, 2)
+            swap_middle(projected.reshape(heads))
         };
         let query = part("q_proj", size.num_attention_heads);
         let key = part("k_proj", size.num_key_value_heads);

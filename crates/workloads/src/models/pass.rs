@@ -3,7 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 
 use burn::tensor::{Bool, Int, Tensor, activation::relu};
-use mantissa_precision::{Compute, Moments, PrecisionBackend, Rotation, Sight, Tracked};
+use mantissa_precision::{Compute, Moments, PrecisionBackend, Rotation, Sight, Tracked, swap_middle};
 
 use super::{Kept, KvCache};
 
@@ -168,7 +168,7 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
         let parts = projections.map(|layer| {
             let projected = self.linear(hidden.clone(), &layer);
             let width = projected.dims()[1] / heads;
-            projected.reshape([n, sequence, heads, width]).swap_dims(1, 2)
+            swap_middle(projected.reshape([n, sequence, heads, width]))
         });
         let mixed = self
             .products(name)
@@ -287,5 +287,5 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
 /// What heads see, `[n, heads, sequence, width]`, side by side: `[n · sequence, heads · width]`.
 fn rows_of<B: PrecisionBackend>(mixed: Tensor<B, 4>) -> Tensor<B, 2> {
     let [n, heads, sequence, width] = mixed.dims();
-    mixed.swap_dims(1, 2).reshape([n * sequence, heads * width])
+    swap_middle(mixed).reshape([n * sequence, heads * width])
 }

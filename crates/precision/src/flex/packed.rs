@@ -1,0 +1,86 @@
+//! Values in order. burn's own copy of what is no transposed matrix goes value by value, on one core; rows that lie whole in memory are
+//! copied whole here, on all cores.
+
+use burn::tensor::TensorMetadata;
+use burn_flex::FlexTensor;
+use rayon::prelude::*;
+
+use super::{
+    convert::CHUNK,
+    stored::{Stored, by_format, contiguous},
+};
+
+/// The same tensor with its values in order, and nothing else in its buffer.
+pub(super) fn packed(tensor: FlexTensor) -> FlexTensor {
+    let (shape, layout) = (tensor.shape(), tensor.layout());
+    let rows_are_whole = layout.strides().last() == Some(&1) && layout.has_positive_strides();
+    match rows_are_whole && !layout.is_contiguous() && shape.num_elements() > 0 {
+        true => by_format!(tensor.dtype(), rows(tensor)),
+        false => tensor.to_contiguous(),
+    }
+}
+
+fn rows<T: Stored>(tensor: FlexTensor) -> FlexTensor {
+    let (shape, layout) = (tensor.shape(), tensor.layout());
+    let from = &tensor.storage::<T>()[layout.start_offset()..];
+    let Some((&width, outer)) = shape.as_slice().split_last() else {
+        unreachable!("there is a last dimension");
+    };
+    let strides = layout.strides();
+    let place = |row: usize| {
+        let sizes = outer.iter().zip(strides).rev();
+        let (_, place) = sizes.fold((row, 0), |(row, place), (&size, &stride)| {
+            (row / size, place + row % size * stride as usize)
+        });
+        place
+    };
+    let mut to = vec![T::default(); shape.num_elements()];
+    let together = (CHUNK / width).max(1);
+    to.par_chunks_mut(together * width)
+        .enumerate()
+        .for_each(|(chunk, to)| {
+            for (row, to) in to.chunks_exact_mut(width).enumerate() {
+                to.copy_from_slice(&from[place(chunk * together + row)..][..width]);
+            }
+        });
+    contiguous(to, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Int, Tensor, s};
+    use burn_flex::Flex;
+
+    use super::*;
+
+    #[test]
+    fn values_come_in_order_whatever_the_layout() {
+        for dtype in [DType::F64, DType::F32, DType::BF16] {
+            let device = Default::default();
+            let numbers = Tensor::<Flex, 1, Int>::arange(0..3 * 4 * 5 * 6, &device).float();
+            let whole =
+                Tensor::<Flex, 4>::from_data(numbers.reshape([3, 4, 5, 6]).into_data(), (&device, dtype));
+            let layouts = [
+                whole.clone(),
+                whole.clone().swap_dims(1, 2),
+                whole.clone().swap_dims(0, 2),
+                whole.clone().swap_dims(2, 3),
+                whole.clone().narrow(0, 1, 2),
+                whole.clone().narrow(3, 2, 3).swap_dims(0, 1),
+                whole.clone().slice(s![.., 0..4;2, .., ..]),
+                whole.clone().flip([1]),
+                whole.clone().narrow(2, 1, 1).expand([3, 4, 2, 6]),
+                Tensor::empty([3, 0, 5, 6], (&device, dtype)).swap_dims(1, 2),
+            ];
+            for tensor in layouts {
+                let packed = packed(tensor.clone().into_primitive().tensor());
+                assert!(packed.is_contiguous());
+                assert_eq!(packed.bytes().len(), packed.shape().num_elements() * dtype.size());
+                assert_eq!(
+                    packed.into_data().iter::<f64>().collect::<Vec<_>>(),
+                    tensor.into_data().iter::<f64>().collect::<Vec<_>>()
+                );
+            }
+        }
+    }
+}
