@@ -3,13 +3,14 @@
 use std::{
     collections::VecDeque,
     io::{BufRead, BufReader, Read, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{self, RecvTimeoutError, Sender},
     time::{Duration, Instant},
 };
 
 use mantissa_core::{Backend, Event, Status};
+use tempfile::TempDir;
 
 use crate::{
     RunError, Stop,
@@ -61,7 +62,7 @@ impl Workers {
         Self { program, stop }
     }
 
-    fn spawn(&self, request: &Request) -> Result<Child, RunError> {
+    fn spawn(&self, request: &Request, scratch: Option<&Path>) -> Result<Child, RunError> {
         let mut command = Command::new(&self.program);
         command
             .arg("worker")
@@ -77,6 +78,9 @@ impl Workers {
         }
         if request.cell.setting.backend() == Backend::Vulkan && std::env::var_os("RUST_MIN_STACK").is_none() {
             command.env("RUST_MIN_STACK", VULKAN_STACK.to_string());
+        }
+        if let Some(scratch) = scratch {
+            command.env("TMPDIR", scratch);
         }
         let mut worker = command.spawn().map_err(RunError::Worker)?;
         if let Some(mut stdin) = worker.stdin.take() {
@@ -103,7 +107,13 @@ impl Executor for Workers {
         told: &mut dyn FnMut(Told),
     ) -> Result<(Ended, Vec<u8>), RunError> {
         let deaths_before = oom_kills();
-        let worker = Worker(self.spawn(request)?);
+        // What another framework is handed goes with the worker, however that ends.
+        let with_peer = !request.peer.is_empty();
+        let scratch = with_peer
+            .then(tempfile::tempdir)
+            .transpose()
+            .map_err(RunError::Worker)?;
+        let worker = Worker(self.spawn(request, scratch.as_ref().map(TempDir::path))?);
         self.attend(worker, timeout, deaths_before, told)
     }
 }
@@ -447,7 +457,7 @@ pub(crate) fn is_out_of_memory(text: &str) -> bool {
 }
 
 /// Processes that the kernel has killed because memory ran out: those of this control group, else of the machine.
-fn oom_kills() -> Option<u64> {
+pub(crate) fn oom_kills() -> Option<u64> {
     let read = |path: &str, key: &str| {
         let text = std::fs::read_to_string(path).ok()?;
         text.lines()

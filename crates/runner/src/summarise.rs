@@ -252,12 +252,14 @@ fn around(name: MetricName, (value, interval): (f64, Option<Interval>), n: u64, 
 
 /// What reading the weights took, where there were any to read.
 fn of_checkpoint(metrics: &mut Metrics, weights: Option<&ReadWeights>) {
-    let Some(read) = weights else { return };
-    reading(metrics, MetricName::WeightsSeconds, read.seconds, "wall clock");
+    let Some(&ReadWeights::Here { bytes, seconds }) = weights else {
+        return;
+    };
+    reading(metrics, MetricName::WeightsSeconds, seconds, "wall clock");
     reading(
         metrics,
         MetricName::LoadedBytes,
-        read.bytes as f64,
+        bytes as f64,
         "as the file has them",
     );
 }
@@ -748,7 +750,7 @@ mod tests {
         let passage_losses: Vec<f64> = (0..passages).map(|i| 10.0 + (i % 4) as f64).collect();
         let n = 10 * passages;
         let measured = Measured::Evaluate {
-            weights: Some(ReadWeights {
+            weights: Some(ReadWeights::Here {
                 bytes: 1,
                 seconds: 1.0,
             }),

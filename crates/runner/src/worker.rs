@@ -18,7 +18,7 @@ use crate::{
     CountingAllocator,
     folder::write_samples,
     message::{Advance, Finished, MemorySoFar, Message, Request},
-    process::is_out_of_memory,
+    process::{is_out_of_memory, oom_kills},
     summarise::{Measurements, summarise},
 };
 
@@ -189,6 +189,7 @@ fn say(message: &Message) {
 }
 
 fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
+    let deaths_before = oom_kills();
     let peer = match request.peer.as_slice() {
         [] => None,
         command => match Peer::start(command) {
@@ -203,7 +204,7 @@ fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
     if let Some(uuid) = &request.gpu {
         let gpu = GpuSource::open(uuid);
         sources.push(Box::new(match whose {
-            Some(process) => gpu.with_own(process),
+            Some(process) => gpu.of(process),
             None => gpu,
         }));
     }
@@ -224,7 +225,10 @@ fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
         Err(WorkloadError::Unavailable(reason)) => Finished::without_result(Status::Skipped, &reason),
         Err(error @ WorkloadError::Device(_)) => {
             let reason = error.to_string();
-            let status = if is_out_of_memory(&reason) {
+            // Which of both processes the kernel ended, it does not tell; this one is still there.
+            let kills = deaths_before.zip(oom_kills());
+            let peer_was_killed = whose.is_some() && kills.is_some_and(|(before, now)| now > before);
+            let status = if is_out_of_memory(&reason) || peer_was_killed {
                 Status::Oom
             } else {
                 Status::Failed

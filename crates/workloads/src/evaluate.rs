@@ -596,9 +596,11 @@ mod tests {
             .map(|(index, (said, _))| (*index, *said))
             .collect();
         assert_eq!(wrong, [(553, 0)]);
-        let read = test.start.read.unwrap();
+        let Some(ReadWeights::Here { bytes, .. }) = test.start.read else {
+            panic!("{:?}", test.start.read)
+        };
         // 269,722 parameters and 1,376 running statistics of four bytes.
-        assert_eq!(read.bytes, 4 * (269_722 + 2 * 688));
+        assert_eq!(bytes, 4 * (269_722 + 2 * 688));
     }
 
     #[test]

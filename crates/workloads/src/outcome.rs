@@ -256,11 +256,16 @@ pub enum Measured {
 
 /// Weights read from a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReadWeights {
-    /// As they are stored there.
-    pub bytes: u64,
-    /// Until they were on the device, in the setting's format.
-    pub seconds: f64,
+pub enum ReadWeights {
+    /// By the program that computes.
+    Here {
+        /// As they are stored there.
+        bytes: u64,
+        /// Until they were on the device, in the setting's format.
+        seconds: f64,
+    },
+    /// And handed over to another framework, whose reading of what it was handed says nothing of the checkpoint.
+    ByAnother,
 }
 
 /// What holds the memory of a training, in bytes, as the allocator counts them.

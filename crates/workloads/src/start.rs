@@ -89,7 +89,7 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
     Ok(Start {
         parameters,
         running,
-        read: Some(ReadWeights {
+        read: Some(ReadWeights::Here {
             bytes: fitted.bytes(),
             seconds: begun.elapsed().as_secs_f64(),
         }),

@@ -19,7 +19,7 @@ from mantissa_torch.session import Session, Unavailable  # noqa: E402
 
 
 def about():
-    return {"name": f"PyTorch {torch.__version__.split('+')[0]}"}
+    return {"name": f"PyTorch {torch.__version__.split('+')[0]}", "pid": os.getpid()}
 
 
 def answer(session, question):
@@ -31,11 +31,13 @@ def answer(session, question):
         case "clock":
             return time.monotonic(), session
         case "load":
+            if session:
+                session.close()
             try:
                 session = Session(**given)
             except Unavailable as reason:
-                return {"seconds": 0.0, "weights_seconds": 0.0, "unavailable": str(reason)}, session
-            return {"seconds": session.seconds, "weights_seconds": session.weights_seconds, "unavailable": None}, session
+                return {"seconds": 0.0, "unavailable": str(reason)}, session
+            return {"seconds": session.seconds, "unavailable": None}, session
         case "step" | "start_over" | "predict" | "write" | "launch" | "result" | "copies":
             return getattr(session, asked)(**given), session
     raise ValueError(f"nobody asks `{asked}`")
@@ -44,11 +46,14 @@ def answer(session, question):
 def reason_of(error):
     """In a line; what ran out of memory says so in the words that Mantissa looks for."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return f"out of memory: {text}" if isinstance(error, (MemoryError, torch.OutOfMemoryError)) else text
+    ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in text
+    return f"out of memory: {text}" if ran_out else text
 
 
 def main():
-    torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
+    # Mantissa says how many threads it has itself.
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(int(threads))
     session = None
     for line in sys.stdin:
         try:

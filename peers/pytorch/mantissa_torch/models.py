@@ -35,7 +35,8 @@ def build(kind, size, handed, folder, setting):
     elif kind == "resnet-imagenet":
         model = large_resnet(size, handed["classes"], weights)
     else:
-        model = transformer(kind, size, handed, weights, setting)
+        # In its format from the start, as users load it: rotary frequencies stay in f32.
+        return transformer(kind, size, handed, weights, setting).to(setting.device)
     momentum = 0.1
     if setting.batchnorm_momentum == "scaled":
         momentum = 1 - (1 - momentum) ** (1 / setting.accumulate)
@@ -43,9 +44,7 @@ def build(kind, size, handed, folder, setting):
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = momentum
     if setting.checkpointing:
-        if not hasattr(model, "gradient_checkpointing_enable"):
-            raise Unavailable("this model of PyTorch has no checkpointing")
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        raise Unavailable("this model of PyTorch has no checkpointing")
     return model.to(setting.device, setting.stored)
 
 
@@ -73,12 +72,32 @@ def transformer(kind, size, handed, weights, setting):
         save_file(weights, Path(pretrained) / "model.safetensors", metadata={"format": "pt"})
         del weights
         model, info = model_class.from_pretrained(
-            pretrained, dtype=torch.float32, attn_implementation=setting.attention, output_loading_info=True
+            pretrained, dtype=setting.stored, attn_implementation=setting.attention, output_loading_info=True
         )
     wrong = {key: info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys") if info[key]}
     if wrong:
         raise ValueError(f"transformers does not take the weights: {wrong}")
+    if setting.checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
     return model
+
+
+class Answers(nn.Module):
+    """A model of which answers are asked at some places alone, `[answers, classes or words]`: its head sees no others.
+
+    Logits of every word at every place would be most of the time and of the memory. Places are taken by `index_select`, whose gradient is
+    one addition by index: that of `hidden[rows]` sorts them first.
+    """
+
+    def __init__(self, model, kind, by_classes):
+        super().__init__()
+        self.body, self.causal = model.base_model, kind in ("llama", "gpt2", "bloom")
+        self.head = model.score if by_classes else model.lm_head if self.causal else model.cls
+
+    def forward(self, ids, mask, rows):
+        cache = {"use_cache": False} if self.causal else {}
+        hidden = self.body(input_ids=ids, attention_mask=mask, **cache).last_hidden_state
+        return self.head(hidden.flatten(0, 1).index_select(0, rows))
 
 
 def in_halves(weights, size):

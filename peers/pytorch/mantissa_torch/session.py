@@ -1,5 +1,6 @@
 """A cell that is being computed."""
 
+import contextlib
 import ctypes
 import gc
 import time
@@ -36,18 +37,22 @@ class Session:
         workload, self.seed = self.handed["cell"]["workload"], self.handed["cell"]["seed"]
         [(self.kind, self.task)] = workload["task"].items()
         self.setting = Setting(self.handed["cell"]["setting"])
+        self.outermost, self.held = contextlib.ExitStack(), None
         if self.kind == "kernel":
             operands = load_file(self.folder / self.handed["operands"])
             self.turns = [[operands[name].to(self.setting.device, self.setting.stored) for name in ("lhs", "rhs")]]
             self.launches, self.first = 0, None
             self.product = torch.compile(torch.matmul) if self.setting.compiled else torch.matmul
-            self.weights_seconds = 0.0
         else:
             self.load_model()
-            self.weights_seconds = time.monotonic() - begun
             self.parts = models.read(self.folder, self.handed)
+            self.places = {part: places(tensors) for part, tensors in self.parts.items() if "rows" in tensors}
             self.first_running = {name: value.clone() for name, value in self.model.named_buffers()}
-            self.start_anew()
+            # Small enough that no step of the warm-up overflows: the optimizer has its state before any time is taken.
+            self.start_anew(loss_scale=2.0)
+        if self.kind in ("evaluate", "generate"):
+            # Weights stay as they are, and autocast keeps what it cast until this is left: not for each batch or token anew.
+            self.outermost.enter_context(self.setting.context())
         if self.handed.get("prompts"):
             self.prompts = load_file(self.folder / self.handed["prompts"])["ids"].long()
         self.setting.wait()
@@ -57,12 +62,19 @@ class Session:
     def load_model(self):
         [(self.model_kind, size)] = self.task["model"].items()
         self.model = models.build(self.model_kind, size, self.handed, self.folder, self.setting)
-        self.called = torch.compile(self.model) if self.setting.compiled else self.model
+        by_classes = bool(self.handed.get("classes"))
+        asked_at_places = self.kind != "generate" and self.model_kind in models.HEADS and (self.model_kind == "bloom" or not by_classes)
+        called = models.Answers(self.model, self.model_kind, by_classes) if asked_at_places else self.model
+        self.asked_at_places = asked_at_places
+        self.called = torch.compile(called) if self.setting.compiled else called
         self.setting.wait()
+
+    def close(self):
+        self.outermost.close()
 
     # Training
 
-    def start_anew(self):
+    def start_anew(self, loss_scale=2.0**16):
         torch.manual_seed(self.seed)
         if self.kind != "train":
             return
@@ -81,7 +93,7 @@ class Session:
                 raise Unavailable(f"PyTorch has no optimizer `{other}`")
         if setting.scales_loss and task.get("loss_scale") is not None:
             raise Unavailable("a `GradScaler` has no loss scale that stays")
-        self.scaler = torch.amp.GradScaler(setting.device, enabled=setting.scales_loss)
+        self.scaler = torch.amp.GradScaler(setting.device, init_scale=loss_scale, enabled=setting.scales_loss)
 
     def start_over(self):
         """Forgets the steps so far. A learning rate of 0 has left parameters as they were, unless gradients were no numbers."""
@@ -93,21 +105,23 @@ class Session:
         self.start_anew()
 
     def step(self, micro_batches, learning_rate):
-        begun = time.monotonic()
         self.model.train()
+        # Asked for outside of the window, here and below: that waits for the device.
+        before = self.scaler.get_scale()
+        begun = time.monotonic()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         batches = [self.batch("train", examples) for examples in micro_batches]
         share = 1.0 / sum(len(labels) for _, labels in batches)
         losses, right = [], []
-        for given, labels in batches:
+        for batch in batches:
+            given, labels = self.on_device(*batch)
             with self.setting.context():
                 logits = self.logits(given)
                 loss = F.cross_entropy(logits, labels, reduction="sum")
             self.scaler.scale(loss * share).backward()
             losses.append(loss.detach())
             right.append((logits.detach().argmax(1) == labels).sum())
-        before = self.scaler.get_scale()
         if (norm := self.task.get("clip_norm")) is not None:
             self.scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), norm)
@@ -132,12 +146,16 @@ class Session:
     @torch.no_grad()
     def predict(self, part, examples):
         self.model.eval()
-        begun = time.monotonic()
         given, labels = self.batch(part, examples)
+        begun = time.monotonic()
+        [given] = self.on_device(given)
         with self.setting.context():
             logits = self.logits(given)
         predicted = logits.argmax(1).tolist()
         ended = time.monotonic()
+        # While the logits are there. What is no part of the model takes none of the device's memory.
+        self.held = self.memory()
+        logits = logits.cpu()
         wide = logits.double() if logits.dtype == torch.float64 else logits.float()
         losses = F.cross_entropy(wide, labels, reduction="none").tolist()
         return {
@@ -147,35 +165,36 @@ class Session:
         }
 
     def batch(self, part, examples):
-        """What the model is given of these examples, and what it is to say, on the device."""
-        tensors, device = self.parts[part], self.setting.device
-        chosen = torch.tensor(examples)
+        """What the model is given of these examples, and what it is to say, on the host."""
+        tensors, chosen = self.parts[part], torch.tensor(examples)
         if "pixels" in tensors:
-            return {"pixels": tensors["pixels"][chosen].to(device, self.setting.stored)}, tensors["labels"][chosen].long().to(device)
+            return {"pixels": tensors["pixels"][chosen]}, tensors["labels"][chosen].long()
         sequence = tensors["ids"].shape[1]
-        of = tensors["rows"] // sequence
         # Answers stand in the order of examples: those of each, moved to where it stands in the micro-batch.
-        picked = [torch.nonzero(of == example).flatten() for example in examples]
+        picked = [self.places[part][example] for example in examples]
         rows = torch.cat([tensors["rows"][which] % sequence + at * sequence for at, which in enumerate(picked)])
-        labels = tensors["labels"][torch.cat(picked)]
+        labels = torch.cat([tensors["labels"][which] for which in picked])
         mask = torch.arange(sequence)[None, :] < tensors["lengths"][chosen][:, None]
-        given = {"ids": tensors["ids"][chosen].long(), "mask": mask, "rows": rows.long()}
-        return {name: value.to(device) for name, value in given.items()}, labels.long().to(device)
+        return {"ids": tensors["ids"][chosen].long(), "mask": mask, "rows": rows.long()}, labels.long()
+
+    def on_device(self, given, *labels):
+        """The same on the device; pixels in the format of the model."""
+        formats = {"pixels": self.setting.stored}
+        given = {name: value.to(self.setting.device, formats.get(name)) for name, value in given.items()}
+        return given, *(values.to(self.setting.device) for values in labels)
 
     def logits(self, given):
         """Of each answer that is asked for: `[answers, classes or words]`."""
         if "pixels" in given:
             output = self.called(given["pixels"])
             return getattr(output, "logits", output)
-        if self.model_kind == "bloom" and self.handed.get("classes"):
-            hidden = self.model.transformer(input_ids=given["ids"], attention_mask=given["mask"]).last_hidden_state
-            return self.model.score(hidden.flatten(0, 1)[given["rows"]])
-        logits = self.called(input_ids=given["ids"], attention_mask=given["mask"]).logits
-        return logits if self.handed.get("classes") else logits.flatten(0, 1)[given["rows"]]
+        if self.asked_at_places:
+            return self.called(**given)
+        return self.called(input_ids=given["ids"], attention_mask=given["mask"]).logits
 
     # Writing
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def write(self):
         self.model.eval()
         generator = torch.Generator().manual_seed(self.seed)
@@ -183,13 +202,14 @@ class Session:
         begun = since = time.monotonic()
         given, seconds, tokens = self.prompts.to(self.setting.device), [], []
         for _ in range(self.task["new_tokens"]):
-            with self.setting.context():
-                logits = self.called(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+            logits = self.called(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
             given = self.choose(logits, generator)
             tokens.append(given.flatten().tolist())
             now = time.monotonic()
             seconds.append(now - since)
             since = now
+        # While keys and values are there.
+        self.held = self.memory()
         return {
             "window": {"begun": begun, "ended": since},
             "tokens": [token for step in tokens for token in step],
@@ -200,7 +220,7 @@ class Session:
     def choose(self, logits, generator):
         if self.task["temperature"] == 0:
             return logits.argmax(-1, keepdim=True)
-        shares = torch.softmax(logits.double().cpu() / self.task["temperature"], -1)
+        shares = torch.softmax(logits.cpu().double() / self.task["temperature"], -1)
         return torch.multinomial(shares, 1, generator=generator).to(logits.device)
 
     # Kernels
@@ -232,7 +252,7 @@ class Session:
         }
 
     def result(self, file):
-        Path(file).write_bytes(self.first.double().cpu().contiguous().numpy().tobytes())
+        Path(file).write_bytes(self.first.cpu().double().contiguous().numpy().tobytes())
         self.first = None
 
     def copies(self):
@@ -240,10 +260,22 @@ class Session:
         self.setting.wait()
 
     def allocator(self):
-        """The most that CUDA's allocator has held, bytes."""
+        """What CUDA's allocator held where the last answer says so, else what it holds, bytes."""
+        held, self.held = self.held or self.memory(), None
+        return held
+
+    def memory(self):
         if self.setting.device != "cuda":
             return None
-        return {"reserved": torch.cuda.max_memory_reserved(), "in_use": torch.cuda.max_memory_allocated()}
+        return {"reserved": torch.cuda.memory_reserved(), "in_use": torch.cuda.memory_allocated()}
+
+
+def places(tensors):
+    """Where the answers of each example stand among all."""
+    examples, sequence = tensors["ids"].shape
+    counts = torch.bincount(tensors["rows"] // sequence, minlength=examples)
+    ends = counts.cumsum(0)
+    return [slice(end - count, end) for end, count in zip(ends.tolist(), counts.tolist())]
 
 
 def finite(number):

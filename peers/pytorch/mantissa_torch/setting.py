@@ -44,6 +44,8 @@ class Setting:
             raise Unavailable("several devices are not carried over to PyTorch")
         if setting["accumulator"] == "f16" and self.computed != torch.float16:
             raise Unavailable("PyTorch sums in f16 for products of f16 alone")
+        if setting["accumulator"] == "f16" and self.device != "cuda":
+            raise Unavailable("PyTorch sums in f16 on CUDA alone")
         torch.set_float32_matmul_precision(setting["matmul"])
         torch.backends.cudnn.allow_tf32 = setting["matmul"] != "highest"
         products = torch.backends.cuda.matmul

@@ -1,5 +1,6 @@
 """What a session answers, on cells that nobody planned."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -8,10 +9,11 @@ import numpy
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 from safetensors.torch import save_file
 
 from mantissa_torch import models
-from mantissa_torch.session import Session
+from mantissa_torch.session import Session, places
 from mantissa_torch.setting import Setting, Unavailable
 
 SETTING = {
@@ -69,7 +71,10 @@ def test_an_overflow_is_skipped_and_halves_the_scale(tmp_path):
     session.parts["train"]["pixels"] = images["pixels"] * 1e30
     stepped = session.step([[0, 1]], 0.1)
     assert stepped["loss"] is None and stepped["skipped"]
-    assert stepped["scales"][1] == stepped["scales"][0] / 2
+    # The warm-up's, and then that of a `GradScaler`.
+    assert stepped["scales"] == [2, 1]
+    session.start_over()
+    assert session.step([[0, 1]], 0.1)["scales"] == [65536, 32768]
 
 
 def test_answers_are_picked_in_the_order_of_examples(tmp_path):
@@ -78,6 +83,7 @@ def test_answers_are_picked_in_the_order_of_examples(tmp_path):
         "ids": torch.arange(12).reshape(3, 4), "lengths": torch.tensor([4, 2, 3]),
         "rows": torch.tensor([0, 3, 4, 10]), "labels": torch.tensor([7, 8, 9, 5]),
     }
+    session.places["train"] = places(session.parts["train"])
     given, labels = session.batch("train", [2, 0])
     assert labels.tolist() == [5, 7, 8] and given["rows"].tolist() == [2, 4, 7]
     assert given["ids"].tolist() == [[8, 9, 10, 11], [0, 1, 2, 3]]
@@ -92,6 +98,48 @@ def test_elements_beside_each_other_become_those_of_two_halves():
     moved, other = weights.values()
     assert moved[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
     assert torch.equal(other, rows)
+
+
+def llama(folder, task, setting, **files):
+    size = {
+        "vocab_size": 40, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 4, "max_position_embeddings": 32, "rms_norm_eps": 1e-5, "tie_word_embeddings": False,
+    }
+    config = transformers.LlamaConfig(**size)
+    torch.manual_seed(5)
+    weights = {name: value.clone() for name, value in transformers.LlamaForCausalLM(config).state_dict().items()}
+    model = {"llama": size | {"rope_theta": 10000.0}}
+    [(kind, task)] = task.items()
+    files = {"weights": weights} | files
+    return handed(folder, {kind: task | {"model": model}}, setting, files, words=40), config, weights
+
+
+def test_rotary_frequencies_are_those_that_users_load(tmp_path):
+    prompts = {"ids": torch.zeros(1, 4, dtype=torch.int32)}
+    session, _, _ = llama(tmp_path, {"generate": {}}, {"precision": "bf16-true"}, prompts=prompts)
+    assert {value.dtype for value in session.model.parameters()} == {torch.bfloat16}
+    assert {value.dtype for name, value in session.model.named_buffers() if "inv_freq" in name} == {torch.float32}
+
+
+def test_words_are_asked_for_where_they_are_and_weights_cast_once(tmp_path):
+    rows = torch.tensor([0, 2, 5], dtype=torch.int32)
+    test = {
+        "ids": torch.arange(8, dtype=torch.int32).reshape(2, 4), "lengths": torch.tensor([4, 4], dtype=torch.int32),
+        "rows": rows, "labels": torch.tensor([1, 2, 3], dtype=torch.int32),
+    }
+    session, config, weights = llama(tmp_path, {"evaluate": {}}, {"precision": "bf16-mixed"}, test=test)
+    with contextlib.closing(session):
+        session.predict("test", [0, 1])
+        with torch.profiler.profile(record_shapes=True) as profile:
+            found = session.predict("test", [0, 1])
+    cast = [event.input_shapes[0] for event in profile.events() if event.name == "aten::_to_copy"]
+    assert cast and [16, 16] not in cast, "the projections' weights are cast already"
+    assert not torch.is_autocast_enabled("cpu")
+    model = transformers.LlamaForCausalLM(config).eval()
+    model.load_state_dict(weights)
+    with torch.no_grad():
+        logits = model(test["ids"].long()).logits.flatten(0, 1)[rows.long()]
+    assert found["losses"] == pytest.approx(F.cross_entropy(logits, test["labels"].long(), reduction="none").tolist(), rel=2e-2)
 
 
 def test_a_product_takes_turns_and_keeps_its_first_result(tmp_path):
@@ -109,6 +157,7 @@ def test_a_product_takes_turns_and_keeps_its_first_result(tmp_path):
 
 @pytest.mark.parametrize("unlike", [
     {"keep_f32": ["classifier"]}, {"devices": 2}, {"backend": "vulkan"}, {"accumulator": "f16"},
+    {"accumulator": "f16", "precision": "16-true"},
     *([] if torch.cuda.is_available() else [{"backend": "cuda"}]),
 ])
 def test_what_pytorch_cannot_do_is_unavailable(unlike):
@@ -120,6 +169,16 @@ def test_the_program_answers_a_line_a_question():
     asked = '"about"\n"clock"\n{"step": {"micro_batches": [], "learning_rate": 0}}\n"nonsense"\n'
     ended = subprocess.run([sys.executable, "-m", "mantissa_torch"], input=asked, capture_output=True, text=True)
     about, clock, step, nonsense = (json.loads(line) for line in ended.stdout.splitlines())
-    assert about["answer"]["name"].startswith("PyTorch 2.") and clock["answer"] > 0
+    assert about["answer"]["name"].startswith("PyTorch 2.") and about["answer"]["pid"] > 0 and clock["answer"] > 0
     assert "failed" in step and "nobody asks" in nonsense["failed"]
     assert ended.returncode == 0
+
+
+def test_what_the_cpu_has_no_memory_for_is_told_as_that():
+    tries = (
+        "import torch; from mantissa_torch.__main__ import answers, reason_of\n"
+        "try: torch.empty(1 << 55)\n"
+        "except RuntimeError as error: answers.write(reason_of(error))"
+    )
+    ended = subprocess.run([sys.executable, "-c", tries], capture_output=True, text=True)
+    assert ended.stdout.startswith("out of memory: "), ended.stderr

@@ -45,21 +45,21 @@ impl GpuSource {
     /// The device of a UUID (`GPU-…`, `MIG-…`) or of a PCI bus id (`0000:17:00.0`), as CUDA reports them. One that
     /// cannot be opened reads nothing and says so in [`Source::missing`].
     pub fn open(id: &str) -> Self {
-        Self::of(Library::of_this_machine().map_err(str::to_owned), id)
+        Self::with(Library::of_this_machine().map_err(str::to_owned), id)
     }
 
     /// As [`GpuSource::open`], with the library in this file.
     pub fn open_with(library: &Path, id: &str) -> Self {
-        Self::of(Library::at(library), id)
+        Self::with(Library::at(library), id)
     }
 
-    /// Takes another process for one of ours, e.g. the one that started this one.
-    pub fn with_own(mut self, pid: u32) -> Self {
-        self.own.push(pid);
+    /// Takes another process for the one that computes. This one is no stranger either.
+    pub fn of(mut self, pid: u32) -> Self {
+        self.own.insert(0, pid);
         self
     }
 
-    fn of(library: Result<Library, String>, id: &str) -> Self {
+    fn with(library: Result<Library, String>, id: &str) -> Self {
         let device = library.and_then(|library| library.find(id));
         let mut notes = Notes::default();
         if let Ok(found) = &device {

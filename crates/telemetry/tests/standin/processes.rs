@@ -42,8 +42,10 @@ fn a_process_of_ours_is_no_stranger() {
     let Some(machine) = Machine::new(&format!("{ONE} process self 1\n process 4711 2")) else {
         return;
     };
-    let mut source = machine.source(UUID).with_own(4711);
-    assert_eq!(record(&mut source, 1).foreign(), Foreign::None);
+    let mut source = machine.source(UUID).of(4711);
+    let trace = record(&mut source, 1);
+    assert_eq!(trace.foreign(), Foreign::None);
+    assert_eq!(trace.process_peak_bytes(), Some(2), "of what computes");
     let listed = machine.library().processes(UUID, &[4711]).unwrap();
     let own: Vec<bool> = listed.iter().map(|process| process.own).collect();
     assert_eq!(own, [false, true]);

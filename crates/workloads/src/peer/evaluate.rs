@@ -8,7 +8,7 @@ use super::{
     session::Session,
 };
 use crate::{
-    Outcome, Phase, ReadWeights, WorkloadError,
+    Outcome, Phase, Progress, ReadWeights, WorkloadError,
     data::Dataset,
     evaluate::{Said, go_through, micro_batches, outcome},
     models::Network,
@@ -49,11 +49,17 @@ impl Work for Testing<'_> {
         } = session;
         let predict = |indices: &[usize]| said(&mut peer, indices);
         let tested = go_through(cell, &data.test, predict, observer)?;
-        observer.memory_known();
-        let read = inputs.weights_of(&cell.workload.name).map(|_| ReadWeights {
-            bytes: handed.weight_bytes,
-            seconds: loaded.weights_seconds,
+        // What comes next is not the setting's, in time, in energy or in memory.
+        observer.progress(Progress {
+            phase: Phase::Evaluate,
+            done: 0,
+            total,
+            allocator: peer.allocator,
         });
+        observer.memory_known();
+        let read = inputs
+            .weights_of(&cell.workload.name)
+            .map(|_| ReadWeights::ByAnother);
         let seconds = (loaded.seconds, warmup_seconds);
         Ok(outcome(cell, &data, tested, read, None, vec![], seconds))
     }

@@ -44,12 +44,11 @@ impl Writing for Generating<'_> {
             let held_back = session.observer.held_back(written.window.start);
             Ok((written, held_back))
         })?;
+        // What comes next is not the setting's, in time, in energy or in memory.
+        session.progress(Phase::Evaluate, 0, most.into());
         session.observer.memory_known();
         let read = session.inputs.weights_of(&session.cell.workload.name);
-        let read = read.map(|_| ReadWeights {
-            bytes: handed.weight_bytes,
-            seconds: loaded.weights_seconds,
-        });
+        let read = read.map(|_| ReadWeights::ByAnother);
         let seconds = (loaded.seconds, warmup_seconds);
         Ok(texts.outcome(task, n, read, vec![warm], seconds))
     }

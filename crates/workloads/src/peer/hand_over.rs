@@ -68,14 +68,6 @@ impl<'a> Written<'a> {
     }
 }
 
-/// What was written.
-pub(crate) struct Handed {
-    /// Name of the file that names all others.
-    pub file: String,
-    /// Bytes of the weights.
-    pub weight_bytes: u64,
-}
-
 /// Who is handed what, and where.
 #[derive(Clone, Copy)]
 pub(crate) struct Handing<'a> {
@@ -84,7 +76,7 @@ pub(crate) struct Handing<'a> {
     pub folder: &'a Path,
 }
 
-/// Writes down a cell that reads examples.
+/// Writes down a cell that reads examples. Returns the name of the file that names all others, as the next two do.
 ///
 /// # Errors
 /// The user's weights are wrong; a file cannot be written.
@@ -93,8 +85,8 @@ pub(super) fn hand_over<M: Network>(
     model: &M,
     data: &Dataset<M::Part>,
     purpose: Purpose,
-) -> Result<Handed, WorkloadError> {
-    let (weights, weight_bytes) = handing.weights(model, purpose)?;
+) -> Result<String, WorkloadError> {
+    let weights = handing.weights(model, purpose)?;
     let cell = handing.cell;
     let written = Written {
         weights: Some(weights),
@@ -105,7 +97,7 @@ pub(super) fn hand_over<M: Network>(
         words: data.test.words(),
         ..Written::of(cell)
     };
-    handing.finish(weight_bytes, &written)
+    handing.finish(&written)
 }
 
 /// Writes down a cell that writes.
@@ -116,19 +108,19 @@ pub(super) fn hand_over_prompts<M: Network<Part = Tokenized>>(
     handing: &Handing<'_>,
     model: &M,
     task: &GenerateTask,
-) -> Result<Handed, WorkloadError> {
-    let (weights, weight_bytes) = handing.weights(model, Purpose::Testing)?;
+) -> Result<String, WorkloadError> {
+    let weights = handing.weights(model, Purpose::Testing)?;
     let n = handing.cell.setting.batch() as usize;
     let ids = prompts(task, n, handing.cell.seed);
     let shape = vec![n, task.prompt_tokens as usize];
     let bytes = bytes_of(&ids, i32::to_le_bytes);
-    let (prompts, _) = handing.write("prompts", vec![("ids".to_owned(), Dtype::I32, shape, bytes)])?;
+    let prompts = handing.write("prompts", vec![("ids".to_owned(), Dtype::I32, shape, bytes)])?;
     let written = Written {
         weights: Some(weights),
         prompts: Some(prompts),
         ..Written::of(handing.cell)
     };
-    handing.finish(weight_bytes, &written)
+    handing.finish(&written)
 }
 
 /// Writes down a kernel: its operands, values that the setting's format has, and how many copies of them take turns.
@@ -139,18 +131,18 @@ pub(crate) fn hand_over_operands(
     handing: &Handing<'_>,
     operands: &[(&str, Vec<usize>, &[f64])],
     copies: usize,
-) -> Result<Handed, WorkloadError> {
+) -> Result<String, WorkloadError> {
     let stored = operands.iter().map(|(name, shape, values)| {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         ((*name).to_owned(), Dtype::F64, shape.clone(), bytes)
     });
-    let (file, bytes) = handing.write("operands", stored.collect())?;
+    let file = handing.write("operands", stored.collect())?;
     let written = Written {
         operands: Some(file),
         copies: Some(copies),
         ..Written::of(handing.cell)
     };
-    handing.finish(bytes, &written)
+    handing.finish(&written)
 }
 
 fn unwritten(path: &Path, error: &std::io::Error) -> WorkloadError {
@@ -161,16 +153,16 @@ fn unwritten(path: &Path, error: &std::io::Error) -> WorkloadError {
 type Stored = (String, Dtype, Vec<usize>, Vec<u8>);
 
 impl Handing<'_> {
-    fn finish(&self, weight_bytes: u64, written: &Written<'_>) -> Result<Handed, WorkloadError> {
+    fn finish(&self, written: &Written<'_>) -> Result<String, WorkloadError> {
         let file = format!("{}.json", self.cell.id);
         let path = self.folder.join(&file);
         let text = serde_json::to_string(written).map_err(|error| unwritten(&path, &error.into()))?;
         fs::write(&path, text).map_err(|error| unwritten(&path, &error))?;
-        Ok(Handed { file, weight_bytes })
+        Ok(file)
     }
 
-    /// The weights that the cell starts from, in f32; the name of the file, and its bytes.
-    fn weights<M: Network>(&self, model: &M, purpose: Purpose) -> Result<(String, u64), WorkloadError> {
+    /// The weights that the cell starts from, in f32; the name of the file.
+    fn weights<M: Network>(&self, model: &M, purpose: Purpose) -> Result<String, WorkloadError> {
         let stored = |(name, shape, values): Weight| -> Stored {
             (name, Dtype::F32, shape, bytes_of(&values, f32::to_le_bytes))
         };
@@ -218,12 +210,11 @@ impl Handing<'_> {
                 (named.name.to_owned(), Dtype::F32, named.shape, bytes)
             }
         });
-        let (file, _) = self.write(name, tensors.collect())?;
-        Ok(Some(file))
+        self.write(name, tensors.collect()).map(Some)
     }
 
-    /// Writes a file; its name, and its bytes.
-    fn write(&self, name: &str, tensors: Vec<Stored>) -> Result<(String, u64), WorkloadError> {
+    /// Writes a file; its name.
+    fn write(&self, name: &str, tensors: Vec<Stored>) -> Result<String, WorkloadError> {
         let views: Result<Vec<_>, _> = tensors
             .iter()
             .map(|(name, dtype, shape, bytes)| {
@@ -236,7 +227,7 @@ impl Handing<'_> {
         let file = format!("{name}.safetensors");
         let path = self.folder.join(&file);
         fs::write(&path, &bytes).map_err(|error| unwritten(&path, &error))?;
-        Ok((file, bytes.len() as u64))
+        Ok(file)
     }
 }
 
@@ -259,9 +250,9 @@ mod tests {
     struct Giving<'a>(Handing<'a>);
 
     impl Work for Giving<'_> {
-        type Output = Handed;
+        type Output = String;
 
-        fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Handed, WorkloadError> {
+        fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<String, WorkloadError> {
             hand_over(&self.0, &model, &data, Purpose::Training)
         }
     }
@@ -281,7 +272,7 @@ mod tests {
         };
         let wanted = Wanted::Divided(task.split.clone());
         let handed = BuiltIn.work(&cell, &wanted, &inputs, Giving(handing)).unwrap();
-        let text = fs::read_to_string(folder.path().join(handed.file)).unwrap();
+        let text = fs::read_to_string(folder.path().join(handed)).unwrap();
         let handed: serde_json::Value = serde_json::from_str(&text).unwrap();
         let file = |name: &str| fs::read(folder.path().join(handed[name].as_str().unwrap())).unwrap();
 

@@ -20,6 +20,7 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
+    id: u32,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     /// The same moment by this process's clock and by its own, seconds.
@@ -62,6 +63,9 @@ pub(crate) enum Question<'a> {
 pub struct About {
     /// The framework and its version: `PyTorch 2.15.0`.
     pub name: String,
+    /// The number of the process that computes, where a program in between has another.
+    #[serde(default)]
+    pub pid: Option<u32>,
 }
 
 /// A model is ready.
@@ -69,8 +73,6 @@ pub struct About {
 pub(crate) struct Loaded {
     /// Reading what was handed over, and building the model.
     pub seconds: f64,
-    /// Of those, the ones until its weights were on the device.
-    pub weights_seconds: f64,
     /// Why it cannot compute the cell as the setting says; absent if it can.
     pub unavailable: Option<String>,
 }
@@ -188,6 +190,8 @@ impl Peer {
         };
         let mut child = Command::new(program)
             .args(arguments)
+            // As many threads as burn has here.
+            .env("OMP_NUM_THREADS", rayon::current_num_threads().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -196,6 +200,7 @@ impl Peer {
             unreachable!("both were asked for");
         };
         let mut peer = Self {
+            id: child.id(),
             child,
             questions: Some(questions),
             answers: BufReader::new(answers),
@@ -212,6 +217,7 @@ impl Peer {
         let before = Instant::now();
         let shown = peer.ask(&Question::Clock)?;
         peer.moment = (before + before.elapsed() / 2, shown);
+        peer.id = peer.about()?.pid.unwrap_or(peer.id);
         Ok(peer)
     }
 
@@ -223,9 +229,9 @@ impl Peer {
         self.ask(&Question::About)
     }
 
-    /// The number of its process.
+    /// The number of the process that computes.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.id
     }
 
     /// Asks, and waits for the answer.

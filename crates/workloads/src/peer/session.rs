@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use super::{
     Peer,
-    hand_over::{Handed, Handing},
+    hand_over::Handing,
     program::{Loaded, Question},
 };
 use crate::{Inputs, Observer, Phase, Progress, WorkloadError};
@@ -28,11 +28,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Lets the program read what was handed over. Seconds until the model was ready, and of those the ones until its weights were.
-    pub fn load(&mut self, handed: &Handed) -> Result<Loaded, WorkloadError> {
+    /// Lets the program read what was handed over, by the file that names all others.
+    pub fn load(&mut self, handed: &str) -> Result<Loaded, WorkloadError> {
         let loaded: Loaded = self.peer.ask(&Question::Load {
             folder: self.folder.path(),
-            cell: &handed.file,
+            cell: handed,
         })?;
         match loaded.unavailable {
             Some(reason) => Err(WorkloadError::Unavailable(reason)),
