@@ -65,8 +65,9 @@ pub(crate) fn by_unfolding<B: PrecisionBackend>(
         unrounded: matches!(convolution.pass, Pass::Filters(_)),
         ..mode
     };
+    let dtype = lhs.dtype();
     let product = |a, b| B::controlled_matmul(a, b, mode);
-    by_products::<B>(
+    let product = by_products::<B>(
         lhs,
         rhs,
         convolution,
@@ -74,11 +75,14 @@ pub(crate) fn by_unfolding<B: PrecisionBackend>(
         |images, filter, stride, padding, filters| {
             of_windows::<B>(images, filter, stride, padding, filters, product)
         },
-    )
+    );
+    let product = round(tensor::<B, 4>(product), dtype);
+    product.into_primitive().tensor()
 }
 
 /// Computes a product of a convolution by a given product of matrices, and one of all windows of channels-last images `[n, h, w, c]` and filters
-/// `[a · b · c, o]`, which is told the filters' edges, the stride and the padding: `[n · y · x, o]`.
+/// `[a · b · c, o]`, which is told the filters' edges, the stride and the padding: `[n · y · x, o]`. The result is in what these give, or in
+/// f32 where they gave parts of a sum: rounding it is the caller's.
 pub(crate) fn by_products<B: PrecisionBackend>(
     lhs: FloatTensor<B>,
     rhs: FloatTensor<B>,
@@ -127,7 +131,6 @@ pub(crate) fn by_products<B: PrecisionBackend>(
             let [_, o, y, x] = rhs.dims();
             let (images, grad) = (channels_last(lhs), channels_last(rhs));
             let c = images.dims()[3];
-            let dtype = grad.dtype();
             let part = images_at_a_time(&images, y * x * a * b);
             let sum = images
                 .split(part, 0)
@@ -140,7 +143,7 @@ pub(crate) fn by_products<B: PrecisionBackend>(
                 })
                 .reduce(|sum, part| wide(sum) + wide(part))
                 .expect("a batch that is not empty has a part");
-            let sum = round(sum, dtype).reshape([a, b, c, o]).permute([3, 2, 0, 1]);
+            let sum = sum.reshape([a, b, c, o]).permute([3, 2, 0, 1]);
             return sum.into_primitive().tensor();
         }
     };
@@ -286,5 +289,34 @@ mod tests {
         let data = gradient.into_data();
         // bf16 holds multiples of 256 there: 62400 is 62464. Rounded part by part, it would be 62208.
         assert_eq!(data.iter::<f32>().nth(1), Some(62464.0));
+    }
+
+    #[test]
+    fn a_gradient_in_f32_is_not_rounded_to_what_its_factors_were() {
+        let ones = |shape: [usize; 4]| {
+            let ones = Tensor::<Flex, 4>::ones(shape, &Default::default());
+            ones.into_primitive().tensor()
+        };
+        let convolution = Convolution {
+            pass: Pass::Filters([3, 3]),
+            stride: 1,
+            padding: 1,
+        };
+        for &precision in MatmulPrecision::ALL {
+            let mode = MatmulMode {
+                precision,
+                accumulator: Accumulator::F32,
+                unrounded: false,
+            };
+            let (images, gradient) = (ones([1, 1, 19, 19]), ones([1, 1, 19, 19]));
+            let gradient =
+                tensor::<Flex, 4>(Flex::controlled_convolution(images, gradient, convolution, mode));
+            // The filter's middle meets all 361 ones, which bf16 would hold as 360.
+            assert_eq!(
+                gradient.into_data().iter::<f32>().nth(4),
+                Some(361.0),
+                "{precision}"
+            );
+        }
     }
 }
