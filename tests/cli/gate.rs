@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::{Place, fixture, stderr, stdout};
 
 /// `tests/worsened.rs`, which is built beside the binary.
-fn program() -> PathBuf {
+pub fn program() -> PathBuf {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_mantissa"));
     binary.with_file_name("examples").join("worsened")
 }
@@ -38,7 +38,7 @@ fn measure(place: &Place, worsened: &str, out: &str) -> Output {
 }
 
 /// Another program, in the same place and with the same environment as `mantissa`.
-fn in_place(place: &Place, program: &Path) -> Command {
+pub fn in_place(place: &Place, program: &Path) -> Command {
     let mut command = Command::new(program);
     let like = place.command(&[]);
     for (name, _) in like.get_envs().filter(|(_, value)| value.is_none()) {

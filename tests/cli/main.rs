@@ -28,3 +28,4 @@ mod standin;
 mod stops;
 mod support;
 mod workers;
+mod workflows;

@@ -1,0 +1,343 @@
+//! What a team copies into its own repository, run there: `.github/both`, `.github/gate`, the workflow of GitHub and the example for GitLab,
+//! changed as docs/ci.md says and in no other way.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+use crate::{
+    gate::{in_place, program},
+    support::{Place, root, stderr, stdout},
+};
+
+/// A file of Mantissa's repository.
+fn ours(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).unwrap()
+}
+
+/// `text` with what docs/ci.md tells to put in the place of what is there.
+fn put(text: &str, changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(text.to_owned(), |text, (ours, theirs)| {
+        assert!(text.contains(ours), "nothing to replace: {ours}");
+        text.replace(ours, theirs)
+    })
+}
+
+/// The arguments of the gate that a reader puts his own suite in.
+const SUITE: (&str, &str) = (
+    "suites/kernels/matmul.toml --profile smoke --backend flex -a size=256",
+    "trainer.toml --profile smoke --backend flex",
+);
+
+/// Somebody else's repository, with a program of its own that uses Mantissa as a library.
+struct Foreign {
+    place: Place,
+    tree: PathBuf,
+}
+
+impl Foreign {
+    /// Its branch `main`, on which Mantissa was adopted.
+    fn new() -> Self {
+        let place = Place::new();
+        let tree = place.path("foreign");
+        let foreign = Self { place, tree };
+        for folder in [".github/workflows", "examples", "src"] {
+            fs::create_dir_all(foreign.tree.join(folder)).unwrap();
+        }
+        foreign.git(&["init", "--quiet", "--initial-branch", "main"]);
+        foreign.write(
+            "Cargo.toml",
+            "[package]\nname = \"foreign\"\nedition = \"2024\"\n\n[[example]]\nname = \"trainer\"\n\n[workspace]\n",
+        );
+        foreign.write("src/lib.rs", "");
+        foreign.write("trainer.toml", &ours("tests/fixtures/gated.toml"));
+        foreign.write(".gitignore", "/target\n/reports/\n/programs/\n/.mantissa\n");
+        let example = [
+            ("--package mantissa", "--example trainer"),
+            ("release/mantissa", "release/examples/trainer"),
+        ];
+        foreign.write(".github/both", &put(&ours(".github/both"), &example));
+        foreign.write(
+            ".github/workflows/bench.yml",
+            &put(&ours(".github/workflows/bench.yml"), &[SUITE]),
+        );
+        foreign.write(".gitlab-ci.yml", &put(&ours("docs/ci/gitlab.yml"), &[SUITE]));
+        for file in ["gate", "gate-cpu.toml"] {
+            fs::copy(
+                root().join(".github").join(file),
+                foreign.tree.join(".github").join(file),
+            )
+            .unwrap();
+        }
+        let mode = fs::metadata(root().join(".github/both")).unwrap().permissions();
+        fs::set_permissions(foreign.tree.join(".github/both"), mode).unwrap();
+        let locked = Command::new("cargo")
+            .arg("generate-lockfile")
+            .current_dir(&foreign.tree)
+            .output()
+            .unwrap();
+        assert!(locked.status.success(), "{}", stderr(&locked));
+        foreign.commit("adopt Mantissa", "");
+        foreign
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::write(self.tree.join(path), text).unwrap();
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        let output = Command::new("git")
+            .args(["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"])
+            .args(arguments)
+            .current_dir(&self.tree)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
+        stdout(&output).trim().to_owned()
+    }
+
+    /// Their program: one of ours with a model of its own, so that none of this compiles burn, made worse or not.
+    fn commit(&self, message: &str, worsened: &str) {
+        self.write(
+            "examples/trainer.rs",
+            &format!(
+                "use std::os::unix::process::CommandExt;\n\nfn main() {{\n    let mut program = std::process::Command::new({:?});\n    \
+                 program.args(std::env::args_os().skip(1)).env(\"WORSENED\", {worsened:?});\n    panic!(\"{{}}\", program.exec());\n}}\n",
+                program()
+            ),
+        );
+        self.write("message", message);
+        self.git(&["add", "."]);
+        self.git(&["commit", "--quiet", "-m", message]);
+    }
+
+    /// A request to merge a branch with one commit, while `main` went on: what GitHub checks out is the merge.
+    fn request(&self, worsened: &str) {
+        self.git(&["checkout", "--quiet", "-b", "request"]);
+        self.commit("a change", worsened);
+        self.git(&["checkout", "--quiet", "main"]);
+        self.write("elsewhere", "");
+        self.git(&["add", "."]);
+        self.git(&["commit", "--quiet", "-m", "something else meanwhile"]);
+        self.git(&["checkout", "--quiet", "-b", "merge"]);
+        self.git(&["merge", "--quiet", "--no-edit", "request"]);
+    }
+
+    /// A checkout as a runner makes it.
+    fn checkout(&self, branch: &str, more: &[&str]) -> PathBuf {
+        let to = self.place.path("checkout");
+        let from = format!("file://{}", self.tree.display());
+        let mut arguments = vec!["clone", "--quiet", "--branch", branch];
+        arguments.extend(more);
+        let to_text = to.display().to_string();
+        arguments.extend([from.as_str(), to_text.as_str()]);
+        self.git(&arguments);
+        to
+    }
+
+    /// A line of a script, as the runner's shell runs it.
+    fn shell(&self, checkout: &Path, script: &str, variables: &[(&str, &str)]) -> Output {
+        let mut shell = in_place(&self.place, Path::new("bash"));
+        // Of the runner's user, and not of the test's.
+        shell.env_remove("CARGO_TARGET_DIR").env_remove("CARGO");
+        shell
+            .args(["-e", "-o", "pipefail", "-c", script])
+            .envs(variables.iter().copied())
+            .current_dir(checkout)
+            .output()
+            .unwrap()
+    }
+}
+
+/// The job `cpu` of the workflow in a checkout: the exit code of each `run`, of those that a failure leaves, and what they told.
+fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
+    let workflow = yaml(&fs::read_to_string(checkout.join(".github/workflows/bench.yml")).unwrap());
+    let summary = foreign.place.path("summary.md");
+    fs::write(&summary, "").unwrap();
+    let (mut codes, mut told, mut failed) = (Vec::new(), String::new(), false);
+    for step in workflow["jobs"]["cpu"]["steps"].as_array().unwrap() {
+        let (Some(script), always) = (step["run"].as_str(), step["if"] == "always()") else {
+            continue;
+        };
+        if failed && !always {
+            continue;
+        }
+        let output = foreign.shell(
+            checkout,
+            script,
+            &[("GITHUB_STEP_SUMMARY", summary.to_str().unwrap())],
+        );
+        let code = output.status.code().unwrap();
+        failed |= code != 0;
+        codes.push((step["name"].as_str().unwrap().to_owned(), code));
+        told.push_str(&stdout(&output));
+        told.push_str(&stderr(&output));
+    }
+    // What the last step uploads is there.
+    for path in workflow["jobs"]["cpu"]["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|step| step["with"]["path"].as_str())
+        .flat_map(str::lines)
+    {
+        assert!(checkout.join(path).exists(), "{path} was not made: {told}");
+    }
+    (codes, told)
+}
+
+#[test]
+fn the_workflow_holds_a_request_to_the_branch_it_goes_into() {
+    let foreign = Foreign::new();
+    foreign.request("learning");
+    let checkout = foreign.checkout("merge", &["--depth", "2"]);
+    let (codes, told) = run_job(&foreign, &checkout);
+    let of = |name: &str, code| (name.to_owned(), code);
+    assert_eq!(
+        codes,
+        [
+            of("Build both programs", 0),
+            of("Measure in turns, and judge", 1),
+            of("Tell", 0)
+        ],
+        "{told}"
+    );
+    assert!(told.contains("::error"), "{told}");
+    let summary = fs::read_to_string(foreign.place.path("summary.md")).unwrap();
+    assert!(summary.contains("final\\_loss"), "{summary}");
+    // The branch as it is now, and not as it was when the request was opened.
+    let revision =
+        |side: &str| fs::read_to_string(checkout.join(format!("programs/{side}.revision"))).unwrap();
+    assert_eq!(revision("base").trim(), foreign.git(&["rev-parse", "main"]));
+    assert_eq!(revision("change").trim(), foreign.git(&["rev-parse", "merge"]));
+    for side in ["base", "change"] {
+        let record =
+            fs::read_to_string(checkout.join(format!("programs/runs/{side}-1/records.jsonl"))).unwrap();
+        assert!(record.contains(revision(side).trim()), "{record}");
+    }
+    // Nothing of it is left for the next job, or for version control.
+    assert_eq!(
+        foreign.shell(&checkout, "git worktree list | wc -l", &[]).stdout,
+        b"1\n"
+    );
+    assert_eq!(
+        stdout(&foreign.shell(&checkout, "git status --porcelain", &[])),
+        ""
+    );
+}
+
+#[test]
+fn gitlabs_job_passes_a_change_that_changes_nothing_measured() {
+    let foreign = Foreign::new();
+    foreign.request("");
+    // A pipeline of a request, and not of its merged result.
+    let checkout = foreign.checkout("request", &[]);
+    let pipeline = yaml(&fs::read_to_string(checkout.join(".gitlab-ci.yml")).unwrap());
+    let job = &pipeline["bench"];
+    assert_eq!(job["variables"]["BASE"], "$CI_MERGE_REQUEST_DIFF_BASE_SHA");
+    let base = foreign.git(&["merge-base", "main", "request"]);
+    let script: Vec<_> = job["script"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line.as_str().unwrap())
+        .collect();
+    let ended = foreign.shell(&checkout, &script.join("\n"), &[("BASE", &base)]);
+    assert_eq!(
+        ended.status.code(),
+        Some(0),
+        "{}{}",
+        stdout(&ended),
+        stderr(&ended)
+    );
+    let artifacts = &job["artifacts"];
+    for path in artifacts["paths"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .chain([&artifacts["reports"]["junit"]])
+    {
+        assert!(checkout.join(path.as_str().unwrap()).exists(), "{path}");
+    }
+    let page = fs::read_to_string(checkout.join("programs/gate.md")).unwrap();
+    assert!(page.contains("no regression"), "{page}");
+}
+
+#[test]
+fn what_cannot_be_built_or_was_not_said_is_told_and_leaves_nothing() {
+    let foreign = Foreign::new();
+    foreign.request("");
+    let checkout = foreign.checkout("merge", &[]);
+    let both = |variables: &[(&str, &str)]| {
+        let ended = foreign.shell(&checkout, ".github/both", variables);
+        assert!(!checkout.join("programs/base").exists());
+        assert_eq!(
+            foreign.shell(&checkout, "git worktree list | wc -l", &[]).stdout,
+            b"1\n"
+        );
+        (ended.status.success(), stderr(&ended))
+    };
+    let (built, told) = both(&[]);
+    assert!(!built && told.contains("the commit to compare with"), "{told}");
+    let (built, told) = both(&[("BASE", "nothing-of-the-kind")]);
+    assert!(!built && told.contains("nothing-of-the-kind"), "{told}");
+    let trainer = checkout.join("examples/trainer.rs");
+    let sound = fs::read_to_string(&trainer).unwrap();
+    fs::write(&trainer, "fn main() { nothing }").unwrap();
+    let (built, told) = both(&[("BASE", "HEAD^1")]);
+    assert!(!built && told.contains("nothing"), "{told}");
+    // One that was broken already, and that this change repairs.
+    let commit =
+        "git -c user.name=Somebody -c user.email=somebody@localhost commit --quiet --all --message broken";
+    assert!(foreign.shell(&checkout, commit, &[]).status.success());
+    fs::write(&trainer, sound).unwrap();
+    let (built, told) = both(&[("BASE", "HEAD")]);
+    assert!(!built && told.contains("nothing"), "{told}");
+}
+
+#[test]
+fn every_job_of_this_repository_names_a_suite_and_a_policy_that_are_there() {
+    let place = Place::new();
+    let made = place.run(&[
+        "run",
+        "fixtures/kernels.toml",
+        "--profile",
+        "smoke",
+        "--backend",
+        "flex",
+        "--repeats",
+        "5",
+        "--out",
+        "run",
+    ]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let of_gitlab = yaml(&ours("docs/ci/gitlab.yml"));
+    let of_github = yaml(&ours(".github/workflows/bench.yml"));
+    let jobs = of_github["jobs"].as_object().unwrap();
+    let steps = jobs.values().flat_map(|job| job["steps"].as_array().unwrap());
+    let lines = steps
+        .map(|step| &step["run"])
+        .chain(of_gitlab["bench"]["script"].as_array().unwrap());
+    let gates: Vec<_> = lines
+        .filter_map(|line| line.as_str()?.strip_prefix(".github/gate "))
+        .collect();
+    assert_eq!(gates.len(), jobs.len() + 1);
+    for gate in gates {
+        let (policy, run) = gate.split_once(' ').unwrap();
+        let mut plan = vec!["plan"];
+        plan.extend(run.split(' '));
+        let planned = place.run(&plan);
+        assert_eq!(planned.status.code(), Some(0), "{run}: {}", stderr(&planned));
+        let policy = root().join(policy).display().to_string();
+        let judged = place.run(&["gate", "run", "--baseline", "run", "--policy", &policy]);
+        assert_eq!(judged.status.code(), Some(0), "{policy}: {}", stderr(&judged));
+    }
+}
