@@ -46,6 +46,9 @@ pub struct Rules {
     pub level: f64,
     /// Fewest processes on either side.
     pub repeats: usize,
+    /// How often the same family may be looked at, with more processes each time: every look is a chance to find what is not there. Where
+    /// processes agree and only the examples are a sample, a further look is the same one, and takes nothing off the level.
+    pub looks: u32,
 }
 
 impl Default for Rules {
@@ -53,6 +56,7 @@ impl Default for Rules {
         Self {
             level: GATE_LEVEL,
             repeats: GATE_REPEATS,
+            looks: 1,
         }
     }
 }
@@ -145,7 +149,7 @@ impl Ruling {
 ///
 /// Values of which every process must have the same (bytes that were asked for, errors on inputs from a seed, what the same seed learns) are
 /// no matter for a test if they all do: equal ones are unchanged, and a change beyond the floor is a finding. Where they vary they are readings.
-/// Accuracies with a shared error are tested unless all are equal.
+/// Accuracies with a shared error are tested unless all are equal, at the whole level however often they are looked at.
 pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
     let drafts: Vec<Draft> = family
         .iter()
@@ -185,7 +189,12 @@ pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
             (Draft::Doubt(doubt), _) => without_test(compared, Verdict::Inconclusive(doubt), None),
             (Draft::Exact, _) => exact(compared),
             (Draft::Test, Some(welch)) => {
-                tested(compared, welch, common_of(compared), p, (rules.level, members))
+                let looks = match compared.shared_error > 0.0 && agree(compared) {
+                    true => 1,
+                    false => rules.looks,
+                };
+                let level = rules.level / f64::from(looks);
+                tested(compared, welch, common_of(compared), p, (level, members))
             }
             (Draft::Test, None) => without_test(compared, Verdict::Inconclusive(Doubt::NoRatio), None),
         })
@@ -203,6 +212,12 @@ pub fn examples_error(baseline: f64, candidate: f64, examples: u64) -> Option<f6
     };
     let variance = of(baseline)? + of(candidate)?;
     (examples > 0).then(|| variance.sqrt())
+}
+
+/// Whether all processes of a side say the same.
+fn agree(compared: &Compared<'_>) -> bool {
+    let constant = |values: &[f64]| values.windows(2).all(|two| two[0] == two[1]);
+    constant(compared.baseline) && constant(compared.candidate)
 }
 
 enum Draft {
@@ -224,8 +239,7 @@ fn draft(compared: &Compared<'_>, repeats: usize) -> Draft {
     if compared.baseline.len().min(compared.candidate.len()) < repeats {
         return Draft::Doubt(Doubt::TooFewRepeats);
     }
-    let constant = |values: &[f64]| values.iter().all(|value| *value == values[0]);
-    let sides_agree = constant(compared.baseline) && constant(compared.candidate);
+    let sides_agree = agree(compared);
     let same = sides_agree && compared.baseline[0] == compared.candidate[0];
     let must_agree = compared.metric.is_counted()
         || compared.metric.is_learned()
@@ -748,6 +762,33 @@ mod tests {
         assert_eq!(verdict(same), Verdict::Unchanged, "the same answers are the same");
         assert_eq!(examples_error(0.5, 0.5, 0), None);
         assert_eq!(examples_error(1.5, 0.5, 10), None);
+    }
+
+    #[test]
+    fn every_look_takes_its_share_of_the_level_but_where_all_that_varies_is_the_examples() {
+        let looked_at = |compared: Compared<'_>, looks| {
+            let rules = Rules {
+                looks,
+                ..Rules::default()
+            };
+            gate(&[compared], rules).remove(0).verdict
+        };
+        // Five points of 1,000 examples: p is between a third of the level and the level.
+        let accuracy = Compared {
+            shared_error: examples_error(0.80, 0.75, 1_000).unwrap(),
+            ..compared(MetricName::TestAccuracy, &[0.80; 5], &[0.75; 5])
+        };
+        let varying = Compared {
+            candidate: &[0.75, 0.75, 0.75, 0.75, 0.751],
+            ..accuracy
+        };
+        for (compared, of_three) in [
+            (accuracy, Verdict::Regressed),
+            (varying, Verdict::Inconclusive(Doubt::TooNoisy)),
+        ] {
+            assert_eq!(looked_at(compared, 1), Verdict::Regressed);
+            assert_eq!(looked_at(compared, 3), of_three);
+        }
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub(crate) fn judge_all(pairs: &[Pair<'_>], policy: &Policy, fences: &Fences) ->
     let rules = Rules {
         level: policy.level,
         repeats: policy.repeats as usize,
+        looks: policy.looks,
     };
     let rulings = gate(&family, rules);
     let mut changes: Vec<Vec<Change>> = pairs.iter().map(|_| vec![]).collect();

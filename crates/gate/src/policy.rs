@@ -16,6 +16,8 @@ pub struct Policy {
     pub level: f64,
     /// Fewest processes of a cell, on either side.
     pub repeats: u32,
+    /// How often a run may be looked at, measured further each time.
+    pub looks: u32,
     /// The smallest change that matters, by metric: a share of the baseline, 0.03 being a factor of 1.03 either way. Of what is learned
     /// (accuracies, losses, perplexities) a difference in the metric's own unit. What is not here is not judged.
     pub floors: BTreeMap<MetricName, Floor>,
@@ -127,6 +129,7 @@ impl Default for Policy {
         Self {
             level: GATE_LEVEL,
             repeats: Self::FEWEST_REPEATS,
+            looks: 1,
             floors: judged.into_iter().filter_map(floor).collect(),
             allow: vec![],
         }

@@ -36,10 +36,8 @@ pub(crate) fn compare(arguments: &CompareArguments, printer: &Printer) -> Result
 /// Holds a run to a baseline.
 pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit> {
     let judging = &arguments.judging;
-    // Every look is a chance to find what is not there.
-    let looks = 1 + arguments.rerun_inconclusive;
     let mut policy = policy(judging)?;
-    policy.level /= f64::from(looks);
+    policy.looks = 1 + arguments.rerun_inconclusive;
     let mut candidate = Measured::read_all(&arguments.runs)?;
     let mut baseline = baseline(&arguments.baseline, &candidate, judging)?;
     let look = |baseline: &Measured, candidate: &Measured| -> Result<Gated> {
