@@ -95,17 +95,28 @@ pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
     beat();
     // Not on the main thread, whose stack the parent cannot choose.
     let own = own.cloned();
-    let working = std::thread::spawn(move || match execute(&request, own.as_ref()) {
-        Ok(message) => {
-            say(&message);
-            WorkerExit::Done
-        }
-        Err(error) => {
-            eprintln!("`{}`: {error}", request.samples.display());
-            WorkerExit::NotWritten
+    let working = std::thread::spawn(move || {
+        join_the_others();
+        match execute(&request, own.as_ref()) {
+            Ok(message) => {
+                say(&message);
+                WorkerExit::Done
+            }
+            Err(error) => {
+                eprintln!("`{}`: {error}", request.samples.display());
+                WorkerExit::NotWritten
+            }
         }
     });
     working.join().unwrap_or(WorkerExit::Panicked)
+}
+
+/// Makes this thread one of those that share the work of an operation on the CPU. Handing a small one over to another and waiting for it
+/// takes longer than computing it does.
+fn join_the_others() {
+    let threads = rayon::ThreadPoolBuilder::new().use_current_thread();
+    // Nothing has used them yet in this process; if it had, they would do.
+    let _ = threads.build_global();
 }
 
 /// A panic on a device thread is caught below, and reading back then gives garbage as if nothing had happened. So any
