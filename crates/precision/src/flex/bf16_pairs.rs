@@ -25,7 +25,7 @@ const COLUMNS: usize = 48;
 /// Values of rows that are rearranged at a time: with a strip of columns they lie in a core's second cache.
 const BLOCK: usize = 128 << 10;
 
-/// Rows that are rearranged at a time at the most, so that all cores have some.
+/// Rows that are rearranged at a time at the most.
 const MOST_ROWS: usize = 128;
 
 /// That this processor has the instruction.
@@ -292,7 +292,9 @@ impl Columns {
     pub fn times<T: Stored<Wide = f32>>(&self, rows: Matrix<'_>, out: &mut [T]) {
         let (n, pairs) = (self.count, self.depth.div_ceil(2));
         let columns = strips::<COLUMNS>(&self.buffer, n.div_ceil(COLUMNS) * pairs);
-        let together = (BLOCK / self.depth / ROWS * ROWS).clamp(ROWS, MOST_ROWS);
+        let in_cache = (BLOCK / self.depth / ROWS * ROWS).clamp(ROWS, MOST_ROWS);
+        let share = (out.len() / n).div_ceil(rayon::current_num_threads());
+        let together = in_cache.min(share.next_multiple_of(ROWS));
         out.par_chunks_mut(together * n)
             .enumerate()
             .for_each(|(block, out)| {
