@@ -108,6 +108,16 @@ fn the_first_twenty_losses_are_pytorchs() {
         "{}",
         first["command"]
     );
+    // Its products have the bits that were asked for, forward and backward.
+    for (record, here) in place.records("torch").iter().zip(&place.records("burn")) {
+        let bits = |record: &Value| record["executed"]["operand_bits"].as_u64();
+        assert_eq!(
+            record["executed"]["verdict"], "as-requested",
+            "{}",
+            record["executed"]
+        );
+        assert_eq!(bits(record), bits(here));
+    }
     // More than Python alone takes, and seen by its parent.
     assert!(first["metrics"]["host_peak_bytes"]["value"].as_f64() > Some(1e8));
 
@@ -174,6 +184,63 @@ fn every_model_is_pytorchs() {
             _ => assert!(metrics["test_accuracy"]["value"].is_number(), "{metrics}"),
         }
     }
+}
+
+#[test]
+fn every_kernel_is_pytorchs() {
+    let Some(python) = python() else { return };
+    let place = Place::new();
+    both(&place, "both-kernels", &python, &[]);
+    let named = |run: &str| -> BTreeMap<String, Value> {
+        let name = |record: &Value| {
+            let cell = &record["cell"];
+            let (workload, precision) = named(record);
+            format!(
+                "{workload} {precision} {} {}",
+                cell["setting"]["gelu"], cell["setting"]["attention"]
+            )
+        };
+        let records = place.records(run).into_iter();
+        records.map(|record| (name(&record), record)).collect()
+    };
+    let (burn, torch) = (named("burn"), named("torch"));
+    assert_eq!(burn.len(), torch.len());
+    let value = |record: &Value, metric: &str| record["metrics"][metric]["value"].as_f64();
+    let mut compared = 0;
+    for (cell, here) in &burn {
+        let there = &torch[cell];
+        if here["status"] != "ok" {
+            continue;
+        }
+        if cell.starts_with("adamw bf16") {
+            assert_eq!(there["status"], "skipped", "{cell}: {there}");
+            continue;
+        }
+        assert_eq!(there["status"], "ok", "{cell}: {there}");
+        // The same operands and the same formula: errors of two orders of summation, and no other.
+        let (error, other) = (value(here, "relative_error"), value(there, "relative_error"));
+        println!("{cell}: {error:?} {other:?}");
+        assert!(
+            other <= error.map(|error| 2.0 * error + 1e-7),
+            "{cell}: {other:?} against {error:?}"
+        );
+        assert_eq!(
+            value(here, "copy_bytes_per_second").is_some(),
+            value(there, "copy_bytes_per_second").is_some(),
+            "{cell}"
+        );
+        if !["attention", "adamw"]
+            .iter()
+            .any(|kernel| cell.starts_with(kernel))
+        {
+            assert_eq!(
+                here["executed"]["verdict"], there["executed"]["verdict"],
+                "{cell}: {there}"
+            );
+        }
+        compared += 1;
+    }
+    assert!(compared >= 20, "{compared}");
 }
 
 fn with_peer(peer: &str) -> Output {

@@ -114,6 +114,6 @@ pub use learning_rate::LearningRate;
 pub use loss_scale::{LossScaler, LossScaling, ScaleChange};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use parameter::{ParameterSet, Tracked};
-pub use probe::{Observation, Operation, Probed, Rounding, Subnormals, probe};
+pub use probe::{Elsewhere, Observation, Operation, Probed, Rounding, Subnormals, probe, probe_elsewhere};
 pub use rotation::Rotation;
 pub use sight::Sight;

@@ -137,7 +137,7 @@ fn probed<B: PrecisionBackend>(cell: &Cell, compute: Compute, device: &B::Device
 }
 
 /// The operations of a cell that sum products.
-fn operations(cell: &Cell) -> Vec<Operation> {
+pub(crate) fn operations(cell: &Cell) -> Vec<Operation> {
     let fused = cell.setting.attention() == Attention::Fused;
     let model = cell.workload.model();
     match &cell.workload.task {

@@ -3,6 +3,7 @@
 mod attention;
 mod cache;
 mod convolution;
+mod copy;
 mod error;
 mod inputs;
 mod matmul;
@@ -30,19 +31,20 @@ use crate::{
     timing::{Launch, Read, Timing, windows},
 };
 
-/// An operation on inputs that lie on the host, with a result of `D` dimensions.
-trait Operation<B: PrecisionBackend, const D: usize> {
-    /// What it reads, on the device.
-    type OnDevice;
+/// An operation on inputs that lie on the host, whoever computes it.
+trait Operation {
+    /// Its inputs: the name of each, its shape and its values.
+    fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])>;
 
-    /// A copy of its inputs, and of how many values.
-    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize);
-
-    /// Computes the result.
-    fn launch(&self, inputs: &Self::OnDevice, compute: &Compute) -> Tensor<B, D>;
+    /// How many values lie on the device for a launch.
+    fn values(&self) -> usize {
+        self.inputs().iter().map(|(.., values)| values.len()).sum()
+    }
 
     /// Floating-point operations of a launch, of kernels that are bound by them.
-    fn flops(&self) -> Option<f64>;
+    fn flops(&self) -> Option<f64> {
+        None
+    }
 
     /// Bytes that a launch cannot help moving, of kernels that are bound by that: every input read once, every output
     /// written once.
@@ -52,6 +54,18 @@ trait Operation<B: PrecisionBackend, const D: usize> {
 
     /// Compares a result with float64.
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError;
+}
+
+/// One that burn computes, with a result of `D` dimensions.
+trait OnBurn<B: PrecisionBackend, const D: usize>: Operation {
+    /// What it reads, on the device.
+    type OnDevice;
+
+    /// A copy of its inputs.
+    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice;
+
+    /// Computes the result.
+    fn launch(&self, inputs: &Self::OnDevice, compute: &Compute) -> Tensor<B, D>;
 }
 
 /// Runs a kernel cell on operands stored in the format of the parameters. Under a mixed setting the rounding of the
@@ -81,9 +95,9 @@ pub(crate) fn kernel<B: PrecisionBackend>(
             let operands = matmul::Operands::new(shape.of(size), &mut inputs);
             // A backend may treat a batch of one otherwise than a single product; models multiply matrices.
             if operands.batch() == 1 {
-                measure::<B, 2>(&matmul::Product(operands), &inputs, task, begun, observer)
+                measure::<B, 2>(&operands, &inputs, task, begun, observer)
             } else {
-                measure::<B, 3>(&matmul::Products(operands), &inputs, task, begun, observer)
+                measure::<B, 3>(&operands, &inputs, task, begun, observer)
             }
         }
         Kernel::Convolution(shape) => {
@@ -133,7 +147,7 @@ impl<B: PrecisionBackend> Inputs<'_, B> {
 }
 
 fn measure<B: PrecisionBackend, const D: usize>(
-    operation: &impl Operation<B, D>,
+    operation: &impl OnBurn<B, D>,
     inputs: &Inputs<'_, B>,
     task: &KernelTask,
     begun: Instant,
@@ -149,7 +163,7 @@ fn measure<B: PrecisionBackend, const D: usize>(
             allocator: allocator::<B>(device),
         });
     };
-    let (first, values) = operation.upload(inputs);
+    let first = operation.upload(inputs);
     B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
     let load_seconds = begun.elapsed().as_secs_f64();
 
@@ -164,9 +178,9 @@ fn measure<B: PrecisionBackend, const D: usize>(
     let result: Vec<f64> = result.iter::<f64>().collect();
     // What comes next is there for the cache's sake.
     observer.memory_known();
-    let bytes = values as u64 * u64::from(inputs.stored.storage_bytes());
+    let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
     let copies = Copies::of(task.cache, setting.backend(), bytes);
-    let mut turns = Turns::new(first, copies, || operation.upload(inputs).0);
+    let mut turns = Turns::new(first, copies, || operation.upload(inputs));
     B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
 
     let mut next = || {
@@ -193,7 +207,7 @@ fn measure<B: PrecisionBackend, const D: usize>(
     drop(turns);
     let held_back = |since| observer.held_back(since);
     let copy = match operation.traffic() {
-        Some(traffic) => Some(rows::copy(traffic, inputs, task, &timing, held_back)?),
+        Some(traffic) => Some(copy::by_burn(traffic, inputs, task, &timing, held_back)?),
         None => None,
     };
 
@@ -217,7 +231,7 @@ struct MeasuredKernel {
     values: u64,
     flops: Option<f64>,
     /// Bytes of a launch, and the copy that it is compared with.
-    copy: Option<(u64, rows::CopyTimes)>,
+    copy: Option<(u64, copy::CopyTimes)>,
     read: Read,
     launches: Vec<Launch>,
     events: Vec<Event>,

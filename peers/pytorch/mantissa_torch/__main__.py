@@ -15,7 +15,9 @@ os.dup2(2, 1)
 
 import torch  # noqa: E402
 
+from mantissa_torch.products import multiply  # noqa: E402
 from mantissa_torch.session import Session, Unavailable  # noqa: E402
+from mantissa_torch.setting import Setting  # noqa: E402
 
 
 def about():
@@ -30,6 +32,12 @@ def answer(session, question):
             return about(), session
         case "clock":
             return time.monotonic(), session
+        case "multiply":
+            try:
+                setting = Setting(given.pop("setting"))
+            except Unavailable as reason:
+                return str(reason), session
+            return multiply(setting, given.pop("pass"), **given), session
         case "load":
             if session:
                 session.close()
@@ -38,7 +46,7 @@ def answer(session, question):
             except Unavailable as reason:
                 return {"seconds": 0.0, "unavailable": str(reason)}, session
             return {"seconds": session.seconds, "unavailable": None}, session
-        case "step" | "start_over" | "predict" | "write" | "launch" | "result" | "copies":
+        case "step" | "start_over" | "predict" | "write" | "launch" | "result" | "copies" | "lay_for_copy":
             return getattr(session, asked)(**given), session
     raise ValueError(f"nobody asks `{asked}`")
 

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from transformers.cache_utils import DynamicCache
 
 from mantissa_torch import models
+from mantissa_torch.kernels import kernel
 from mantissa_torch.setting import Setting, Unavailable
 
 __all__ = ["Session", "Unavailable"]
@@ -40,9 +41,10 @@ class Session:
         self.outermost, self.held = contextlib.ExitStack(), None
         if self.kind == "kernel":
             operands = load_file(self.folder / self.handed["operands"])
-            self.turns = [[operands[name].to(self.setting.device, self.setting.stored) for name in ("lhs", "rhs")]]
-            self.launches, self.first = 0, None
-            self.product = torch.compile(torch.matmul) if self.setting.compiled else torch.matmul
+            self.operands = {name: value.to(self.setting.device, self.setting.stored) for name, value in operands.items()}
+            self.kernel = kernel(self.task["kernel"], self.setting)
+            self.turns, self.launches, self.first = [self.kernel.ready(self.operands)], 0, None
+            self.computed = torch.compile(self.kernel.compute) if self.setting.compiled else self.kernel.compute
         else:
             self.load_model()
             self.parts = models.read(self.folder, self.handed)
@@ -226,8 +228,8 @@ class Session:
     # Kernels
 
     @torch.no_grad()
-    def launch(self, nothing):
-        """A product of the operands whose turn it is, or nothing, from an idle device to an idle device."""
+    def launch(self, what):
+        """The kernel on the operands whose turn it is, a copy of them, or nothing, from an idle device to an idle device."""
         operands = self.turns[self.launches % len(self.turns)]
         on_gpu = self.setting.device == "cuda"
         self.setting.wait()
@@ -235,14 +237,17 @@ class Session:
         if on_gpu:
             before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             before.record()
-        if not nothing:
-            with self.setting.context():
-                result = self.product(*operands)
+        match what:
+            case "kernel":
+                with self.setting.context():
+                    result = self.computed(*operands)
+            case "copy":
+                result = operands.clone()
         if on_gpu:
             after.record()
         self.setting.wait()
         ended = time.monotonic()
-        if not nothing:
+        if what != "nothing":
             self.launches += 1
             if self.launches == 1:
                 self.first = result
@@ -255,8 +260,14 @@ class Session:
         Path(file).write_bytes(self.first.cpu().double().contiguous().numpy().tobytes())
         self.first = None
 
-    def copies(self):
-        self.turns += [[operand.clone() for operand in self.turns[0]] for _ in range(self.handed["copies"] - 1)]
+    def copies(self, copies):
+        self.turns += [self.kernel.ready({name: value.clone() for name, value in self.operands.items()}) for _ in range(copies - 1)]
+        self.setting.wait()
+
+    def lay_for_copy(self, values, copies):
+        self.turns = self.operands = None
+        one = torch.full((values,), 1.5, dtype=self.setting.stored, device=self.setting.device)
+        self.turns = [one] + [one.clone() for _ in range(copies - 1)]
         self.setting.wait()
 
     def allocator(self):

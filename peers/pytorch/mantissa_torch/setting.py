@@ -28,6 +28,7 @@ class Setting:
         self.device = {"flex": "cpu", "cuda": "cuda"}.get(setting["backend"])
         self.compiled = setting.get("fusion") == "on"
         self.attention = {"math": "eager", "fused": "sdpa"}[setting.get("attention", "math")]
+        self.gelu = setting.get("gelu", "exact")
         self.checkpointing = setting.get("checkpointing") == "on"
         self.batch = setting.get("batch")
         self.accumulate = setting.get("accumulate", 1)
@@ -42,16 +43,18 @@ class Setting:
             raise Unavailable("`keep_f32` is not carried over to PyTorch")
         if setting.get("devices", 1) != 1:
             raise Unavailable("several devices are not carried over to PyTorch")
-        if setting["accumulator"] == "f16" and self.computed != torch.float16:
+        # Kernels without products have neither.
+        matmul, narrow_sums = setting.get("matmul", "highest"), setting.get("accumulator") == "f16"
+        if narrow_sums and self.computed != torch.float16:
             raise Unavailable("PyTorch sums in f16 for products of f16 alone")
-        if setting["accumulator"] == "f16" and self.device != "cuda":
+        if narrow_sums and self.device != "cuda":
             raise Unavailable("PyTorch sums in f16 on CUDA alone")
-        torch.set_float32_matmul_precision(setting["matmul"])
-        torch.backends.cudnn.allow_tf32 = setting["matmul"] != "highest"
+        torch.set_float32_matmul_precision(matmul)
+        torch.backends.cudnn.allow_tf32 = matmul != "highest"
         products = torch.backends.cuda.matmul
-        products.allow_fp16_reduced_precision_reduction = setting["accumulator"] == "f16"
+        products.allow_fp16_reduced_precision_reduction = narrow_sums
         products.allow_bf16_reduced_precision_reduction = False
-        products.allow_fp16_accumulation = setting["accumulator"] == "f16"
+        products.allow_fp16_accumulation = narrow_sums
 
     def context(self):
         """In which forward passes are made."""

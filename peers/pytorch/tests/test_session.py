@@ -145,13 +145,13 @@ def test_words_are_asked_for_where_they_are_and_weights_cast_once(tmp_path):
 def test_a_product_takes_turns_and_keeps_its_first_result(tmp_path):
     lhs, rhs = torch.randn(4, 3, dtype=torch.float64), torch.randn(3, 5, dtype=torch.float64)
     task = {"kernel": {"kernel": {"matmul": {}}}}
-    session = handed(tmp_path, task, {}, {"operands": {"lhs": lhs, "rhs": rhs}}, copies=3)
-    assert session.launch(nothing=True)["device"] is None
-    session.launch(nothing=False)
+    session = handed(tmp_path, task, {}, {"operands": {"lhs": lhs, "rhs": rhs}})
+    assert session.launch("nothing")["device"] is None
+    session.launch("kernel")
     session.result(tmp_path / "result")
     result = numpy.frombuffer((tmp_path / "result").read_bytes()).reshape(4, 5)
     assert numpy.allclose(result, (lhs.float() @ rhs.float()).double().numpy(), rtol=0, atol=0)
-    session.copies()
+    session.copies(3)
     assert len(session.turns) == 3 and session.launches == 1
 
 

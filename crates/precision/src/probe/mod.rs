@@ -6,6 +6,7 @@
 //! Fasi, Higham, Mikaitis and Pranesh, *Numerical behavior of NVIDIA tensor cores*, PeerJ Computer Science 7:e330 (2021).
 
 mod attention;
+mod elsewhere;
 mod observe;
 mod products;
 
@@ -14,6 +15,7 @@ use std::collections::BTreeSet;
 use burn::tensor::{Tensor, TensorData};
 use mantissa_core::{Attention, Executed, ExecutedVerdict, Requested};
 
+pub use elsewhere::{Elsewhere, probe_elsewhere};
 pub use observe::{Observation, Rounding, Subnormals};
 
 use self::attention::Head;
@@ -104,15 +106,6 @@ pub fn probe<B: PrecisionBackend>(
     device: &B::Device,
 ) -> Result<Probed, String> {
     launched::take();
-    if operations.is_empty() {
-        return Ok(Probed {
-            executed: Executed {
-                rounding: Some("no products are summed whose bits could be looked at".to_owned()),
-                ..Executed::unverified()
-            },
-            launches: BTreeSet::new(),
-        });
-    }
     let mut seen: Vec<(&str, Observation)> = vec![];
     for operation in operations {
         seen.extend(match operation {
@@ -123,17 +116,31 @@ pub fn probe<B: PrecisionBackend>(
         });
     }
     let launches = launched::take();
-    let (told, verdict) = told(&seen, requested).ok_or("there is nothing to probe")?;
     let executed = Executed {
+        kernel: launched::names(&launches),
+        emulated: launches.iter().any(|launch| launch.emulated),
+        ..executed(&seen, requested)
+    };
+    Ok(Probed { executed, launches })
+}
+
+/// What was seen, without its kernels.
+fn executed(seen: &[(&str, Observation)], requested: &Requested) -> Executed {
+    let Some((told, verdict)) = told(seen, requested) else {
+        return Executed {
+            rounding: Some("no products are summed whose bits could be looked at".to_owned()),
+            ..Executed::unverified()
+        };
+    };
+    Executed {
         operand_bits: Some(told.operand_bits),
         exponent_bits: Some(told.exponent_bits),
         accumulator: Some(told.accumulator()),
-        rounding: Some(rounding(&seen)),
-        kernel: launched::names(&launches),
-        emulated: launches.iter().any(|launch| launch.emulated),
+        rounding: Some(rounding(seen)),
+        kernel: None,
+        emulated: false,
         verdict,
-    };
-    Ok(Probed { executed, launches })
+    }
 }
 
 /// What is told of all passes: of those that are not what was asked for the narrowest, else of all. One that is wider than

@@ -5,7 +5,7 @@ use mantissa_core::AttentionShape;
 use mantissa_precision::{Compute, PrecisionBackend, Sight};
 
 use super::{
-    Inputs, Operation,
+    Inputs, OnBurn, Operation,
     error::{Formats, ResultError, compare, rounded},
 };
 
@@ -49,21 +49,29 @@ fn attend(query: &[f64], keys: &[f64], values: &[f64]) -> Vec<f64> {
     mixed
 }
 
-impl<B: PrecisionBackend> Operation<B, 4> for Attention {
+impl<B: PrecisionBackend> OnBurn<B, 4> for Attention {
     type OnDevice = [Tensor<B, 4>; 3];
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
-        let parts = [0, 1, 2].map(|part: usize| inputs.upload(&self.parts[part], self.shape));
-        (parts, self.parts.iter().map(Vec::len).sum())
+    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
+        [0, 1, 2].map(|part: usize| inputs.upload(&self.parts[part], self.shape))
+    }
+
+    fn launch(&self, parts: &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {
+        compute.attention(parts.clone(), &Sight::everything(), 0.0)
+    }
+}
+
+impl Operation for Attention {
+    fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])> {
+        let named = ["queries", "keys", "values"].into_iter().zip(&self.parts);
+        named
+            .map(|(name, values)| (name, self.shape.to_vec(), values.as_slice()))
+            .collect()
     }
 
     fn flops(&self) -> Option<f64> {
         let [batch, heads, sequence, width] = self.shape.map(|edge| edge as f64);
         Some(4.0 * batch * heads * sequence * sequence * width)
-    }
-
-    fn launch(&self, parts: &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {
-        compute.attention(parts.clone(), &Sight::everything(), 0.0)
     }
 
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {

@@ -5,7 +5,7 @@ use mantissa_core::ConvolutionShape;
 use mantissa_precision::{Compute, PrecisionBackend};
 
 use super::{
-    Inputs, Operation,
+    Inputs, OnBurn, Operation,
     error::{Formats, ResultError, compare, exact, rounded},
 };
 
@@ -71,22 +71,15 @@ fn shapes(shape: ConvolutionShape, size: usize) -> [[usize; 4]; 2] {
     [[batch, channels, size, size], [filters, channels, edge, edge]]
 }
 
-impl<B: PrecisionBackend> Operation<B, 4> for Convolution {
+impl<B: PrecisionBackend> OnBurn<B, 4> for Convolution {
     type OnDevice = [Tensor<B, 4>; 2];
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
+    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
         let [images, filters] = shapes(self.shape, self.size);
-        let on_device = [
+        [
             inputs.upload(&self.images, images),
             inputs.upload(&self.filters, filters),
-        ];
-        (on_device, self.images.len() + self.filters.len())
-    }
-
-    fn flops(&self) -> Option<f64> {
-        let results =
-            f64::from(self.shape.batch) * f64::from(self.shape.filters) * (self.positions() as f64).powi(2);
-        Some(2.0 * results * self.terms() as f64)
+        ]
     }
 
     fn launch(&self, [images, filters]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {
@@ -96,6 +89,22 @@ impl<B: PrecisionBackend> Operation<B, 4> for Convolution {
             self.shape.stride as usize,
             self.shape.padding as usize,
         )
+    }
+}
+
+impl Operation for Convolution {
+    fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])> {
+        let [images, filters] = shapes(self.shape, self.size).map(Vec::from);
+        vec![
+            ("images", images, &self.images),
+            ("filters", filters, &self.filters),
+        ]
+    }
+
+    fn flops(&self) -> Option<f64> {
+        let results =
+            f64::from(self.shape.batch) * f64::from(self.shape.filters) * (self.positions() as f64).powi(2);
+        Some(2.0 * results * self.terms() as f64)
     }
 
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {

@@ -5,7 +5,7 @@ use mantissa_core::Distribution;
 use mantissa_precision::{Compute, PrecisionBackend};
 
 use super::{
-    Inputs, Operation,
+    Inputs, OnBurn, Operation,
     error::{Formats, ResultError, compare, exact, rounded},
     inputs::cancel,
 };
@@ -32,43 +32,28 @@ impl Operands {
         Self { lhs, rhs, shape }
     }
 
-    /// How many values both operands have.
-    pub(super) fn values(&self) -> usize {
-        self.lhs.len() + self.rhs.len()
+    /// Products at a time.
+    pub(super) fn batch(&self) -> usize {
+        self.shape[0]
     }
+}
 
-    /// Both, by name, with their shapes.
-    pub(super) fn named(&self) -> [(&'static str, Vec<usize>, &[f64]); 2] {
+impl Operation for Operands {
+    fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])> {
         let [batch, m, n, k] = self.shape;
         // A product of two matrices may be treated otherwise than a batch of one.
         let shaped = |rows, columns| match batch {
             1 => vec![rows, columns],
             _ => vec![batch, rows, columns],
         };
-        [("lhs", shaped(m, k), &self.lhs), ("rhs", shaped(k, n), &self.rhs)]
+        vec![("lhs", shaped(m, k), &self.lhs), ("rhs", shaped(k, n), &self.rhs)]
     }
 
-    /// Products at a time.
-    pub(super) fn batch(&self) -> usize {
-        self.shape[0]
+    fn flops(&self) -> Option<f64> {
+        Some(2.0 * self.shape.iter().map(|edge| *edge as f64).product::<f64>())
     }
 
-    /// Operands of the given shapes, and how many values they are.
-    fn upload<B: PrecisionBackend, const D: usize>(
-        &self,
-        inputs: &Inputs<'_, B>,
-        lhs: [usize; D],
-        rhs: [usize; D],
-    ) -> ([Tensor<B, D>; 2], usize) {
-        let operands = [inputs.upload(&self.lhs, lhs), inputs.upload(&self.rhs, rhs)];
-        (operands, self.lhs.len() + self.rhs.len())
-    }
-
-    pub(super) fn flops(&self) -> f64 {
-        2.0 * self.shape.iter().map(|edge| *edge as f64).product::<f64>()
-    }
-
-    pub(super) fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
+    fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
         let [batch, m, n, k] = self.shape;
         let seen = formats
             .round_operands()
@@ -87,50 +72,33 @@ impl Operands {
 }
 
 /// A product of two matrices.
-pub(super) struct Product(pub(super) Operands);
-
-/// A batch of products.
-pub(super) struct Products(pub(super) Operands);
-
-impl<B: PrecisionBackend> Operation<B, 2> for Product {
+impl<B: PrecisionBackend> OnBurn<B, 2> for Operands {
     type OnDevice = [Tensor<B, 2>; 2];
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
-        let [_, m, n, k] = self.0.shape;
-        self.0.upload(inputs, [m, k], [k, n])
+    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
+        let [_, m, n, k] = self.shape;
+        [inputs.upload(&self.lhs, [m, k]), inputs.upload(&self.rhs, [k, n])]
     }
 
     fn launch(&self, [lhs, rhs]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 2> {
         compute.matmul(lhs.clone(), rhs.clone())
     }
-
-    fn flops(&self) -> Option<f64> {
-        Some(self.0.flops())
-    }
-
-    fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
-        self.0.compare(result, formats)
-    }
 }
 
-impl<B: PrecisionBackend> Operation<B, 3> for Products {
+/// A batch of products.
+impl<B: PrecisionBackend> OnBurn<B, 3> for Operands {
     type OnDevice = [Tensor<B, 3>; 2];
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
-        let [batch, m, n, k] = self.0.shape;
-        self.0.upload(inputs, [batch, m, k], [batch, k, n])
+    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
+        let [batch, m, n, k] = self.shape;
+        [
+            inputs.upload(&self.lhs, [batch, m, k]),
+            inputs.upload(&self.rhs, [batch, k, n]),
+        ]
     }
 
     fn launch(&self, [lhs, rhs]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 3> {
         compute.matmul(lhs.clone(), rhs.clone())
-    }
-
-    fn flops(&self) -> Option<f64> {
-        Some(self.0.flops())
-    }
-
-    fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
-        self.0.compare(result, formats)
     }
 }
 

@@ -7,10 +7,18 @@ use mantissa_precision::device::Flex;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Formats, Inputs, MeasuredKernel, cache::Copies, matmul::Operands};
+use super::{
+    Formats, Inputs, MeasuredKernel, Operation,
+    attention::Attention,
+    cache::Copies,
+    convolution::Convolution,
+    copy::Copied,
+    matmul::Operands,
+    rows::{AdamW, Rows},
+};
 use crate::{
     Outcome, Phase, WorkloadError,
-    peer::{Launched, Question, Session, hand_over_operands},
+    peer::{Launched, Question, Session, What, hand_over_operands},
     sampling::{sample, warm_up},
     timing::Timing,
 };
@@ -18,64 +26,84 @@ use crate::{
 /// Runs a kernel cell with the program of a session.
 pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Outcome, WorkloadError> {
     let cell: &Cell = session.cell;
-    let shape = match task.kernel {
-        Kernel::Matmul(shape) => shape.of(cell.setting.size()),
-        _ => {
-            let reason = "of kernels, products alone are handed over to other frameworks";
-            return Err(WorkloadError::Unavailable(reason.to_owned()));
-        }
-    };
     let mut inputs = Inputs::<Flex> {
         setting: &cell.setting,
         stored: cell.setting.precision().parameters(),
         rng: ChaCha8Rng::seed_from_u64(cell.seed),
         device: &Default::default(),
     };
-    let operands = Operands::new(shape, &mut inputs);
-    let bytes = operands.values() as u64 * u64::from(inputs.stored.storage_bytes());
+    let operation = of_task(task, &mut inputs);
+    let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
     let copies = Copies::of(task.cache, cell.setting.backend(), bytes);
-    let handed = hand_over_operands(&session.handing(), &operands.named(), copies.count())?;
+    let handed = hand_over_operands(&session.handing(), &operation.inputs())?;
     let loaded = session.load(&handed)?;
 
     session.progress(Phase::WarmUp, 0, 1);
     let empty: Result<Vec<_>, _> = (0..Timing::EMPTY)
-        .map(|_| session.peer.ask::<Launched>(&Question::Launch { nothing: true }))
+        .map(|_| session.launch(What::Nothing))
         .collect();
     let timing = Timing::by_peer(empty?.iter().map(Launched::timed).collect());
     // The result of the first launch is kept.
-    let first: Launched = session.peer.ask(&Question::Launch { nothing: false })?;
+    let first = session.launch(What::Kernel)?;
     session.progress(Phase::WarmUp, 1, 1);
     let result = session.result()?;
     session.observer.memory_known();
-    session.peer.ask::<()>(&Question::Copies)?;
+    session.peer.ask::<()>(&Question::Copies {
+        copies: copies.count(),
+    })?;
 
-    let mut next = || -> Result<_, WorkloadError> {
-        let launched: Launched = session.peer.ask(&Question::Launch { nothing: false })?;
-        Ok(launched.at(&session.peer))
-    };
+    let mut next = || -> Result<_, WorkloadError> { Ok(session.launch(What::Kernel)?.at(&session.peer)) };
     let started = Instant::now();
     let warm = warm_up(task, || Ok(next()?.seconds()))?;
     let warmup_seconds = first.timed().wall + started.elapsed().as_secs_f64();
     let sampled = sample(task, |number| {
-        let launched: Launched = session.peer.ask(&Question::Launch { nothing: false })?;
-        let launch = launched.at(&session.peer);
+        let launch = session.launch(What::Kernel)?.at(&session.peer);
         let held_back = session.observer.held_back(launch.window.start);
         session.progress(Phase::Measure, number.into(), task.max_samples.into());
         Ok((launch, held_back))
     })?;
     session.progress(Phase::Evaluate, 0, 1);
 
+    let mut copy = None;
+    if let Some(traffic) = operation.traffic() {
+        let copied = Copied::of(traffic, &inputs, task);
+        session.peer.ask::<()>(&Question::LayForCopy {
+            values: copied.values,
+            copies: copied.copies.count(),
+        })?;
+        let times = copied.time(task, &timing, || {
+            let launch = session.launch(What::Copy)?.at(&session.peer);
+            let held_back = session.observer.held_back(launch.window.start);
+            Ok((launch, held_back))
+        })?;
+        copy = Some((traffic, times));
+    }
+
     let formats = Formats::of(&cell.setting, task.kernel.kind());
-    let error = operands.compare(&result, formats);
     let measured = MeasuredKernel {
-        error,
+        error: operation.compare(&result, formats),
         values: result.len() as u64,
-        flops: Some(operands.flops()),
-        copy: None,
+        flops: operation.flops(),
+        copy,
         read: timing.read(&sampled.launches),
         launches: sampled.launches,
         events: warm.into_iter().chain(sampled.events).collect(),
         copies,
     };
     Ok(measured.outcome((loaded.seconds, warmup_seconds)))
+}
+
+fn of_task(task: &KernelTask, inputs: &mut Inputs<'_, Flex>) -> Box<dyn Operation> {
+    let (kind, size) = (task.kernel.kind(), inputs.setting.size());
+    match task.kernel {
+        Kernel::Matmul(shape) => Box::new(Operands::new(shape.of(size), inputs)),
+        Kernel::Convolution(shape) => Box::new(Convolution::new(shape, size as usize, inputs)),
+        Kernel::Attention(shape) => Box::new(Attention::new(shape, size as usize, inputs)),
+        Kernel::AdamW(shape) => Box::new(AdamW::new(shape.of(size), inputs)),
+        Kernel::Gelu(shape)
+        | Kernel::Softmax(shape)
+        | Kernel::LayerNorm(shape)
+        | Kernel::RmsNorm(shape)
+        | Kernel::Cast(shape) => Box::new(Rows::new(kind, shape.of(size), inputs)),
+    }
 }

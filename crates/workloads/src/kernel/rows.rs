@@ -1,23 +1,17 @@
 //! Kernels without products, on rows of values. What bounds them is the memory: each knows how many bytes it cannot help
 //! moving.
 
-use std::{cell::RefCell, ops::Range, time::Instant};
+use std::cell::RefCell;
 
-use burn::tensor::{Shape, Tensor, TensorData};
-use mantissa_core::{Event, Format, Gelu, KernelKind, KernelTask, OptimizerKind, Series};
+use burn::tensor::{Tensor, TensorData};
+use mantissa_core::{Format, Gelu, KernelKind, OptimizerKind};
 use mantissa_precision::{
     Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, PrecisionBackend, dtype,
 };
 
 use super::{
-    Inputs, Operation,
-    cache::{Copies, Turns},
+    Inputs, OnBurn, Operation,
     error::{Formats, ResultError, compare},
-};
-use crate::{
-    WorkloadError,
-    sampling::{sample, warm_up},
-    timing::{Timing, windows},
 };
 
 /// What layer norms add to the variance, as DistilBERT has it.
@@ -123,15 +117,14 @@ fn softmax(row: &[f64]) -> Vec<f64> {
     weights.iter().map(|weight| weight / sum).collect()
 }
 
-impl<B: PrecisionBackend> Operation<B, 2> for Rows {
+impl<B: PrecisionBackend> OnBurn<B, 2> for Rows {
     /// Values, and what norms multiply them with and add to them.
     type OnDevice = (Tensor<B, 2>, Tensor<B, 1>, Tensor<B, 1>);
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
+    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
         let row = |values: &[f64]| inputs.upload(values, [values.len()]);
         let values = inputs.upload(&self.values, self.shape);
-        let count = self.values.len() + self.scale.len() + self.shift.len();
-        ((values, row(&self.scale), row(&self.shift)), count)
+        (values, row(&self.scale), row(&self.shift))
     }
 
     fn launch(&self, (values, scale, shift): &Self::OnDevice, compute: &Compute) -> Tensor<B, 2> {
@@ -145,9 +138,16 @@ impl<B: PrecisionBackend> Operation<B, 2> for Rows {
             other => unreachable!("`{other}` has a shape of its own"),
         }
     }
+}
 
-    fn flops(&self) -> Option<f64> {
-        None
+impl Operation for Rows {
+    /// Norms alone have a scale, and not all of them a shift.
+    fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])> {
+        let mut inputs = vec![("values", self.shape.to_vec(), self.values.as_slice())];
+        let by_column = [("scale", &self.scale), ("shift", &self.shift)];
+        let given = by_column.into_iter().filter(|(_, values)| !values.is_empty());
+        inputs.extend(given.map(|(name, values)| (name, vec![values.len()], values.as_slice())));
+        inputs
     }
 
     fn traffic(&self) -> Option<u64> {
@@ -199,10 +199,10 @@ pub(super) struct Training<B: PrecisionBackend> {
     gradients: GradientSum<B>,
 }
 
-impl<B: PrecisionBackend> Operation<B, 1> for AdamW {
+impl<B: PrecisionBackend> OnBurn<B, 1> for AdamW {
     type OnDevice = Training<B>;
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> (Self::OnDevice, usize) {
+    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
         let values: Vec<f32> = self.parameters.iter().map(|x| *x as f32).collect();
         let part = ("parameters".to_owned(), self.shape.to_vec(), values);
         let mut parameters = ParameterSet::new([part], self.stored, inputs.device);
@@ -214,12 +214,10 @@ impl<B: PrecisionBackend> Operation<B, 1> for AdamW {
         let mut optimizer = Optimizer::new(settings(), 1);
         let [first, second] = gradients;
         optimizer.step(&mut parameters, first);
-        let training = Training {
+        Training {
             state: RefCell::new((parameters, optimizer)),
             gradients: second,
-        };
-        // Two running means of the parameters' format beside them.
-        (training, 4 * self.parameters.len())
+        }
     }
 
     fn launch(&self, training: &Self::OnDevice, _: &Compute) -> Tensor<B, 1> {
@@ -228,9 +226,24 @@ impl<B: PrecisionBackend> Operation<B, 1> for AdamW {
         let mut values = parameters.iter().map(|(_, value)| value.clone());
         values.next().expect("there is one parameter")
     }
+}
 
-    fn flops(&self) -> Option<f64> {
-        None
+impl Operation for AdamW {
+    fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])> {
+        let [first, second] = &self.gradients;
+        let named = [
+            ("parameters", &self.parameters),
+            ("first", first),
+            ("second", second),
+        ];
+        named
+            .map(|(name, values)| (name, vec![values.len()], values.as_slice()))
+            .into()
+    }
+
+    /// Parameters, a gradient, and two running means of the parameters' format.
+    fn values(&self) -> usize {
+        4 * self.parameters.len()
     }
 
     /// Parameters and both means are read and written, gradients read.
@@ -266,74 +279,6 @@ fn updated(mut parameter: f64, gradients: [f64; 2], rates: &OptimizerSettings) -
         parameter -= rates.learning_rate * unbiased(first, rates.beta1) / root;
     }
     parameter
-}
-
-/// Times of a copy.
-pub(super) struct CopyTimes {
-    /// Read and written by a launch.
-    pub(super) bytes: u64,
-    /// `copy_seconds` by launch.
-    pub(super) series: Series,
-    /// What they were read from.
-    pub(super) clock: &'static str,
-    /// When each was taken.
-    pub(super) windows: Vec<Range<Instant>>,
-    /// How warming up and sampling ended.
-    pub(super) events: Vec<Event>,
-}
-
-/// Times a copy of as many bytes as a kernel moves, half of them read and half written, just as the kernel was: what the memory
-/// gives to anyone.
-pub(super) fn copy<B: PrecisionBackend>(
-    traffic: u64,
-    inputs: &Inputs<'_, B>,
-    task: &KernelTask,
-    timing: &Timing,
-    held_back: impl Fn(Instant) -> bool,
-) -> Result<CopyTimes, WorkloadError> {
-    let device = inputs.device;
-    let width = u64::from(inputs.stored.storage_bytes());
-    let count = traffic.div_ceil(2 * width);
-    // What the numbers are does not matter to a copy, as long as they are not all zeros.
-    let new = || {
-        let size = Shape::new([count as usize]);
-        Tensor::<B, 1>::full(size, 1.5, (device, dtype(inputs.stored)))
-    };
-    let mut turns = Turns::new(
-        new(),
-        Copies::of(task.cache, inputs.setting.backend(), count * width),
-        new,
-    );
-    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
-    let mut next = || {
-        let values = turns.next().clone().into_primitive().tensor();
-        let (copied, launch) = timing.time::<B, _>(device, || B::copied(values))?;
-        drop(copied);
-        Ok::<_, WorkloadError>(launch)
-    };
-    let warm = warm_up(task, || Ok(next()?.seconds()))?;
-    let launch = |_| {
-        let launch = next()?;
-        let held_back = held_back(launch.window.start);
-        Ok((launch, held_back))
-    };
-    let sampled = sample(task, launch)?;
-    let read = timing.read(&sampled.launches);
-    let times = read.series.into_iter().next();
-    let events = warm.into_iter().chain(sampled.events).map(|event| Event {
-        detail: format!("the copy beside it: {}", event.detail),
-        ..event
-    });
-    Ok(CopyTimes {
-        bytes: 2 * count * width,
-        series: Series {
-            name: "copy_seconds".into(),
-            ..times.expect("the times by the clock that was read")
-        },
-        clock: read.clock,
-        windows: windows(sampled.launches),
-        events: events.collect(),
-    })
 }
 
 #[cfg(test)]

@@ -40,9 +40,6 @@ struct Written<'a> {
     /// Of a kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     operands: Option<String>,
-    /// How many of the operands there are, which take turns.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    copies: Option<usize>,
     /// Classes, where examples have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     classes: Option<u32>,
@@ -61,7 +58,6 @@ impl<'a> Written<'a> {
             test: None,
             prompts: None,
             operands: None,
-            copies: None,
             classes: None,
             words: None,
         }
@@ -123,14 +119,13 @@ pub(super) fn hand_over_prompts<M: Network<Part = Tokenized>>(
     handing.finish(&written)
 }
 
-/// Writes down a kernel: its operands, values that the setting's format has, and how many copies of them take turns.
+/// Writes down a kernel: its operands, values that the setting's format has.
 ///
 /// # Errors
 /// A file cannot be written.
 pub(crate) fn hand_over_operands(
     handing: &Handing<'_>,
     operands: &[(&str, Vec<usize>, &[f64])],
-    copies: usize,
 ) -> Result<String, WorkloadError> {
     let stored = operands.iter().map(|(name, shape, values)| {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -139,7 +134,6 @@ pub(crate) fn hand_over_operands(
     let file = handing.write("operands", stored.collect())?;
     let written = Written {
         operands: Some(file),
-        copies: Some(copies),
         ..Written::of(handing.cell)
     };
     handing.finish(&written)

@@ -19,7 +19,7 @@ use crate::{
     subject::{BuiltIn, Source, with_writer},
 };
 pub(crate) use hand_over::hand_over_operands;
-pub(crate) use program::{Launched, Question};
+pub(crate) use program::{Launched, Question, What};
 pub(crate) use session::Session;
 
 pub use program::{About, Peer};
@@ -48,6 +48,14 @@ pub fn run(
         folder,
     };
     session.progress(Phase::Prepare, 0, 1);
+    let executed = session.executed()?;
+    let mut outcome = computed(session)?;
+    outcome.executed = executed;
+    Ok(outcome)
+}
+
+fn computed(session: Session<'_>) -> Result<Outcome, WorkloadError> {
+    let (cell, inputs) = (session.cell, session.inputs);
     match &cell.workload.task {
         Task::Train(task) => {
             let wanted = Wanted::Divided(task.split.clone());

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mantissa_core::Setting;
 use mantissa_precision::Timed;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -37,6 +38,14 @@ pub(crate) enum Question<'a> {
     About,
     /// What its clock shows, seconds.
     Clock,
+    /// To multiply the operands in a file as a pass of an operation does, in a setting, and to write the product to a file,
+    /// little-endian f64: why it cannot, if it cannot.
+    Multiply {
+        setting: &'a Setting,
+        pass: &'a str,
+        operands: &'a Path,
+        result: &'a Path,
+    },
     /// To make the model of a cell ready: [`Loaded`].
     Load { folder: &'a Path, cell: &'a str },
     /// To make an optimizer step over micro-batches of training examples: [`Stepped`].
@@ -50,12 +59,26 @@ pub(crate) enum Question<'a> {
     Predict { part: &'a str, examples: &'a [usize] },
     /// To write after the prompts: [`Wrote`].
     Write,
-    /// To launch a kernel, or nothing at all, from an idle device to an idle device: [`Launched`].
-    Launch { nothing: bool },
+    /// To launch something, from an idle device to an idle device: [`Launched`].
+    Launch { what: What },
     /// To write the result of the first launch to a file, little-endian f64.
     Result { file: &'a Path },
-    /// To lay beside the inputs of a kernel the copies of them that take turns with them from then on.
-    Copies,
+    /// To lay beside the inputs of a kernel copies of them, so that so many take turns from then on.
+    Copies { copies: usize },
+    /// To lay in their place what a copy reads: so many values in the format of the parameters, so many times.
+    LayForCopy { values: u64, copies: usize },
+}
+
+/// What is launched.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum What {
+    /// Nothing at all: what the clock shows then is not the kernel's.
+    Nothing,
+    /// The kernel.
+    Kernel,
+    /// A copy of what was laid there for it.
+    Copy,
 }
 
 /// What a program says of itself.

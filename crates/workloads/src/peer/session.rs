@@ -1,14 +1,17 @@
 //! A cell, the program that computes it, and the folder that it reads from.
 
+use std::{fs, io, path::Path};
+
+use mantissa_core::{Cell, Executed};
+use mantissa_precision::{Compute, probe_elsewhere};
 use tempfile::TempDir;
 
 use super::{
     Peer,
     hand_over::Handing,
-    program::{Loaded, Question},
+    program::{Launched, Loaded, Question, What},
 };
-use crate::{Inputs, Observer, Phase, Progress, WorkloadError};
-use mantissa_core::Cell;
+use crate::{Inputs, Observer, Phase, Progress, WorkloadError, backend::operations};
 
 pub(crate) struct Session<'a> {
     pub cell: &'a Cell,
@@ -40,17 +43,46 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// What the program's products are in the setting of the cell.
+    pub fn executed(&mut self) -> Result<Executed, WorkloadError> {
+        let [operands, result] = ["probed", "product"].map(|name| self.folder.path().join(name));
+        let (cell, mut unavailable) = (self.cell, None);
+        let multiply = &mut |pass: &str, lhs: Vec<f64>, rhs: Vec<f64>| {
+            let bytes: Vec<u8> = lhs
+                .iter()
+                .chain(&rhs)
+                .flat_map(|value| value.to_le_bytes())
+                .collect();
+            fs::write(&operands, bytes).map_err(|error| error.to_string())?;
+            let question = Question::Multiply {
+                setting: &cell.setting,
+                pass,
+                operands: &operands,
+                result: &result,
+            };
+            unavailable = self.peer.ask(&question).map_err(|error| error.to_string())?;
+            match &unavailable {
+                Some(reason) => Err(String::clone(reason)),
+                None => values(&result).map_err(|error| error.to_string()),
+            }
+        };
+        let executed = probe_elsewhere(&operations(cell), Compute::of(&cell.setting), multiply);
+        match unavailable {
+            Some(reason) => Err(WorkloadError::Unavailable(reason)),
+            None => executed.map_err(WorkloadError::Device),
+        }
+    }
+
+    /// Launches a kernel, or what is held against it.
+    pub fn launch(&mut self, what: What) -> Result<Launched, WorkloadError> {
+        self.peer.ask(&Question::Launch { what })
+    }
+
     /// Values of the result of the first launch.
     pub fn result(&mut self) -> Result<Vec<f64>, WorkloadError> {
         let file = self.folder.path().join("result");
         self.peer.ask::<()>(&Question::Result { file: &file })?;
-        let unread =
-            |error: std::io::Error| WorkloadError::Device(format!("the result of the peer: {error}"));
-        let bytes = std::fs::read(&file).map_err(unread)?;
-        let values = bytes.chunks_exact(8);
-        Ok(values
-            .map(|value| f64::from_le_bytes(value.try_into().expect("eight bytes")))
-            .collect())
+        values(&file).map_err(|error| WorkloadError::Device(format!("the result of the peer: {error}")))
     }
 
     pub fn progress(&mut self, phase: Phase, done: u64, total: u64) {
@@ -61,4 +93,13 @@ impl<'a> Session<'a> {
             allocator: self.peer.allocator,
         });
     }
+}
+
+/// The little-endian f64 of a file.
+fn values(file: &Path) -> io::Result<Vec<f64>> {
+    let bytes = fs::read(file)?;
+    let values = bytes.chunks_exact(size_of::<f64>());
+    Ok(values
+        .map(|value| f64::from_le_bytes(value.try_into().expect("eight bytes")))
+        .collect())
 }

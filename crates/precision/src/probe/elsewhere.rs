@@ -1,0 +1,103 @@
+//! Products that another framework makes, as functions that are observed.
+
+use mantissa_core::Executed;
+
+use super::{Operation, executed, observe::observe};
+use crate::Compute;
+
+/// Multiplies matrices of [`EDGE`](super::observe::EDGE) rows and columns, the right one transposed, by one of the passes of an operation.
+pub type Elsewhere<'a> = dyn FnMut(&str, Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
+
+/// As [`super::probe`], of what `multiply` computes. Which kernels the framework takes for other shapes is not seen.
+///
+/// # Errors
+/// Those of `multiply`.
+pub fn probe_elsewhere(
+    operations: &[Operation],
+    compute: Compute,
+    multiply: &mut Elsewhere<'_>,
+) -> Result<Executed, String> {
+    let format = compute.precision().parameters();
+    let mut seen = vec![];
+    for operation in operations {
+        let passes: &[&'static str] = match operation {
+            Operation::Matmul => &["forward", "backward", "linear", "weight's gradient"],
+            Operation::Convolution => &["convolution", "images' gradient", "filters' gradient"],
+            Operation::FewRows => &["few rows"],
+            Operation::FusedAttention => {
+                return Ok(Executed {
+                    rounding: Some(
+                        "attention in one kernel of another framework is not looked at".to_owned(),
+                    ),
+                    ..Executed::unverified()
+                });
+            }
+        };
+        for &pass in passes {
+            let mut multiply = |lhs, rhs_transposed| multiply(pass, lhs, rhs_transposed);
+            seen.push((pass, observe(format, &mut multiply)?));
+        }
+    }
+    Ok(executed(&seen, &compute.requested()))
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::{Accumulator, ExecutedVerdict, MatmulPrecision, Precision};
+
+    use super::*;
+    use crate::probe::observe::EDGE;
+
+    /// Products of operands rounded to so many bits, with sums in f32.
+    fn by_loops(bits: u32, lhs: &[f64], rhs: &[f64]) -> Vec<f64> {
+        let round = |x: &f64| {
+            let dropped = 24 - bits;
+            let bits = (*x as f32).to_bits();
+            let half =
+                ((1u32 << dropped) >> 1).saturating_sub(1) + (bits >> dropped & 1) * u32::from(dropped > 0);
+            f32::from_bits((bits + half) >> dropped << dropped)
+        };
+        let [lhs, rhs] = [lhs, rhs].map(|values| values.iter().map(round).collect::<Vec<_>>());
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).fold(0.0, |sum, (a, b)| f32::mul_add(*a, *b, sum));
+        let rows = lhs.chunks(EDGE);
+        rows.flat_map(|a| rhs.chunks(EDGE).map(move |b| f64::from(dot(a, b))))
+            .collect()
+    }
+
+    fn seen(operations: &[Operation], bits_of: impl Fn(&str) -> u32) -> Executed {
+        let compute = Compute::new(Precision::True32, MatmulPrecision::Medium, Accumulator::F32);
+        let mut multiply = |pass: &str, lhs: Vec<f64>, rhs: Vec<f64>| Ok(by_loops(bits_of(pass), &lhs, &rhs));
+        probe_elsewhere(operations, compute, &mut multiply).unwrap()
+    }
+
+    #[test]
+    fn one_pass_that_is_wider_or_narrower_is_what_is_told() {
+        use ExecutedVerdict::{AsRequested, Differs, Unverified};
+        let all = [Operation::Matmul, Operation::Convolution, Operation::FewRows];
+        let told = seen(&all, |_| 8);
+        assert_eq!(
+            (told.verdict, told.operand_bits),
+            (AsRequested, Some(8)),
+            "{told:?}"
+        );
+        for pass in ["weight's gradient", "filters' gradient", "few rows"] {
+            for bits in [7, 11, 24] {
+                let told = seen(&all, |of| if of == pass { bits } else { 8 });
+                assert_eq!((told.verdict, told.operand_bits), (Differs, Some(bits)), "{pass}");
+            }
+        }
+        let fused = seen(&[Operation::Matmul, Operation::FusedAttention], |_| 8);
+        assert_eq!(fused.verdict, Unverified);
+        assert_eq!(seen(&[], |_| 8).verdict, Unverified);
+    }
+
+    #[test]
+    fn a_framework_that_cannot_says_why() {
+        let compute = Compute::new(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
+        let refuse = &mut |_: &str, _, _| Err("no".to_owned());
+        assert_eq!(
+            probe_elsewhere(&[Operation::Matmul], compute, refuse).unwrap_err(),
+            "no"
+        );
+    }
+}

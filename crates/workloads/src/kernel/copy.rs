@@ -1,0 +1,107 @@
+//! A copy beside a kernel that is bound by the memory: what it could reach.
+
+use std::{ops::Range, time::Instant};
+
+use burn::tensor::{Shape, Tensor};
+use mantissa_core::{Event, KernelTask, Series};
+use mantissa_precision::{PrecisionBackend, dtype};
+
+use super::{
+    Inputs,
+    cache::{Copies, Turns},
+};
+use crate::{
+    WorkloadError,
+    sampling::{sample, warm_up},
+    timing::{Launch, Timing, windows},
+};
+
+/// Times of a copy.
+pub(super) struct CopyTimes {
+    /// Read and written by a launch.
+    pub(super) bytes: u64,
+    /// `copy_seconds` by launch.
+    pub(super) series: Series,
+    /// What they were read from.
+    pub(super) clock: &'static str,
+    /// When each was taken.
+    pub(super) windows: Vec<Range<Instant>>,
+    /// How warming up and sampling ended.
+    pub(super) events: Vec<Event>,
+}
+
+/// What is copied: as many bytes as a kernel moves, half of them read and half written.
+#[derive(Clone, Copy)]
+pub(super) struct Copied {
+    /// Values that are read.
+    pub(super) values: u64,
+    /// Bytes of one.
+    width: u64,
+    /// How many of them take turns.
+    pub(super) copies: Copies,
+}
+
+impl Copied {
+    pub(super) fn of<B: PrecisionBackend>(traffic: u64, inputs: &Inputs<'_, B>, task: &KernelTask) -> Self {
+        let width = u64::from(inputs.stored.storage_bytes());
+        let values = traffic.div_ceil(2 * width);
+        let copies = Copies::of(task.cache, inputs.setting.backend(), values * width);
+        Self {
+            values,
+            width,
+            copies,
+        }
+    }
+
+    /// Times it just as the kernel was: what the memory gives to anyone. `launch` also says whether the clock was held back.
+    pub(super) fn time(
+        self,
+        task: &KernelTask,
+        timing: &Timing,
+        mut launch: impl FnMut() -> Result<(Launch, bool), WorkloadError>,
+    ) -> Result<CopyTimes, WorkloadError> {
+        let warm = warm_up(task, || Ok(launch()?.0.seconds()))?;
+        let sampled = sample(task, |_| launch())?;
+        let read = timing.read(&sampled.launches);
+        let times = read.series.into_iter().next();
+        let events = warm.into_iter().chain(sampled.events).map(|event| Event {
+            detail: format!("the copy beside it: {}", event.detail),
+            ..event
+        });
+        Ok(CopyTimes {
+            bytes: 2 * self.values * self.width,
+            series: Series {
+                name: "copy_seconds".into(),
+                ..times.expect("the times by the clock that was read")
+            },
+            clock: read.clock,
+            windows: windows(sampled.launches),
+            events: events.collect(),
+        })
+    }
+}
+
+/// Times it on a device of burn's.
+pub(super) fn by_burn<B: PrecisionBackend>(
+    traffic: u64,
+    inputs: &Inputs<'_, B>,
+    task: &KernelTask,
+    timing: &Timing,
+    held_back: impl Fn(Instant) -> bool,
+) -> Result<CopyTimes, WorkloadError> {
+    let (device, copied) = (inputs.device, Copied::of(traffic, inputs, task));
+    // What the numbers are does not matter to a copy, as long as they are not all zeros.
+    let new = || {
+        let size = Shape::new([copied.values as usize]);
+        Tensor::<B, 1>::full(size, 1.5, (device, dtype(inputs.stored)))
+    };
+    let mut turns = Turns::new(new(), copied.copies, new);
+    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+    copied.time(task, timing, || {
+        let values = turns.next().clone().into_primitive().tensor();
+        let (result, launch) = timing.time::<B, _>(device, || B::copied(values))?;
+        drop(result);
+        let held_back = held_back(launch.window.start);
+        Ok((launch, held_back))
+    })
+}

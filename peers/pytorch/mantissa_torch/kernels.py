@@ -1,0 +1,79 @@
+"""Kernels: one operation, as a model of transformers or torchvision makes it."""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from mantissa_torch.setting import Unavailable
+
+# What Mantissa's layer norm and RMS norm add, as DistilBERT and LLaMA have it.
+EPSILON, RMS_EPSILON = 1e-12, 1e-5
+
+
+class Kernel(NamedTuple):
+    # What a launch is given, of operands by name.
+    ready: callable
+    # The result of a launch.
+    compute: callable
+
+
+def on(*names):
+    """Operands as they are, in this order."""
+    return lambda operands: [operands[name] for name in names]
+
+
+def kernel(described, setting):
+    """The kernel of a cell, as its setting says."""
+    [(kind, shape)] = described.items()
+    match kind:
+        case "matmul":
+            return Kernel(on("lhs", "rhs"), torch.matmul)
+        case "convolution":
+            stride, padding = shape["stride"], shape["padding"]
+            return Kernel(on("images", "filters"), lambda images, filters: F.conv2d(images, filters, None, stride, padding))
+        case "attention":
+            fused = setting.attention == "sdpa"
+            return Kernel(on("queries", "keys", "values"), F.scaled_dot_product_attention if fused else in_steps)
+        case "gelu":
+            if setting.gelu not in ("exact", "tanh"):
+                raise Unavailable(f"PyTorch has no GELU `{setting.gelu}`")
+            form = {"exact": "none", "tanh": "tanh"}[setting.gelu]
+            return Kernel(on("values"), lambda values: F.gelu(values, approximate=form))
+        case "softmax":
+            return Kernel(on("values"), lambda values: F.softmax(values, -1))
+        case "layer-norm":
+            norm = lambda values, scale, shift: F.layer_norm(values, scale.shape, scale, shift, EPSILON)  # noqa: E731
+            return Kernel(on("values", "scale", "shift"), norm)
+        case "rms-norm":
+            return Kernel(on("values", "scale"), lambda values, scale: F.rms_norm(values, scale.shape, scale, RMS_EPSILON))
+        case "cast":
+            return Kernel(on("values"), lambda values: values.to(setting.computed))
+        case "adamw":
+            if setting.stored != torch.float32:
+                raise Unavailable("Mantissa's AdamW reads gradients in f32, and PyTorch's have the format of their parameters")
+            return Kernel(second_step, step)
+    raise Unavailable(f"there is no kernel `{kind}` for PyTorch")
+
+
+def in_steps(queries, keys, values):
+    """Attention as transformers' `eager` has it."""
+    scores = torch.matmul(queries, keys.transpose(2, 3)) / math.sqrt(queries.shape[-1])
+    weights = F.softmax(scores, -1, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
+    return torch.matmul(weights.to(queries.dtype), values)
+
+
+def second_step(operands):
+    """An optimizer that has made a step already, and so has running means to read."""
+    parameters = torch.nn.Parameter(operands["parameters"].clone())
+    optimizer = torch.optim.AdamW([parameters], lr=1e-3, eps=1e-8, weight_decay=0.01)
+    parameters.grad = operands["first"]
+    optimizer.step()
+    parameters.grad = operands["second"]
+    return optimizer, parameters
+
+
+def step(optimizer, parameters):
+    optimizer.step()
+    return parameters.detach()

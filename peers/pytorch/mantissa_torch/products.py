@@ -1,0 +1,69 @@
+"""Products of matrices as a setting's layers and their gradients make them, so that Mantissa sees what arithmetic they have."""
+
+import numpy
+import torch
+import torch.nn.functional as F
+
+EDGE = 128
+# Rows, and terms of a sum, of a product of few rows with many weights.
+FEW, TERMS = 8, 1024
+
+
+def multiply(setting, what, operands, result):
+    """`lhs · rhsᵀ` by the pass `what`; both are `[EDGE, EDGE]`, in a file one behind the other."""
+    values = torch.from_numpy(numpy.fromfile(operands)).to(setting.device, setting.stored)
+    lhs, rhs = values.view(2, EDGE, EDGE)
+    with torch.enable_grad():
+        product = PASSES[what](setting, lhs, rhs)
+    numpy.asarray(product.detach().cpu().double()).tofile(result)
+
+
+def gradient(setting, of, grad, layer, *others):
+    """The gradient of a layer's output with respect to its argument `of`, where the output's is `grad`."""
+    of = of.requires_grad_()
+    with setting.context():
+        output = layer(of, *others)
+    output.backward(grad.to(output.dtype))
+    return of.grad
+
+
+def forward(setting, layer, *operands):
+    with setting.context():
+        return layer(*operands)
+
+
+def few_rows(setting, lhs, rhs):
+    wide = [F.pad(rows, (0, TERMS - EDGE)) for rows in (lhs, rhs)]
+    return torch.cat([forward(setting, F.linear, rows, wide[1]) for rows in wide[0].split(FEW)])
+
+
+def windows(matrix):
+    """Rows as images or filters of 2 × 2: a convolution of the two has one window."""
+    return matrix.reshape(EDGE, EDGE // 4, 2, 2)
+
+
+def with_bias(input, weight):
+    return F.linear(input, weight, weight.new_zeros(EDGE))
+
+
+def by_weight(layer):
+    """The same layer with its weight first."""
+    return lambda weight, input: layer(input, weight)
+
+
+PASSES = {
+    "forward": lambda setting, lhs, rhs: forward(setting, torch.matmul, lhs, rhs.T),
+    "backward": lambda setting, lhs, rhs: gradient(setting, torch.zeros_like(lhs), lhs, lambda x, w: x @ w.T, rhs.T),
+    "linear": lambda setting, lhs, rhs: forward(setting, with_bias, lhs, rhs),
+    "weight's gradient": lambda setting, lhs, rhs: gradient(
+        setting, torch.zeros_like(rhs), lhs.T, by_weight(with_bias), rhs.T.contiguous()
+    ),
+    "few rows": few_rows,
+    "convolution": lambda setting, lhs, rhs: forward(setting, F.conv2d, windows(lhs), windows(rhs)),
+    "images' gradient": lambda setting, lhs, rhs: gradient(
+        setting, torch.zeros_like(windows(lhs)), lhs.view(EDGE, EDGE, 1, 1), F.conv2d, windows(rhs.T)
+    ).flatten(1),
+    "filters' gradient": lambda setting, lhs, rhs: gradient(
+        setting, torch.zeros_like(windows(rhs)), lhs.T.reshape(EDGE, EDGE, 1, 1), by_weight(F.conv2d), windows(rhs.T)
+    ).flatten(1),
+}

@@ -1,0 +1,99 @@
+"""Kernels, held to their formulas in NumPy."""
+
+import math
+
+import numpy
+import pytest
+import torch
+
+from mantissa_torch.kernels import EPSILON, RMS_EPSILON, kernel
+from mantissa_torch.setting import Setting, Unavailable
+from test_session import SETTING, handed
+
+VALUES = numpy.random.default_rng(2).standard_normal((6, 40))
+SCALE, SHIFT = numpy.random.default_rng(3).standard_normal((2, 40))
+
+
+def launched(kind, operands, shape={}, **setting):
+    made = kernel({kind: shape}, Setting(SETTING | {"precision": "64-true"} | setting))
+    named = {name: torch.from_numpy(values) for name, values in operands.items()}
+    return made.compute(*made.ready(named)).numpy()
+
+
+def softmax(scores):
+    weights = numpy.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def test_rows_are_those_of_the_formulas():
+    gelu = VALUES * 0.5 * (1 + numpy.vectorize(math.erf)(VALUES / math.sqrt(2)))
+    tanh = VALUES * 0.5 * (1 + numpy.tanh(math.sqrt(2 / math.pi) * (VALUES + 0.044715 * VALUES**3)))
+    centred = VALUES - VALUES.mean(1, keepdims=True)
+    normal = centred / numpy.sqrt((centred**2).mean(1, keepdims=True) + EPSILON)
+    root = numpy.sqrt((VALUES**2).mean(1, keepdims=True) + RMS_EPSILON)
+    for kind, setting, expected in [
+        ("gelu", {"gelu": "exact"}, gelu),
+        ("gelu", {"gelu": "tanh"}, tanh),
+        ("softmax", {}, softmax(VALUES)),
+        ("layer-norm", {}, normal * SCALE + SHIFT),
+        ("rms-norm", {}, VALUES / root * SCALE),
+    ]:
+        operands = {"values": VALUES, "scale": SCALE, "shift": SHIFT}
+        numpy.testing.assert_allclose(launched(kind, operands, **setting), expected, rtol=1e-12, atol=1e-14, err_msg=kind)
+
+
+def test_attention_and_convolution_are_those_of_the_formulas():
+    queries, keys, values = numpy.random.default_rng(4).standard_normal((3, 2, 3, 5, 8))
+    expected = softmax(queries @ keys.swapaxes(2, 3) / math.sqrt(8)) @ values
+    for attention in ("math", "fused"):
+        made = launched("attention", {"queries": queries, "keys": keys, "values": values}, attention=attention)
+        numpy.testing.assert_allclose(made, expected, rtol=1e-12, atol=1e-14)
+    images, filters = numpy.ones((1, 1, 4, 4)), numpy.ones((1, 1, 3, 3))
+    made = launched("convolution", {"images": images, "filters": filters}, {"stride": 2, "padding": 1})
+    assert made.tolist() == [[[[4.0, 6.0], [6.0, 9.0]]]]
+
+
+def test_a_cast_has_the_format_of_products():
+    made = kernel({"cast": {}}, Setting(SETTING | {"precision": "bf16-mixed"}))
+    assert made.compute(*made.ready({"values": torch.tensor([1 + 2.0**-8])})).dtype == torch.bfloat16
+
+
+def test_the_second_step_of_adamw_is_launched_first_and_every_copy_steps_for_itself(tmp_path):
+    parameters, first, second = numpy.random.default_rng(6).standard_normal((3, 16)).astype("float32")
+    expected, mean, square = parameters.astype("float64"), 0.0, 0.0
+    for number, gradient in [(1, first), (2, second)]:
+        gradient = gradient.astype("float64")
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        expected = expected * (1 - 1e-3 * 0.01)
+        expected -= 1e-3 * (mean / (1 - 0.9**number)) / (numpy.sqrt(square / (1 - 0.999**number)) + 1e-8)
+    operands = {"parameters": parameters, "first": first, "second": second}
+    operands = {name: torch.from_numpy(values) for name, values in operands.items()}
+    session = handed(tmp_path, {"kernel": {"kernel": {"adamw": {"width": 16}}}}, {}, {"operands": operands})
+    session.launch("kernel")
+    session.result(tmp_path / "result")
+    numpy.testing.assert_allclose(numpy.fromfile(tmp_path / "result"), expected, rtol=1e-6)
+    session.copies(2)
+    session.launch("kernel")
+    session.launch("kernel")
+    stepped, other = (parameters.detach().numpy() for _, parameters in session.turns)
+    assert (stepped != other).any(), "the first has made a step more"
+    numpy.testing.assert_allclose(other, expected, rtol=1e-6)
+
+
+def test_a_copy_is_of_values_that_are_not_zeros(tmp_path):
+    operands = {"values": torch.ones(2, 3)}
+    session = handed(tmp_path, {"kernel": {"kernel": {"softmax": {"width": 3}}}}, {"precision": "bf16-true"}, {"operands": operands})
+    session.launch("kernel")
+    session.lay_for_copy(values=7, copies=2)
+    [one, other] = session.turns
+    assert one.dtype == torch.bfloat16 and one.tolist() == [1.5] * 7 and one.data_ptr() != other.data_ptr()
+    launched = session.launch("copy")
+    assert launched["window"]["ended"] > launched["window"]["begun"]
+
+
+@pytest.mark.parametrize("kind, setting", [
+    ("gelu", {"gelu": "tanh-packed"}), ("adamw", {"precision": "bf16-true"}), ("adamw", {"precision": "64-true"}), ("sort", {}),
+])
+def test_kernels_that_pytorch_lacks_are_unavailable(kind, setting):
+    with pytest.raises(Unavailable):
+        kernel({kind: {}}, Setting(SETTING | setting))
