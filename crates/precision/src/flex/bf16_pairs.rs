@@ -146,8 +146,9 @@ impl<'a> Matrix<'a> {
     }
 
     /// Rearranges the `W` lanes from `first` on, as many as there are: `to` has for each pair of the depth the pairs of all lanes.
-    fn arrange<const W: usize>(self, first: usize, to: &mut [[u32; W]]) {
+    fn arrange<const W: usize>(self, with: Instruction, first: usize, to: &mut [[u32; W]]) {
         Arch::new().dispatch(Arrange {
+            with,
             from: self,
             first,
             to,
@@ -156,6 +157,7 @@ impl<'a> Matrix<'a> {
 }
 
 struct Arrange<'a, const W: usize> {
+    with: Instruction,
     from: Matrix<'a>,
     first: usize,
     to: &'a mut [[u32; W]],
@@ -222,18 +224,33 @@ impl<'a, const W: usize> Arrange<'a, W> {
         }
     }
 
-    /// Some depth of each lane at a time, which stays in the first cache.
+    /// A square of lanes and pairs at a time, which is turned in the registers; what is left at the edges goes pair by pair.
     #[inline(always)]
     fn lane_by_lane(self, lanes: usize) {
-        const PAIRS: usize = 16;
         let Matrix {
             values, depth, steps, ..
         } = self.from;
-        for (block, to) in self.to.chunks_mut(PAIRS).enumerate() {
-            for lane in 0..lanes {
-                let row = &values[(self.first + lane) * steps[0]..][..depth];
-                let row = &row[block * 2 * PAIRS..depth.min((block + 1) * 2 * PAIRS)];
-                let (pairs, rest) = row.as_chunks::<2>();
+        let (first, with) = (self.first, self.with);
+        let of_lane = |lane: usize| &values[(first + lane) * steps[0]..][..depth];
+        for (block, to) in self.to.chunks_mut(EDGE).enumerate() {
+            let from = block * 2 * EDGE;
+            let until = depth.min(from + 2 * EDGE);
+            let mut lane = 0;
+            let together = W.min(EDGE);
+            while until - from == 2 * EDGE && lane + together <= lanes {
+                let mut square = [[0; EDGE]; EDGE];
+                for (place, row) in square[..together].iter_mut().enumerate() {
+                    *row = bytemuck::pod_read_unaligned(bytemuck::cast_slice(
+                        &of_lane(lane + place)[from..until],
+                    ));
+                }
+                for (to, turned) in to.iter_mut().zip(turned(with, &square)) {
+                    to[lane..lane + together].copy_from_slice(&turned[..together]);
+                }
+                lane += together;
+            }
+            for lane in lane..lanes {
+                let (pairs, rest) = of_lane(lane)[from..until].as_chunks::<2>();
                 for (to, [low, high]) in to.iter_mut().zip(pairs) {
                     to[lane] = pair(*low, *high);
                 }
@@ -273,7 +290,7 @@ impl Columns {
             values
                 .par_chunks_mut(pairs)
                 .enumerate()
-                .for_each(|(strip, to)| columns.arrange::<COLUMNS>(strip * COLUMNS, to));
+                .for_each(|(strip, to)| columns.arrange::<COLUMNS>(with, strip * COLUMNS, to));
         });
         Self {
             with,
@@ -303,7 +320,7 @@ impl Columns {
                 let buffer = buffers::filled(count * pairs * ROWS, |values| {
                     let values = bytemuck::cast_slice_mut::<f32, u32>(values).as_chunks_mut().0;
                     for (strip, to) in values.chunks_mut(pairs).enumerate() {
-                        rows.arrange::<ROWS>(first + strip * ROWS, to);
+                        rows.arrange::<ROWS>(self.with, first + strip * ROWS, to);
                     }
                 });
                 let rows = strips::<ROWS>(&buffer, count * pairs);
@@ -356,6 +373,21 @@ pub(super) fn dot(_: Instruction, a: &[bf16], b: &[bf16]) -> f32 {
 
 type Tile = [[f32; COLUMNS]; ROWS];
 
+/// Edge of a square of pairs.
+const EDGE: usize = 16;
+
+type Square = [[u32; EDGE]; EDGE];
+
+/// A square whose rows are the columns of the given one.
+#[expect(unsafe_code, reason = "instructions that not every processor has")]
+fn turned(_: Instruction, square: &Square) -> Square {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: they are here.
+    return unsafe { instruction::turned(square) };
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!("no processor but these has it: {square:?}")
+}
+
 /// The sums of a strip of rows and one of columns.
 #[expect(unsafe_code, reason = "an instruction that not every processor has")]
 fn tile(_: Instruction, rows: &[[u32; ROWS]], columns: &[[u32; COLUMNS]]) -> Tile {
@@ -373,7 +405,7 @@ mod instruction {
 
     use half::bf16;
 
-    use super::{COLUMNS, ROWS, Tile};
+    use super::{COLUMNS, EDGE, ROWS, Square, Tile};
 
     /// Values of a register.
     const LANES: usize = 16;
@@ -398,6 +430,40 @@ mod instruction {
         }
         // SAFETY: as above.
         unsafe { transmute(sums) }
+    }
+
+    /// Neighbouring rows are zipped value by value and pair by pair, which turns squares of four; then these change places.
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn turned(square: &Square) -> Square {
+        // SAFETY: any bits are a value of both types, and sizes agree.
+        let rows: [__m512i; EDGE] = unsafe { transmute(*square) };
+        let mut values = rows;
+        for at in (0..EDGE).step_by(2) {
+            values[at] = _mm512_unpacklo_epi32(rows[at], rows[at + 1]);
+            values[at + 1] = _mm512_unpackhi_epi32(rows[at], rows[at + 1]);
+        }
+        let mut fours = values;
+        for at in (0..EDGE).step_by(4) {
+            fours[at] = _mm512_unpacklo_epi64(values[at], values[at + 2]);
+            fours[at + 1] = _mm512_unpackhi_epi64(values[at], values[at + 2]);
+            fours[at + 2] = _mm512_unpacklo_epi64(values[at + 1], values[at + 3]);
+            fours[at + 3] = _mm512_unpackhi_epi64(values[at + 1], values[at + 3]);
+        }
+        // The even and the odd quarters of two registers.
+        let even = |a, b| _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+        let odd = |a, b| _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
+        let mut columns = fours;
+        for at in 0..4 {
+            let [a, b, c, d] = [fours[at], fours[at + 4], fours[at + 8], fours[at + 12]];
+            let (first_even, first_odd) = (even(a, b), odd(a, b));
+            let (second_even, second_odd) = (even(c, d), odd(c, d));
+            columns[at] = even(first_even, second_even);
+            columns[at + 4] = even(first_odd, second_odd);
+            columns[at + 8] = odd(first_even, second_even);
+            columns[at + 12] = odd(first_odd, second_odd);
+        }
+        // SAFETY: as above.
+        unsafe { transmute(columns) }
     }
 
     /// Registers of sums, so that one does not wait for itself.
@@ -490,6 +556,19 @@ mod tests {
                 .sum::<f64>() as f32
         };
         (0..shape.num_elements()).map(value).collect()
+    }
+
+    #[test]
+    fn a_square_is_turned() {
+        let Some(with) = instruction() else { return };
+        let square: Square =
+            std::array::from_fn(|row| std::array::from_fn(|column| (100 * row + column) as u32));
+        let turned = turned(with, &square);
+        for (row, values) in turned.iter().enumerate() {
+            for (column, value) in values.iter().enumerate() {
+                assert_eq!(*value, (100 * column + row) as u32);
+            }
+        }
     }
 
     #[test]
