@@ -229,10 +229,9 @@ fn every_kernel_is_pytorchs() {
             value(there, "copy_bytes_per_second").is_some(),
             "{cell}"
         );
-        if !["attention", "adamw"]
-            .iter()
-            .any(|kernel| cell.starts_with(kernel))
-        {
+        if cell.ends_with("\"fused\"") {
+            assert_eq!(there["executed"]["verdict"], "unverified", "{cell}: {there}");
+        } else {
             assert_eq!(
                 here["executed"]["verdict"], there["executed"]["verdict"],
                 "{cell}: {there}"

@@ -1,4 +1,7 @@
-"""Kernels: one operation, as a model of transformers or torchvision makes it."""
+"""Kernels: one operation, as PyTorch has it.
+
+RMS norm is `torch.nn.functional`'s, which rounds once, as Mantissa's does: transformers' LLaMA makes it of several operations.
+"""
 
 import math
 from typing import NamedTuple
@@ -17,6 +20,8 @@ class Kernel(NamedTuple):
     ready: callable
     # The result of a launch.
     compute: callable
+    # Whether it is `torch.compile`'s where models are: their optimizers are not.
+    compiles: bool = True
 
 
 def on(*names):
@@ -53,7 +58,7 @@ def kernel(described, setting):
         case "adamw":
             if setting.stored != torch.float32:
                 raise Unavailable("Mantissa's AdamW reads gradients in f32, and PyTorch's have the format of their parameters")
-            return Kernel(second_step, step)
+            return Kernel(second_step, step, compiles=False)
     raise Unavailable(f"there is no kernel `{kind}` for PyTorch")
 
 
@@ -66,7 +71,7 @@ def in_steps(queries, keys, values):
 
 def second_step(operands):
     """An optimizer that has made a step already, and so has running means to read."""
-    parameters = torch.nn.Parameter(operands["parameters"].clone())
+    parameters = torch.nn.Parameter(operands["parameters"])
     optimizer = torch.optim.AdamW([parameters], lr=1e-3, eps=1e-8, weight_decay=0.01)
     parameters.grad = operands["first"]
     optimizer.step()

@@ -56,14 +56,14 @@ PASSES = {
     "backward": lambda setting, lhs, rhs: gradient(setting, torch.zeros_like(lhs), lhs, lambda x, w: x @ w.T, rhs.T),
     "linear": lambda setting, lhs, rhs: forward(setting, with_bias, lhs, rhs),
     "weight's gradient": lambda setting, lhs, rhs: gradient(
-        setting, torch.zeros_like(rhs), lhs.T, by_weight(with_bias), rhs.T.contiguous()
+        setting, torch.zeros_like(rhs), lhs.T.contiguous(), by_weight(with_bias), rhs.T.contiguous()
     ),
     "few rows": few_rows,
     "convolution": lambda setting, lhs, rhs: forward(setting, F.conv2d, windows(lhs), windows(rhs)),
     "images' gradient": lambda setting, lhs, rhs: gradient(
-        setting, torch.zeros_like(windows(lhs)), lhs.view(EDGE, EDGE, 1, 1), F.conv2d, windows(rhs.T)
+        setting, torch.zeros_like(windows(lhs)), lhs.reshape(EDGE, EDGE, 1, 1), F.conv2d, windows(rhs.T)
     ).flatten(1),
     "filters' gradient": lambda setting, lhs, rhs: gradient(
-        setting, torch.zeros_like(windows(rhs)), lhs.T.reshape(EDGE, EDGE, 1, 1), by_weight(F.conv2d), windows(rhs.T)
+        setting, torch.zeros_like(windows(rhs)), lhs.T.contiguous().view(EDGE, EDGE, 1, 1), by_weight(F.conv2d), windows(rhs.T)
     ).flatten(1),
 }

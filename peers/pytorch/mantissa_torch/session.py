@@ -40,11 +40,11 @@ class Session:
         self.setting = Setting(self.handed["cell"]["setting"])
         self.outermost, self.held = contextlib.ExitStack(), None
         if self.kind == "kernel":
-            operands = load_file(self.folder / self.handed["operands"])
-            self.operands = {name: value.to(self.setting.device, self.setting.stored) for name, value in operands.items()}
             self.kernel = kernel(self.task["kernel"], self.setting)
-            self.turns, self.launches, self.first = [self.kernel.ready(self.operands)], 0, None
-            self.computed = torch.compile(self.kernel.compute) if self.setting.compiled else self.kernel.compute
+            # Held by the turns alone: what an optimizer needs no longer takes no memory.
+            self.turns, self.launches, self.first = [self.kernel.ready(self.operands())], 0, None
+            compiles = self.setting.compiled and self.kernel.compiles
+            self.computed = torch.compile(self.kernel.compute) if compiles else self.kernel.compute
         else:
             self.load_model()
             self.parts = models.read(self.folder, self.handed)
@@ -52,8 +52,9 @@ class Session:
             self.first_running = {name: value.clone() for name, value in self.model.named_buffers()}
             # Small enough that no step of the warm-up overflows: the optimizer has its state before any time is taken.
             self.start_anew(loss_scale=2.0)
-        if self.kind in ("evaluate", "generate"):
-            # Weights stay as they are, and autocast keeps what it cast until this is left: not for each batch or token anew.
+        if self.kind != "train":
+            # Weights stay as they are, and autocast keeps what it cast until this is left: not for each batch or token anew. Of a kernel's
+            # operands it keeps nothing, as they have no gradients.
             self.outermost.enter_context(self.setting.context())
         if self.handed.get("prompts"):
             self.prompts = load_file(self.folder / self.handed["prompts"])["ids"].long()
@@ -239,8 +240,7 @@ class Session:
             before.record()
         match what:
             case "kernel":
-                with self.setting.context():
-                    result = self.computed(*operands)
+                result = self.computed(*operands)
             case "copy":
                 result = operands.clone()
         if on_gpu:
@@ -260,12 +260,17 @@ class Session:
         Path(file).write_bytes(self.first.cpu().double().contiguous().numpy().tobytes())
         self.first = None
 
+    def operands(self):
+        operands = load_file(self.folder / self.handed["operands"])
+        return {name: value.to(self.setting.device, self.setting.stored) for name, value in operands.items()}
+
     def copies(self, copies):
-        self.turns += [self.kernel.ready({name: value.clone() for name, value in self.operands.items()}) for _ in range(copies - 1)]
+        operands = self.operands()
+        self.turns += [self.kernel.ready({name: value.clone() for name, value in operands.items()}) for _ in range(copies - 1)]
         self.setting.wait()
 
     def lay_for_copy(self, values, copies):
-        self.turns = self.operands = None
+        self.turns = None
         one = torch.full((values,), 1.5, dtype=self.setting.stored, device=self.setting.device)
         self.turns = [one] + [one.clone() for _ in range(copies - 1)]
         self.setting.wait()

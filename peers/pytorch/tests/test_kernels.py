@@ -1,5 +1,7 @@
 """Kernels, held to their formulas in NumPy."""
 
+import functools
+import gc
 import math
 
 import numpy
@@ -78,6 +80,48 @@ def test_the_second_step_of_adamw_is_launched_first_and_every_copy_steps_for_its
     stepped, other = (parameters.detach().numpy() for _, parameters in session.turns)
     assert (stepped != other).any(), "the first has made a step more"
     numpy.testing.assert_allclose(other, expected, rtol=1e-6)
+
+
+def test_what_an_optimizer_no_longer_needs_is_gone(tmp_path):
+    operands = {name: torch.randn(12345) for name in ("parameters", "first", "second")}
+    session = handed(tmp_path, {"kernel": {"kernel": {"adamw": {"width": 12345}}}}, {}, {"operands": operands})
+    session.launch("kernel")
+    session.result(tmp_path / "result")
+    del operands
+    gc.collect()
+    held = {x.data_ptr() for x in gc.get_objects() if isinstance(x, torch.Tensor) and x.numel() == 12345}
+    assert len(held) == 4, "parameters, a gradient, and two running means"
+
+
+@pytest.mark.parametrize("kind, operands", [
+    ("matmul", {"lhs": (4, 3), "rhs": (3, 5)}), ("softmax", {"values": (6, 40)}), ("adamw", dict.fromkeys(("parameters", "first", "second"), (16,))),
+    ("attention", dict.fromkeys(("queries", "keys", "values"), (1, 2, 3, 4))),
+])
+def test_what_is_compiled_computes_the_same_in_every_turn(tmp_path, kind, operands, monkeypatch):
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    operands = {name: torch.rand(shape) for name, shape in operands.items()}
+    results = []
+    for fusion in ("off", "on"):
+        session = handed(tmp_path, {"kernel": {"kernel": {kind: {}}}}, {"fusion": fusion}, {"operands": operands})
+        session.launch("kernel")
+        session.result(tmp_path / "result")
+        results.append(numpy.fromfile(tmp_path / "result"))
+        session.copies(12)
+        for _ in range(12):
+            session.launch("kernel")
+    numpy.testing.assert_allclose(*results, rtol=1e-6)
+
+
+def test_autocast_is_entered_once_and_casts_at_each_launch(tmp_path):
+    operands = {"lhs": torch.full((2, 2), 1 + 2.0**-8), "rhs": torch.eye(2)}
+    setting = {"precision": "bf16-mixed"}
+    session = handed(tmp_path, {"kernel": {"kernel": {"matmul": {}}}}, setting, {"operands": operands})
+    session.launch("kernel")
+    assert session.first.dtype == torch.bfloat16
+    session.turns[0][0].fill_(3.0)
+    assert session.computed(*session.turns[0]).tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    session.close()
+    assert not torch.is_autocast_enabled("cpu")
 
 
 def test_a_copy_is_of_values_that_are_not_zeros(tmp_path):

@@ -1,6 +1,6 @@
 //! Products that another framework makes, as functions that are observed.
 
-use mantissa_core::Executed;
+use mantissa_core::{Executed, ExecutedVerdict};
 
 use super::{Operation, executed, observe::observe};
 use crate::Compute;
@@ -18,19 +18,15 @@ pub fn probe_elsewhere(
     multiply: &mut Elsewhere<'_>,
 ) -> Result<Executed, String> {
     let format = compute.precision().parameters();
-    let mut seen = vec![];
+    let (mut seen, mut unseen) = (vec![], None);
     for operation in operations {
         let passes: &[&'static str] = match operation {
             Operation::Matmul => &["forward", "backward", "linear", "weight's gradient"],
             Operation::Convolution => &["convolution", "images' gradient", "filters' gradient"],
             Operation::FewRows => &["few rows"],
             Operation::FusedAttention => {
-                return Ok(Executed {
-                    rounding: Some(
-                        "attention in one kernel of another framework is not looked at".to_owned(),
-                    ),
-                    ..Executed::unverified()
-                });
+                unseen = Some("attention in one kernel of another framework is not looked at");
+                &[]
             }
         };
         for &pass in passes {
@@ -38,7 +34,15 @@ pub fn probe_elsewhere(
             seen.push((pass, observe(format, &mut multiply)?));
         }
     }
-    Ok(executed(&seen, &compute.requested()))
+    let mut executed = executed(&seen, &compute.requested());
+    if let Some(unseen) = unseen {
+        let told = executed.rounding.filter(|_| !seen.is_empty());
+        executed.rounding = Some(told.map_or(unseen.to_owned(), |told| format!("{told}; {unseen}")));
+        if executed.verdict == ExecutedVerdict::AsRequested {
+            executed.verdict = ExecutedVerdict::Unverified;
+        }
+    }
+    Ok(executed)
 }
 
 #[cfg(test)]
@@ -86,8 +90,12 @@ mod tests {
                 assert_eq!((told.verdict, told.operand_bits), (Differs, Some(bits)), "{pass}");
             }
         }
-        let fused = seen(&[Operation::Matmul, Operation::FusedAttention], |_| 8);
-        assert_eq!(fused.verdict, Unverified);
+        for (bits, verdict) in [(8, Unverified), (11, Differs)] {
+            let beside = seen(&[Operation::Matmul, Operation::FusedAttention], |_| bits);
+            assert_eq!((beside.verdict, beside.operand_bits), (verdict, Some(bits)));
+            let alone = seen(&[Operation::FusedAttention], |_| bits);
+            assert_eq!((alone.verdict, alone.operand_bits), (Unverified, None));
+        }
         assert_eq!(seen(&[], |_| 8).verdict, Unverified);
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use mantissa_core::{Cell, Executed};
+use mantissa_core::{Cell, Executed, ExecutedVerdict};
 use mantissa_precision::{Compute, probe_elsewhere};
 use tempfile::TempDir;
 
@@ -67,10 +67,15 @@ impl<'a> Session<'a> {
             }
         };
         let executed = probe_elsewhere(&operations(cell), Compute::of(&cell.setting), multiply);
-        match unavailable {
-            Some(reason) => Err(WorkloadError::Unavailable(reason)),
-            None => executed.map_err(WorkloadError::Device),
+        if let Some(reason) = unavailable {
+            return Err(WorkloadError::Unavailable(reason));
         }
+        let mut executed = executed.map_err(WorkloadError::Device)?;
+        // The products that were looked at were not compiled.
+        if cell.setting.fusion() && executed.verdict == ExecutedVerdict::AsRequested {
+            executed.verdict = ExecutedVerdict::Unverified;
+        }
+        Ok(executed)
     }
 
     /// Launches a kernel, or what is held against it.
