@@ -73,14 +73,15 @@ fn product_in<T: Stored<Wide = f32>>(with: Instruction, lhs: FlexTensor, rhs: Fl
             depth: k,
             steps: [k, 1],
         };
-        Columns::of_tensor(with, rhs).times(rows, &mut out);
+        Columns::of_tensor(with, rhs).times(rows, &mut out, rayon::current_num_threads());
     } else {
         let [lhs_at, rhs_at] = [&lhs, &rhs].map(|tensor| places(tensor, &shape));
+        let threads = rayon::current_num_threads().div_ceil(lhs_at.len());
         out.par_chunks_mut(m * n)
             .zip(lhs_at.par_iter().zip(&rhs_at))
             .for_each(|(out, (lhs_at, rhs_at))| {
                 let columns = Columns::of(with, Matrix::of(&rhs, *rhs_at).turned());
-                columns.times(Matrix::of(&lhs, *lhs_at), out);
+                columns.times(Matrix::of(&lhs, *lhs_at), out, threads);
             });
     }
     contiguous(out, shape)
@@ -305,13 +306,13 @@ impl Columns {
         Self::of(with, Matrix::of(&readable(tensor), 0).turned())
     }
 
-    /// Rows times these columns: `out` is `[rows, columns]`.
-    pub fn times<T: Stored<Wide = f32>>(&self, rows: Matrix<'_>, out: &mut [T]) {
+    /// Rows times these columns, shared by so many threads: `out` is `[rows, columns]`.
+    pub fn times<T: Stored<Wide = f32>>(&self, rows: Matrix<'_>, out: &mut [T], threads: usize) {
         let (n, pairs) = (self.count, self.depth.div_ceil(2));
         let columns = strips::<COLUMNS>(&self.buffer, n.div_ceil(COLUMNS) * pairs);
         let in_cache = (BLOCK / self.depth / ROWS * ROWS).clamp(ROWS, MOST_ROWS);
-        let share = (out.len() / n).div_ceil(rayon::current_num_threads());
-        let together = in_cache.min(share.next_multiple_of(ROWS));
+        let share = (out.len() / n).div_ceil(threads);
+        let together = in_cache.min(share.next_multiple_of(ROWS)).max(ROWS);
         out.par_chunks_mut(together * n)
             .enumerate()
             .for_each(|(block, out)| {

@@ -59,7 +59,8 @@ pub(super) fn product_bf16<O: Stored<Wide = f32>>(
             depth: window,
             steps: [window, 1],
         };
-        columns.times(rows, out);
+        // Other threads have lines of their own.
+        columns.times(rows, out, 1);
     })
 }
 
