@@ -47,7 +47,7 @@ pub struct Rules {
     /// Fewest processes on either side.
     pub repeats: usize,
     /// How often the same family may be looked at, with more processes each time: every look is a chance to find what is not there. Where
-    /// processes agree and only the examples are a sample, a further look is the same one, and takes nothing off the level.
+    /// processes agree and only the examples are a sample, a further look is nearly the same one, and takes nothing off the level.
     pub looks: u32,
 }
 
@@ -191,7 +191,7 @@ pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
             (Draft::Test, Some(welch)) => {
                 let looks = match compared.shared_error > 0.0 && agree(compared) {
                     true => 1,
-                    false => rules.looks,
+                    false => rules.looks.max(1),
                 };
                 let level = rules.level / f64::from(looks);
                 tested(compared, welch, common_of(compared), p, (level, members))

@@ -114,9 +114,15 @@ pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
 /// Makes this thread one of those that share the work of an operation on the CPU. Handing a small one over to another and waiting for it
 /// takes longer than computing it does.
 fn join_the_others() {
-    let threads = rayon::ThreadPoolBuilder::new().use_current_thread();
-    // Nothing has used them yet in this process; if it had, they would do.
-    let _ = threads.build_global();
+    let one = std::env::var("RAYON_NUM_THREADS").is_ok_and(|threads| threads == "1");
+    let several = std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1);
+    // Alone it would be waited for by whatever else in a user's program shares work so.
+    if several && !one {
+        // Nothing has used them yet in this process; if it had, they would do.
+        let _ = rayon::ThreadPoolBuilder::new()
+            .use_current_thread()
+            .build_global();
+    }
 }
 
 /// A panic on a device thread is caught below, and reading back then gives garbage as if nothing had happened. So any
