@@ -49,7 +49,7 @@ pub fn in_place(place: &Place, program: &Path) -> Command {
 }
 
 /// Small matrix products into a folder, with more arguments.
-fn kernels(place: &Place, out: &str, more: &[&str]) {
+pub fn kernels(place: &Place, out: &str, more: &[&str]) {
     let suite = fixture("kernels");
     let mut arguments = vec![
         "run",

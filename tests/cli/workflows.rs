@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    gate::{in_place, program},
+    gate::{in_place, kernels, program},
     support::{Place, root, stderr, stdout},
 };
 
@@ -306,19 +306,7 @@ fn what_cannot_be_built_or_was_not_said_is_told_and_leaves_nothing() {
 #[test]
 fn every_job_of_this_repository_names_a_suite_and_a_policy_that_are_there() {
     let place = Place::new();
-    let made = place.run(&[
-        "run",
-        "fixtures/kernels.toml",
-        "--profile",
-        "smoke",
-        "--backend",
-        "flex",
-        "--repeats",
-        "5",
-        "--out",
-        "run",
-    ]);
-    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    kernels(&place, "run", &["--repeats", "5"]);
     let of_gitlab = yaml(&ours("docs/ci/gitlab.yml"));
     let of_github = yaml(&ours(".github/workflows/bench.yml"));
     let jobs = of_github["jobs"].as_object().unwrap();
