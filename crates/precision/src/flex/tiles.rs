@@ -107,10 +107,12 @@ impl Tiles {
             .enumerate()
             .for_each(|(tile, out)| {
                 let positions = out.len() / channels;
-                let bytes = positions * window * size_of::<E>();
-                let windows = buffers::filled(bytes.div_ceil(size_of::<f32>()), |windows| {
+                let count = positions * window;
+                let words = (count * size_of::<E>()).div_ceil(size_of::<f32>());
+                let windows = buffers::filled(words, |windows| {
                     windows.fill(0.0);
-                    let windows: &mut [E] = bytemuck::cast_slice_mut(windows);
+                    // Where a line is one value, the half of a word that is left over is no line.
+                    let windows: &mut [E] = &mut bytemuck::cast_slice_mut(windows)[..count];
                     for (at, to) in windows.chunks_exact_mut(line).enumerate() {
                         geometry.copy_line(values, tile * lines + at, to);
                     }

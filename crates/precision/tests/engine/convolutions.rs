@@ -140,6 +140,20 @@ proptest! {
 }
 
 #[test]
+fn an_odd_number_of_single_values_is_multiplied() {
+    // One window of one value an image: in bf16 three of them are half a word short of whole words.
+    let problem = Problem {
+        images: [3, 1, 1, 1],
+        filters: [2, 1, 1, 1],
+        stride: 1,
+        padding: 0,
+        seed: 7,
+    };
+    let medium = of(Precision::True32, MatmulPrecision::Medium);
+    agrees::<Flex>(&problem, medium, DType::F32).unwrap();
+}
+
+#[test]
 fn a_batch_too_large_to_unfold_at_once_is_taken_in_parts() {
     // 40 × 40 windows of 3 × 3 × 64 values are 3.7 MB an image: 20 images do not fit.
     let problem = Problem {
