@@ -4,7 +4,10 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, stderr, stdout};
+use crate::{
+    peer::python,
+    support::{Place, root, stderr, stdout},
+};
 
 const SUITE: &str = r#"
 title = "Trained elsewhere"
@@ -39,8 +42,9 @@ fn place() -> Place {
     place
 }
 
-/// A checkpoint of the suite's model: every value of a tensor is a number of its own, small and of all formats.
-fn checkpoint(path: &Path, leave_out: &str) {
+/// A checkpoint of the suite's model: every value of a tensor is a number of its own, small and of all formats. Where classes are alike,
+/// each is likelier than the one before by less than bf16 has digits for.
+fn checkpoint(path: &Path, leave_out: &str, classes_are_alike: bool) {
     let mut tensors: Vec<(String, Vec<usize>)> = vec![];
     let mut layer = |convolution: String, norm: String, from: usize, to: usize| {
         tensors.push((format!("{convolution}.weight"), vec![to, from, 3, 3]));
@@ -61,7 +65,11 @@ fn checkpoint(path: &Path, leave_out: &str) {
     for (name, shape) in tensors {
         let begin = bytes.len();
         for index in 0..shape.iter().product::<usize>() {
-            let value = 0.5 + ((37 * index + 11 * begin) % 64) as f32 / 64.0;
+            let value = match name.as_str() {
+                "linear.weight" if classes_are_alike => 1.0 + (index / 4) as f32 / 4096.0,
+                "linear.bias" if classes_are_alike => 0.0,
+                _ => 0.5 + ((37 * index + 11 * begin) % 64) as f32 / 64.0,
+            };
             bytes.extend(value.to_le_bytes());
         }
         let place = json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, bytes.len()] });
@@ -74,9 +82,19 @@ fn checkpoint(path: &Path, leave_out: &str) {
     fs::write(path, file).unwrap();
 }
 
+/// Eight images of CIFAR's, of which the suite takes six.
+fn images(path: &Path) {
+    let image = |label: u8| {
+        std::iter::once(label).chain((0..3072u32).map(move |i| (i * u32::from(label + 1) % 251) as u8))
+    };
+    fs::write(path, (0..8).flat_map(image).collect::<Vec<u8>>()).unwrap();
+}
+
 fn run(place: &Place, more: &[&str]) -> std::process::Output {
     let arguments = ["run", "suite.toml", "--backend=flex", "--repeats=1", "--out=run"];
-    place.command(&[&arguments, more].concat()).output().unwrap()
+    let mut command = place.command(&[&arguments, more].concat());
+    command.env("PYTHONPATH", root().join("peers/pytorch"));
+    command.output().unwrap()
 }
 
 fn value(record: &Value, metric: &str) -> Option<f64> {
@@ -116,7 +134,7 @@ fn without_weights_nothing_is_tested_unless_random_ones_are_asked_for() {
 #[test]
 fn weights_are_read_tested_and_compared_with_f32() {
     let place = place();
-    checkpoint(&place.path("trained.safetensors"), "");
+    checkpoint(&place.path("trained.safetensors"), "", false);
     let output = run(&place, &["--weights", "tiny=trained.safetensors"]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(
@@ -127,15 +145,7 @@ fn weights_are_read_tested_and_compared_with_f32() {
         "of synthetic images nothing is said"
     );
     fs::remove_dir_all(place.path("run")).unwrap();
-    // Eight images of CIFAR's, of which the suite takes six.
-    let image = |label: u8| {
-        std::iter::once(label).chain((0..3072u32).map(move |i| (i * u32::from(label + 1) % 251) as u8))
-    };
-    fs::write(
-        place.path("images.bin"),
-        (0..8).flat_map(image).collect::<Vec<u8>>(),
-    )
-    .unwrap();
+    images(&place.path("images.bin"));
     let output = run(
         &place,
         &["--weights", "tiny=trained.safetensors", "--data=images.bin"],
@@ -178,6 +188,30 @@ fn weights_are_read_tested_and_compared_with_f32() {
 }
 
 #[test]
+fn another_framework_is_compared_with_its_own_f32() {
+    let Some(python) = python() else { return };
+    let place = place();
+    checkpoint(&place.path("trained.safetensors"), "", true);
+    images(&place.path("images.bin"));
+    let weights = ["--weights", "tiny=trained.safetensors", "--data=images.bin"];
+    let output = run(&place, &weights);
+    assert!(output.status.success(), "{}", stderr(&output));
+    fs::rename(place.path("run"), place.path("burn")).unwrap();
+    let peer = format!("--peer={} -m mantissa_torch", python.display());
+    let output = run(&place, &[&weights[..], &[&peer]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    for records in [place.records("burn"), place.records("run")] {
+        let [wide, narrow] = records.as_slice() else {
+            panic!("{records:?}")
+        };
+        assert!(wide["metrics"]["agreement"].is_null(), "{wide:#}");
+        // The last class is the likeliest in f32; in bf16 all are the same.
+        let agreement = &narrow["metrics"]["agreement"];
+        assert_eq!((&agreement["value"], &agreement["n"]), (&json!(0.0), &json!(6)));
+    }
+}
+
+#[test]
 fn what_is_wrong_with_weights_and_data_is_said_before_or_instead_of_a_number() {
     let place = place();
     let refused = |more: &[&str], says: &str| {
@@ -186,7 +220,7 @@ fn what_is_wrong_with_weights_and_data_is_said_before_or_instead_of_a_number() {
         assert!(stderr(&output).contains(says), "{}", stderr(&output));
         let _ = fs::remove_dir_all(place.path("run"));
     };
-    checkpoint(&place.path("part.safetensors"), "bn1.running_var");
+    checkpoint(&place.path("part.safetensors"), "bn1.running_var", false);
     fs::write(place.path("good.bin"), vec![1; 3073]).unwrap();
     let weights = ["--weights=part.safetensors", "--data=good.bin"];
     refused(&weights, "missing `bn1.running_var` [1]");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{Place, fixture, root, stderr};
 
 /// A Python with PyTorch: that of `MANTISSA_TORCH`, or the one that `peers/README.md` installs.
-fn python() -> Option<PathBuf> {
+pub fn python() -> Option<PathBuf> {
     let given = std::env::var_os("MANTISSA_TORCH").map(PathBuf::from);
     let python = given.unwrap_or_else(|| root().join("peers/.venv/bin/python"));
     let found = match python.is_file() {
@@ -125,6 +125,7 @@ fn the_first_twenty_losses_are_pytorchs() {
     assert!(output.status.success(), "{}", stderr(&output));
     let page = std::fs::read_to_string(place.path("page/side-by-side.html")).expect("there is a page");
     assert!(page.contains("PyTorch 2.") && page.contains("burn 0.21"));
+    assert!(page.contains("Losses of B and A are at most ") && page.contains(" apart in the first 20 steps"));
     let output = place.run(&["compare", "burn", "torch"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(

@@ -106,6 +106,22 @@ impl Setting {
         Ok(())
     }
 
+    /// The setting of the same cell that others are compared with: `32-true`, with exact products.
+    #[must_use]
+    pub fn in_f32(&self) -> Self {
+        let mut reference = self.clone();
+        for (axis, name) in [
+            (Axis::Precision, Precision::True32.name()),
+            (Axis::Matmul, MatmulPrecision::Highest.name()),
+            (Axis::Accumulator, Accumulator::F32.name()),
+        ] {
+            if let Some(value) = reference.0.get_mut(&axis) {
+                *value = AxisValue::Text(name.to_owned());
+            }
+        }
+        reference
+    }
+
     /// The value of an axis, if it applies.
     pub fn get(&self, axis: Axis) -> Option<&AxisValue> {
         self.0.get(&axis)
@@ -307,6 +323,19 @@ mod tests {
             }
         }
         assert_eq!(defined, 12);
+    }
+
+    #[test]
+    fn the_same_in_f32_has_exact_products_and_is_all_else_that_it_was() {
+        let narrow = [
+            (Axis::Precision, "16-true"),
+            (Axis::Accumulator, "f16"),
+            (Axis::Batch, "12"),
+        ];
+        let wide = with(&[(Axis::Batch, "12")]);
+        assert_ne!(with(&narrow), wide);
+        assert_eq!(with(&narrow).in_f32(), wide);
+        assert_eq!(with(&[(Axis::Matmul, "medium")]).in_f32(), with(&[]));
     }
 
     #[test]

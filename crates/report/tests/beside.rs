@@ -5,7 +5,7 @@ mod support;
 
 use std::{fs, path::Path};
 
-use mantissa_core::{Axis, ExecutedVerdict, Metric, MetricName, Status, Task};
+use mantissa_core::{Axis, ExecutedVerdict, Metric, MetricName, Samples, Series, Status, Task};
 use mantissa_report::{MOST_RUNS, Run, load_beside, render_beside};
 use support::{Add, article, cell, invented, record, run, suite, train_metrics, workload};
 
@@ -62,6 +62,59 @@ fn five_processes_that_take_half_as_long_are_twice_as_fast_with_an_interval() {
     for text in ["regressed", "improved"] {
         assert!(!summary.contains(text) && !page.contains(text), "{text}");
     }
+}
+
+/// A training of one process a precision, with the losses of its steps.
+fn with_losses(name: &str, losses: &[(&str, &[Option<f64>])]) -> Run {
+    let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
+    run.name = name.into();
+    for (precision, losses) in losses {
+        let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
+        run.plan(&cell, None);
+        let mut series = Series::new("train_loss", "nats", "step");
+        for (step, loss) in (1u32..).zip(losses.iter()) {
+            series.x.push(step.into());
+            series.y.push(*loss);
+        }
+        let mut record = record(&cell, Status::Ok, None);
+        train_metrics(&mut record, 10.0, 800, 1e9);
+        let samples = Samples {
+            series: vec![series],
+            ..Samples::default()
+        };
+        run.measured(record, Some(samples));
+    }
+    run
+}
+
+#[test]
+fn how_far_the_losses_of_the_first_steps_are_apart_is_said_by_precision() {
+    let said = |theirs: &[Option<f64>], mine: &[Option<f64>]| {
+        let first: Vec<Option<f64>> = (1..=30).map(|step| Some(1.0 / f64::from(step))).collect();
+        let here = with_losses("one", &[("32-true", &first), ("bf16-mixed", theirs)]);
+        let there = with_losses("two", &[("32-true", &first), ("bf16-mixed", mine)]);
+        let (summary, page) = written(&[here, there]);
+        let found = summary
+            .split("Losses of ")
+            .nth(1)
+            .map(|rest| rest.split(". ").next());
+        let said = found.flatten().expect("it is said").to_owned();
+        assert!(page.contains(&said), "{said}");
+        said
+    };
+    // The third step is half a percent off; what is far off after the twentieth is not compared.
+    let mut mine = [Some(2.0); 30];
+    (mine[2], mine[20]) = (Some(2.01), Some(9.0));
+    assert_eq!(
+        said(&[Some(2.0); 30], &mine),
+        "B and A are at most 0 (32-true), 5.00×10⁻³ (bf16-mixed) apart in the first 20 steps, relative to A"
+    );
+    // Nor is what follows a loss that is no number.
+    let lost = [Some(2.0), Some(2.0), None, Some(4.0)];
+    assert_eq!(
+        said(&lost, &mine),
+        "B and A are at most 0 (32-true), 0 (bf16-mixed) apart in the first 2 to 20 steps, relative to A"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Instant};
 
 use burn::tensor::{Tensor, TensorData};
-use mantissa_core::{Axis, Cell, EvaluateTask, Event, Executed, MatmulPrecision, Precision, Samples, Series};
+use mantissa_core::{Axis, Cell, EvaluateTask, Event, Executed, Precision, Samples, Series};
 use mantissa_precision::{Compute, PrecisionBackend, Tracked, aside};
 
 use crate::{
@@ -87,6 +87,13 @@ pub(crate) struct Tested {
     loss: f64,
     passages: Vec<Share>,
     passage_losses: Vec<f64>,
+}
+
+impl Tested {
+    /// The class or word with the highest logit, of each.
+    pub fn predicted(&self) -> &[i32] {
+        &self.predicted
+    }
 }
 
 /// Goes once through the test examples of these numbers, in micro-batches, of which `predict` tells what the model says.
@@ -340,39 +347,54 @@ impl<M: Network, D> Reference<'_, M, D> {
         inputs: &Inputs,
         observer: &mut dyn Observer,
     ) -> Result<Option<(Share, Vec<Share>)>, WorkloadError> {
-        let setting = &self.cell.setting;
-        if setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest {
+        let setting = self.cell.setting.in_f32();
+        if setting == self.cell.setting {
             return Ok(None);
         }
-        let reference = Precision::True32;
-        let of = (self.cell, reference.parameters(), Purpose::Testing);
+        let of = (self.cell, setting.precision().parameters(), Purpose::Testing);
         let start: Start<B> = start(self.model, of, inputs, self.device)?;
-        let compute = Compute::from(reference).with_attention(setting.attention());
-        let ready = ready(self.model, &start, compute, self.device);
-        // Half as many examples at a time: values of twice the width are not to need more memory than the setting did.
-        let batch = (setting.batch() as usize).div_ceil(2);
-        let indices: Vec<usize> = (0..data.test.len()).collect();
-        let batches = indices.chunks(batch);
-        let total = batches.len() as u64;
-        let words = self.cell.workload.predicts_words();
-        let (mut hits, mut at, mut passages) = (0, 0, vec![]);
-        for (number, indices) in (1u64..).zip(batches) {
-            let batch = data.test.batch(indices);
-            let said = ready.predict(&batch)?.predicted;
-            let agrees = || said.iter().zip(&predicted[at..]).map(|(a, b)| a == b);
-            hits += agrees().filter(|agrees| *agrees).count();
-            if words {
-                passages.extend(Share::by_passage(&batch.answers(), agrees()));
-            }
-            at += said.len();
-            progress::<B>(observer, self.device, Phase::Evaluate, number, total);
-        }
-        let all = Share {
-            hits: hits as u64,
-            n: predicted.len() as u64,
-        };
-        Ok(Some((all, passages)))
+        let ready = ready(self.model, &start, Compute::of(&setting), self.device);
+        let part = &data.test;
+        let predict = |indices: &[usize]| ready.predict(&part.batch(indices));
+        agreement(self.cell, part, predicted, predict, observer).map(Some)
     }
+}
+
+/// How many predictions are those that `predict` tells of the same test examples: of all, and of words by passage, too.
+pub(crate) fn agreement<P: Part>(
+    cell: &Cell,
+    part: &P,
+    predicted: &[i32],
+    mut predict: impl FnMut(&[usize]) -> Result<Said, WorkloadError>,
+    observer: &mut dyn Observer,
+) -> Result<(Share, Vec<Share>), WorkloadError> {
+    // Half as many examples at a time: values of twice the width are not to need more memory than the setting did.
+    let batch = (cell.setting.batch() as usize).div_ceil(2);
+    let indices: Vec<usize> = (0..part.len()).collect();
+    let batches = indices.chunks(batch);
+    let total = batches.len() as u64;
+    let words = cell.workload.predicts_words();
+    let (mut hits, mut at, mut passages) = (0, 0, vec![]);
+    for (number, indices) in (1u64..).zip(batches) {
+        let said = predict(indices)?;
+        let agrees = || said.predicted.iter().zip(&predicted[at..]).map(|(a, b)| a == b);
+        hits += agrees().filter(|agrees| *agrees).count();
+        if words {
+            passages.extend(Share::by_passage(&part.batch(indices).answers(), agrees()));
+        }
+        at += said.predicted.len();
+        observer.progress(Progress {
+            phase: Phase::Evaluate,
+            done: number,
+            total,
+            allocator: said.allocator,
+        });
+    }
+    let all = Share {
+        hits: hits as u64,
+        n: predicted.len() as u64,
+    };
+    Ok((all, passages))
 }
 
 fn progress<B: PrecisionBackend>(

@@ -3,6 +3,7 @@
 `crates/workloads/src/peer/program.rs` has the questions and what an answer holds. What libraries print goes to standard error.
 """
 
+import gc
 import json
 import os
 import sys
@@ -24,31 +25,45 @@ def about():
     return {"name": f"PyTorch {torch.__version__.split('+')[0]}", "pid": os.getpid()}
 
 
-def answer(session, question):
-    """What a question is answered with, and the session from then on."""
-    [(asked, given)] = question.items() if isinstance(question, dict) else [(question, {})]
-    match asked:
-        case "about":
-            return about(), session
-        case "clock":
-            return time.monotonic(), session
-        case "multiply":
-            try:
-                setting = Setting(given.pop("setting"))
-            except Unavailable as reason:
-                return str(reason), session
-            return multiply(setting, given.pop("pass"), **given), session
-        case "load":
-            if session:
-                session.close()
-            try:
-                session = Session(**given)
-            except Unavailable as reason:
-                return {"seconds": 0.0, "unavailable": str(reason)}, session
-            return {"seconds": session.seconds, "unavailable": None}, session
-        case "step" | "start_over" | "predict" | "write" | "launch" | "result" | "copies" | "lay_for_copy":
-            return getattr(session, asked)(**given), session
-    raise ValueError(f"nobody asks `{asked}`")
+class Answering:
+    """What questions are answered with, one after the other."""
+
+    def __init__(self):
+        self.session = None
+
+    def answer(self, question):
+        [(asked, given)] = question.items() if isinstance(question, dict) else [(question, {})]
+        match asked:
+            case "about":
+                return about()
+            case "clock":
+                return time.monotonic()
+            case "multiply":
+                try:
+                    setting = Setting(given.pop("setting"))
+                except Unavailable as reason:
+                    return str(reason)
+                return multiply(setting, given.pop("pass"), **given)
+            case "load":
+                self.forget()
+                try:
+                    self.session = Session(**given)
+                except Unavailable as reason:
+                    return {"seconds": 0.0, "unavailable": str(reason)}
+                return {"seconds": self.session.seconds, "unavailable": None}
+            case "step" | "start_over" | "predict" | "write" | "launch" | "result" | "copies" | "lay_for_copy":
+                return getattr(self.session, asked)(**given)
+        raise ValueError(f"nobody asks `{asked}`")
+
+    def forget(self):
+        """Lets go of a cell before the next one is read."""
+        if self.session:
+            self.session.close()
+            self.session = None
+            gc.collect()
+
+    def allocator(self):
+        return self.session and self.session.allocator()
 
 
 def reason_of(error):
@@ -62,11 +77,11 @@ def main():
     # Mantissa says how many threads it has itself.
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))
-    session = None
+    answering = Answering()
     for line in sys.stdin:
         try:
-            said, session = answer(session, json.loads(line))
-            said = {"answer": said, "allocator": session and session.allocator()}
+            said = answering.answer(json.loads(line))
+            said = {"answer": said, "allocator": answering.allocator()}
         except Exception as error:  # noqa: BLE001
             traceback.print_exc()
             said = {"failed": reason_of(error), "allocator": None}

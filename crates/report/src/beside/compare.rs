@@ -4,11 +4,12 @@ use mantissa_analysis::{CONFIDENCE, Estimate, Groups, Verdict, hodges_lehmann_ra
 use mantissa_core::{Better, ExecutedVerdict, MetricName};
 
 use super::{
+    losses::{self, Losses},
     matching::{Line, is_tried, letter},
     unlike::{other_arithmetic, other_work},
 };
 use crate::{
-    Row,
+    Row, Run,
     baseline::{SPEED_MATTERS, right, speeds},
 };
 
@@ -25,6 +26,8 @@ pub(super) struct Entry<'r, 'a> {
     pub memory: Option<Estimate>,
     /// How seldom chance alone would let it predict as many test examples better or worse than the first run.
     pub accuracy_p: Option<f64>,
+    /// Its losses beside those of the first run, of a training.
+    pub losses: Option<Losses>,
     /// Whether its work and data are the first run's, and both ran to their end.
     pub same_work: bool,
     /// Whether it executed another precision than the first run.
@@ -40,8 +43,9 @@ impl Entry<'_, '_> {
     }
 }
 
-/// The entries of every line, one a run.
+/// The entries of every line, one for each of these runs.
 pub(super) fn compare<'r, 'a>(
+    runs: &[&Run],
     lines: &[Line<'r, 'a>],
     speed: MetricName,
     memory: Option<MetricName>,
@@ -53,11 +57,13 @@ pub(super) fn compare<'r, 'a>(
         let Some((first, others)) = line.split_first_mut() else {
             continue;
         };
-        for entry in others.iter_mut().filter(|entry| entry.same_work) {
-            let rows = entry.row.zip(first.row).zip(memory);
-            entry.memory = rows.and_then(|((mine, theirs), memory)| {
-                hodges_lehmann_ratio(&mine.values(memory), &theirs.values(memory))
-            });
+        for (entry, run) in others.iter_mut().zip(&runs[1..]) {
+            let Some((mine, theirs)) = entry.row.zip(first.row).filter(|_| entry.same_work) else {
+                continue;
+            };
+            entry.memory =
+                memory.and_then(|memory| hodges_lehmann_ratio(&mine.values(memory), &theirs.values(memory)));
+            entry.losses = losses::beside((run, mine), (runs[0], theirs));
         }
     }
     entries

@@ -9,6 +9,7 @@ mod fields;
 mod figure;
 mod html;
 mod load;
+mod losses;
 mod markdown;
 mod matching;
 mod render;

@@ -9,7 +9,7 @@ use super::{
     said,
 };
 use crate::{
-    Banner, Group, Report, ReportError, Row,
+    Banner, Group, Report, ReportError, Row, Run,
     units::{self, Scale},
     view::{MEMORY, shown_of},
 };
@@ -64,13 +64,14 @@ impl<'r, 'a> Beside<'r, 'a> {
     pub fn new(reports: &'r [Report<'a>]) -> Result<Self, ReportError> {
         let (mut tables, mut alone) = (Vec::new(), Vec::new());
         let all = Matched::of(reports);
+        let runs: Vec<&Run> = reports.iter().map(|report| report.run).collect();
         for matched in &all {
             let (common, rest): (Vec<_>, Vec<_>) =
                 matched.lines().into_iter().partition(|line| line.tried() > 1);
             alone.extend(alone_in(matched, &rest));
             if !common.is_empty() {
                 let of_suite = all.iter().filter(|other| other.suite.name == matched.suite.name);
-                tables.push(Comparison::new(matched, &common, of_suite.count() > 1));
+                tables.push(Comparison::new(&runs, matched, &common, of_suite.count() > 1));
             }
         }
         if tables.is_empty() {
@@ -91,7 +92,7 @@ impl<'r, 'a> Beside<'r, 'a> {
 }
 
 impl<'r, 'a> Comparison<'r, 'a> {
-    fn new(matched: &Matched<'r, 'a>, lines: &[Line<'r, 'a>], several: bool) -> Self {
+    fn new(runs: &[&Run], matched: &Matched<'r, 'a>, lines: &[Line<'r, 'a>], several: bool) -> Self {
         let groups: Vec<&Group<'_>> = matched.groups.iter().flatten().copied().collect();
         let group = groups[0];
         let has = |metric: &MetricName| groups.iter().all(|group| group.has(*metric));
@@ -117,7 +118,7 @@ impl<'r, 'a> Comparison<'r, 'a> {
             speed: group.speed,
             memory,
             worth: worth.filter(|metric| groups.iter().any(|group| group.has(*metric))),
-            lines: compare(lines, group.speed, memory),
+            lines: compare(runs, lines, group.speed, memory),
             most: usize::MAX,
             answer: Vec::new(),
             notes: Vec::new(),

@@ -4,7 +4,7 @@ mod accumulation;
 mod article;
 pub(crate) mod axis;
 pub(crate) mod canvas;
-mod curves;
+pub(crate) mod curves;
 mod few;
 mod finding;
 mod formats;

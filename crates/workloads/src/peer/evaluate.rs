@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use super::{
-    hand_over::hand_over,
+    hand_over::{hand_over, hand_over_again},
     program::{Predicted, Question},
     session::Session,
 };
 use crate::{
-    Outcome, Phase, Progress, ReadWeights, WorkloadError,
+    Outcome, Phase, ReadWeights, WorkloadError,
     data::Dataset,
-    evaluate::{Said, go_through, micro_batches, outcome},
+    evaluate::{Said, agreement, go_through, micro_batches, outcome},
     models::Network,
     start::Purpose,
     subject::Work,
@@ -40,28 +40,26 @@ impl Work for Testing<'_> {
 
         let total = batches.len() as u64;
         session.progress(Phase::Measure, 0, total);
-        let Session {
-            cell,
-            inputs,
-            observer,
-            mut peer,
-            ..
-        } = session;
-        let predict = |indices: &[usize]| said(&mut peer, indices);
-        let tested = go_through(cell, &data.test, predict, observer)?;
+        let (cell, part) = (session.cell, &data.test);
+        let predict = |indices: &[usize]| said(&mut session.peer, indices);
+        let tested = go_through(cell, part, predict, session.observer)?;
         // What comes next is not the setting's, in time, in energy or in memory.
-        observer.progress(Progress {
-            phase: Phase::Evaluate,
-            done: 0,
-            total,
-            allocator: peer.allocator,
-        });
-        observer.memory_known();
-        let read = inputs
-            .weights_of(&cell.workload.name)
-            .map(|_| ReadWeights::ByAnother);
+        session.progress(Phase::Evaluate, 0, total);
+        session.observer.memory_known();
+        let read = session.inputs.weights_of(&cell.workload.name);
+        let read = read.map(|_| ReadWeights::ByAnother);
+        let reference = cell.setting.in_f32();
+        let agreement = if read.is_some() && reference != cell.setting {
+            let handed = hand_over_again(&session.handing(), &handed, &reference)?;
+            session.load(&handed)?;
+            let predict = |indices: &[usize]| said(&mut session.peer, indices);
+            let predicted = tested.predicted();
+            Some(agreement(cell, part, predicted, predict, session.observer)?)
+        } else {
+            None
+        };
         let seconds = (loaded.seconds, warmup_seconds);
-        Ok(outcome(cell, &data, tested, read, None, vec![], seconds))
+        Ok(outcome(cell, &data, tested, read, agreement, vec![], seconds))
     }
 }
 

@@ -10,9 +10,10 @@
 
 use std::{fs, path::Path};
 
-use mantissa_core::{Cell, GenerateTask};
+use mantissa_core::{Cell, GenerateTask, Setting};
 use safetensors::{Dtype, tensor::TensorView};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
     Inputs, WorkloadError,
@@ -137,6 +138,25 @@ pub(crate) fn hand_over_operands(
         ..Written::of(handing.cell)
     };
     handing.finish(&written)
+}
+
+/// Writes down a cell that was handed over once more, with the same files in another setting.
+///
+/// # Errors
+/// A file cannot be written.
+pub(super) fn hand_over_again(
+    handing: &Handing<'_>,
+    handed: &str,
+    setting: &Setting,
+) -> Result<String, WorkloadError> {
+    let path = handing.folder.join(handed);
+    let written = fs::read(&path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
+    let mut written: Value = written.map_err(|error| unwritten(&path, &error))?;
+    written["cell"]["setting"] = json!(setting);
+    let file = format!("again-{handed}");
+    let path = handing.folder.join(&file);
+    fs::write(&path, written.to_string()).map_err(|error| unwritten(&path, &error))?;
+    Ok(file)
 }
 
 fn unwritten(path: &Path, error: &std::io::Error) -> WorkloadError {
@@ -267,7 +287,7 @@ mod tests {
         let wanted = Wanted::Divided(task.split.clone());
         let handed = BuiltIn.work(&cell, &wanted, &inputs, Giving(handing)).unwrap();
         let text = fs::read_to_string(folder.path().join(handed)).unwrap();
-        let handed: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let handed: Value = serde_json::from_str(&text).unwrap();
         let file = |name: &str| fs::read(folder.path().join(handed[name].as_str().unwrap())).unwrap();
 
         let bytes = file("weights");
