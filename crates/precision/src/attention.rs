@@ -33,7 +33,7 @@ pub(crate) fn backward<B: PrecisionBackend>(
     let scale = scale::<B>(&query);
     let weights = weights::<B>(query.clone(), key.clone(), padding, mode);
     let grad_value = matmul(B::float_transpose(weights.clone()), grad.clone());
-    let grad_weights = matmul(grad, B::float_transpose(value));
+    let grad_weights = B::controlled_matmul_by_columns(grad, value, mode);
     let grad_scores = times::<B>(B::softmax_last_backward(weights, grad_weights), scale);
     [
         matmul(grad_scores.clone(), key),
@@ -50,10 +50,10 @@ fn weights<B: PrecisionBackend>(
     mode: MatmulMode,
 ) -> FloatTensor<B> {
     let scale = scale::<B>(&query);
-    let scores = B::controlled_matmul(query, B::float_transpose(key), mode);
+    let scores = B::controlled_matmul_by_columns(query, key, mode);
     let lowest = lowest(scores.dtype());
     let scores = times::<B>(scores, scale);
-    B::softmax_last(B::float_mask_fill(scores, padding, lowest.into()))
+    B::softmax_last(B::hide(scores, padding, lowest))
 }
 
 /// The most negative finite value, not infinity: its exponential is zero all the same and its gradient no NaN.

@@ -25,7 +25,10 @@ use crate::{
 type MatmulState<T> = (Option<T>, Option<T>, Shape, Shape, MatmulMode);
 
 #[derive(Debug)]
-struct Matmul;
+struct Matmul {
+    /// Whether the right factor is given by its columns, and its gradient so, too: nothing need be turned.
+    by_columns: bool,
+}
 
 impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
     type State = MatmulState<FloatTensor<B>>;
@@ -44,16 +47,47 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
             grads,
             |grad| {
                 let rhs = rhs.expect("kept when lhs is tracked");
-                broadcast_shape::<B>(matmul(like(grad, &rhs), B::float_transpose(rhs)), &lhs_shape)
+                let grad = like(grad, &rhs);
+                let product = match self.by_columns {
+                    true => matmul(grad, rhs),
+                    false => matmul(grad, B::float_transpose(rhs)),
+                };
+                broadcast_shape::<B>(product, &lhs_shape)
             },
             |grad| {
                 let lhs = lhs.expect("kept when rhs is tracked");
-                broadcast_shape::<B>(
-                    matmul(B::float_transpose(lhs.clone()), like(grad, &lhs)),
-                    &rhs_shape,
-                )
+                let grad = like(grad, &lhs);
+                let product = match self.by_columns {
+                    true => matmul(B::float_transpose(grad), lhs),
+                    false => matmul(B::float_transpose(lhs), grad),
+                };
+                broadcast_shape::<B>(product, &rhs_shape)
             },
         );
+    }
+}
+
+fn matmul<B: PrecisionBackend, C: CheckpointStrategy>(
+    lhs: FloatTensor<Autodiff<B, C>>,
+    rhs: FloatTensor<Autodiff<B, C>>,
+    mode: MatmulMode,
+    by_columns: bool,
+) -> FloatTensor<Autodiff<B, C>> {
+    let (lhs_shape, rhs_shape) = (lhs.shape(), rhs.shape());
+    let keep_lhs = rhs.is_tracked().then(|| lhs.primitive.clone());
+    let keep_rhs = lhs.is_tracked().then(|| rhs.primitive.clone());
+    let (left, right) = (lhs.primitive, rhs.primitive);
+    let output = match by_columns {
+        true => B::controlled_matmul_by_columns(left, right, mode),
+        false => B::controlled_matmul(left, right, mode),
+    };
+    match (Matmul { by_columns })
+        .prepare::<C>([lhs.node, rhs.node])
+        .compute_bound()
+        .stateful()
+    {
+        OpsKind::Tracked(prep) => prep.finish((keep_lhs, keep_rhs, lhs_shape, rhs_shape, mode), output),
+        OpsKind::UnTracked(prep) => prep.finish(output),
     }
 }
 
@@ -156,6 +190,35 @@ impl<B: PrecisionBackend> Backward<B, 1> for SwapMiddle {
     }
 }
 
+/// A gradient is turned back.
+#[derive(Debug)]
+struct Rotate;
+
+impl<B: PrecisionBackend> Backward<B, 1> for Rotate {
+    /// Cosine and sine, and whether pairs are interleaved.
+    type State = (FloatTensor<B>, FloatTensor<B>, bool);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let (cosine, sine, interleaved) = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
+            B::rotate(grad, cosine, B::float_neg(sine), interleaved)
+        });
+    }
+}
+
+/// Hidden values, and their gradients.
+#[derive(Debug)]
+struct Hide;
+
+impl<B: PrecisionBackend> Backward<B, 1> for Hide {
+    type State = BoolTensor<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let hidden = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| B::hide(grad, hidden, 0.0));
+    }
+}
+
 #[derive(Debug)]
 struct Softmax;
 
@@ -228,18 +291,15 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         rhs: FloatTensor<Self>,
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
-        let (lhs_shape, rhs_shape) = (lhs.shape(), rhs.shape());
-        let keep_lhs = rhs.is_tracked().then(|| lhs.primitive.clone());
-        let keep_rhs = lhs.is_tracked().then(|| rhs.primitive.clone());
-        let output = B::controlled_matmul(lhs.primitive, rhs.primitive, mode);
-        match Matmul
-            .prepare::<C>([lhs.node, rhs.node])
-            .compute_bound()
-            .stateful()
-        {
-            OpsKind::Tracked(prep) => prep.finish((keep_lhs, keep_rhs, lhs_shape, rhs_shape, mode), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        matmul::<B, C>(lhs, rhs, mode, false)
+    }
+
+    fn controlled_matmul_by_columns(
+        lhs: FloatTensor<Self>,
+        columns: FloatTensor<Self>,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        matmul::<B, C>(lhs, columns, mode, true)
     }
 
     fn controlled_convolution(
@@ -335,6 +395,28 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let output = B::swap_middle(tensor.primitive);
         match SwapMiddle.prepare::<C>([tensor.node]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish((), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn rotate(
+        input: FloatTensor<Self>,
+        cosine: FloatTensor<Self>,
+        sine: FloatTensor<Self>,
+        interleaved: bool,
+    ) -> FloatTensor<Self> {
+        let (cosine, sine) = (cosine.primitive, sine.primitive);
+        let output = B::rotate(input.primitive, cosine.clone(), sine.clone(), interleaved);
+        match Rotate.prepare::<C>([input.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((cosine, sine, interleaved), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
+        let output = B::hide(tensor.primitive, hidden.clone(), value);
+        match Hide.prepare::<C>([tensor.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(hidden, output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }

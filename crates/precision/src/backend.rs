@@ -12,6 +12,7 @@ use mantissa_core::{Accumulator, Gelu, Layout, MatmulPrecision};
 use crate::{
     batch_norm,
     convolution::{self, Convolution},
+    rotation,
 };
 
 /// What a matmul does to its operands. Concerns f32 operands; narrower and wider ones are multiplied as they are.
@@ -132,6 +133,15 @@ pub trait PrecisionBackend: Backend {
         mode: MatmulMode,
     ) -> FloatTensor<Self>;
 
+    /// The same with the columns of the right factor as rows, `[…, m, k] × […, n, k] → […, m, n]`: as linear layers keep their weights.
+    fn controlled_matmul_by_columns(
+        lhs: FloatTensor<Self>,
+        columns: FloatTensor<Self>,
+        mode: MatmulMode,
+    ) -> FloatTensor<Self> {
+        Self::controlled_matmul(lhs, Self::float_transpose(columns), mode)
+    }
+
     /// A product of a convolution, shapes as [`Convolution::shape`] has them, always in the dtype of the operands.
     fn controlled_convolution(
         lhs: FloatTensor<Self>,
@@ -222,6 +232,23 @@ pub trait PrecisionBackend: Backend {
     /// `[a, b, c, d]` as `[a, c, b, d]`; the values stay where they are, or are put in order where that is faster in the end.
     fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_swap_dims(tensor, 1, 2)
+    }
+
+    /// Pairs of elements of `[n, heads, sequence, width]` turned by angles whose cosine and sine are `[1, 1, sequence, width / 2]`, in f32 at
+    /// least, computed in that and rounded once. See [`crate::Rotation`] for what is a pair.
+    fn rotate(
+        input: FloatTensor<Self>,
+        cosine: FloatTensor<Self>,
+        sine: FloatTensor<Self>,
+        interleaved: bool,
+    ) -> FloatTensor<Self> {
+        let (wide, dtype) = widen::<Self>(input);
+        narrow::<Self>(rotation::turn::<Self>(wide, cosine, sine, interleaved), dtype)
+    }
+
+    /// The same with a `value` where it is hidden.
+    fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
+        Self::float_mask_fill(tensor, hidden, value.into())
     }
 
     /// Softmax over the last dimension.

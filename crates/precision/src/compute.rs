@@ -46,11 +46,11 @@ pub(crate) fn times<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>, f
     round(wide(tensor).mul_scalar(factor), dtype)
 }
 
-fn primitive<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> FloatTensor<B> {
+pub(crate) fn primitive<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> FloatTensor<B> {
     tensor.into_primitive().tensor()
 }
 
-fn tensor_of<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {
+pub(crate) fn tensor_of<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {
     Tensor::from_primitive(TensorPrimitive::Float(primitive))
 }
 
@@ -200,6 +200,18 @@ impl Compute {
         self.product(self.cast(Operation::Matmul, [lhs, rhs]))
     }
 
+    /// The same with the columns of the right factor as rows: `[…, m, k] × […, n, k]`.
+    pub fn matmul_by_columns<B: PrecisionBackend, const D: usize>(
+        &self,
+        lhs: Tensor<B, D>,
+        columns: Tensor<B, D>,
+    ) -> Tensor<B, D> {
+        let [lhs, columns] = self.cast(Operation::Matmul, [lhs, columns]).map(primitive);
+        self.emulated(tensor_of(B::controlled_matmul_by_columns(
+            lhs, columns, self.mode,
+        )))
+    }
+
     fn product<B: PrecisionBackend, const D: usize>(&self, operands: [Tensor<B, D>; 2]) -> Tensor<B, D> {
         let [lhs, rhs] = operands.map(primitive);
         self.emulated(tensor_of(B::controlled_matmul(lhs, rhs, self.mode)))
@@ -213,14 +225,33 @@ impl Compute {
         weight: Tensor<B, 2>,
         bias: Tensor<B, 1>,
     ) -> Tensor<B, 2> {
-        let operands = self.cast(Operation::Linear, [input, weight.transpose()]);
+        self.plus_bias(B::controlled_matmul_by_columns, [input, weight], bias)
+    }
+
+    /// The same with weights `[in, out]`, as burn's own layer and GPT-2 keep them.
+    pub fn linear_by_inputs<B: PrecisionBackend>(
+        &self,
+        input: Tensor<B, 2>,
+        weight: Tensor<B, 2>,
+        bias: Tensor<B, 1>,
+    ) -> Tensor<B, 2> {
+        self.plus_bias(B::controlled_matmul, [input, weight], bias)
+    }
+
+    fn plus_bias<B: PrecisionBackend>(
+        &self,
+        product: impl Fn(FloatTensor<B>, FloatTensor<B>, MatmulMode) -> FloatTensor<B>,
+        operands: [Tensor<B, 2>; 2],
+        bias: Tensor<B, 1>,
+    ) -> Tensor<B, 2> {
+        let operands = self.cast(Operation::Linear, operands);
         let dtype = operands[0].dtype();
         let mode = MatmulMode {
             unrounded: true,
             ..self.mode
         };
         let [lhs, rhs] = operands.map(primitive);
-        let sums: Tensor<B, 2> = tensor_of(B::controlled_matmul(lhs, rhs, mode));
+        let sums: Tensor<B, 2> = tensor_of(product(lhs, rhs, mode));
         let bias = round(self.emulated(round(bias, dtype)), sums.dtype());
         self.emulated(round(sums + bias.unsqueeze(), dtype))
     }
@@ -274,7 +305,7 @@ impl Compute {
                 part.reshape([n, shared, group * queries, columns])
             }
         };
-        let scores = self.matmul(together(query), key.swap_dims(2, 3));
+        let scores = self.matmul_by_columns(together(query), key);
         let scores = scores.reshape([n, heads, queries, keys]);
         let dtype = scores.dtype();
         let scaled = wide(scores).mul_scalar(1.0 / (width as f64).sqrt());
@@ -285,7 +316,8 @@ impl Compute {
         let scores = self.emulated(round(biased, dtype));
         let scores = if sight.is_limited() {
             let hidden = sight.hidden([n, heads, queries, keys], &scores.device());
-            scores.mask_fill(hidden, attention::lowest(dtype))
+            let lowest = attention::lowest(dtype);
+            tensor_of(B::hide(primitive(scores), hidden.into_primitive(), lowest))
         } else {
             scores
         };
@@ -297,8 +329,7 @@ impl Compute {
     /// Turns pairs of elements of `input` `[n, heads, sequence, width]` by the angles of their positions (arXiv 2104.09864), in f32
     /// at least, and rounds once. Models that compute it in halves round each product and the sine as well.
     pub fn rotary<B: PrecisionBackend>(&self, input: Tensor<B, 4>, rotation: &Rotation<B>) -> Tensor<B, 4> {
-        let dtype = input.dtype();
-        self.emulated(round(rotation.turn(wide(input)), dtype))
+        self.emulated(rotation.turn(input))
     }
 
     /// Convolution of images `[n, c, h, w]` with filters `[o, c, a, b]`: `[n, o, y, x]`. The `padding` is of zeros, on every side, and less than the filters' edges.

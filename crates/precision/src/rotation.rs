@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::tensor::{DType, Tensor, TensorData, ops::FloatTensor};
 
-use crate::PrecisionBackend;
+use crate::{
+    PrecisionBackend,
+    compute::{primitive, tensor_of},
+};
 
 /// Cosine and sine of the angle by which each pair of elements of a head turns at each place.
 #[derive(Debug, Clone)]
@@ -46,28 +49,39 @@ impl<B: PrecisionBackend> Rotation<B> {
         }
     }
 
-    /// `input` `[n, heads, sequence, width]`, turned, in its own format.
+    /// `input` `[n, heads, sequence, width]`, turned, and rounded once to its own format.
     pub(crate) fn turn(&self, input: Tensor<B, 4>) -> Tensor<B, 4> {
-        let [n, heads, sequence, width] = input.dims();
-        let half = width / 2;
-        let [first, second]: [Tensor<B, 4>; 2] = if self.interleaved {
-            let pairs = input.reshape([n, heads, sequence, half, 2]);
-            [0, 1].map(|place| pairs.clone().narrow(4, place, 1).squeeze_dim(4))
-        } else {
-            [0, half].map(|place| input.clone().narrow(3, place, half))
-        };
-        let (cosine, sine) = (self.cosine.clone(), self.sine.clone());
-        let turned = [
-            first.clone() * cosine.clone() - second.clone() * sine.clone(),
-            second * cosine + first * sine,
-        ];
-        if self.interleaved {
-            let pairs = turned.map(|part| part.unsqueeze_dim::<5>(4)).to_vec();
-            Tensor::cat(pairs, 4).reshape([n, heads, sequence, width])
-        } else {
-            Tensor::cat(turned.to_vec(), 3)
-        }
+        let [input, cosine, sine] = [input, self.cosine.clone(), self.sine.clone()].map(primitive);
+        tensor_of(B::rotate(input, cosine, sine, self.interleaved))
     }
+}
+
+/// The same of values in the format of the angles, by burn's operations.
+pub(crate) fn turn<B: PrecisionBackend>(
+    input: FloatTensor<B>,
+    cosine: FloatTensor<B>,
+    sine: FloatTensor<B>,
+    interleaved: bool,
+) -> FloatTensor<B> {
+    let [input, cosine, sine] = [input, cosine, sine].map(tensor_of::<B, 4>);
+    let [n, heads, sequence, width] = input.dims();
+    let half = width / 2;
+    let [first, second]: [Tensor<B, 4>; 2] = if interleaved {
+        let pairs = input.reshape([n, heads, sequence, half, 2]);
+        [0, 1].map(|place| pairs.clone().narrow(4, place, 1).squeeze_dim(4))
+    } else {
+        [0, half].map(|place| input.clone().narrow(3, place, half))
+    };
+    let turned = [
+        first.clone() * cosine.clone() - second.clone() * sine.clone(),
+        second * cosine + first * sine,
+    ];
+    primitive(if interleaved {
+        let pairs = turned.map(|part| part.unsqueeze_dim::<5>(4)).to_vec();
+        Tensor::cat(pairs, 4).reshape([n, heads, sequence, width])
+    } else {
+        Tensor::cat(turned.to_vec(), 3)
+    })
 }
 
 #[cfg(test)]

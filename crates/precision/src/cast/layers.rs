@@ -153,7 +153,7 @@ impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
         let x = tensor_of::<B, 2>(B::float_reshape(x, Shape::new([rows, inputs])));
         let weight = tensor_of::<B, 2>(weight);
         let output = match bias {
-            Some(bias) => compute().linear(x, weight.transpose(), tensor_of(bias)),
+            Some(bias) => compute().linear_by_inputs(x, weight, tensor_of(bias)),
             None => compute().matmul(x, weight),
         };
         B::float_reshape(primitive(output), shape)
@@ -222,7 +222,7 @@ impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
         let [query, key, value] = [query, key, value].map(tensor_of::<B, 4>);
         let [.., width] = query.dims();
         let scale = options.scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
-        let scores = compute().matmul(query, key.swap_dims(2, 3));
+        let scores = compute().matmul_by_columns(query, key);
         let (dtype, shape, device) = (scores.dtype(), scores.dims(), scores.device());
         let mut scores = wide(scores).mul_scalar(scale);
         if let Some(cap) = options.softcap {

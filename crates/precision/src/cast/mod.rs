@@ -223,7 +223,7 @@ mod tests {
             let hidden = activation::relu(hidden).flatten::<2>(1, 3);
             let weight = Outer::leave(net.linear.weight.val());
             let bias = vector(net.linear.bias.as_ref().unwrap());
-            let hidden = compute.linear(hidden, weight.clone().transpose(), bias);
+            let hidden = compute.linear_by_inputs(hidden, weight.clone(), bias);
             let [scale, shift] = [vector(&net.norm.gamma), vector(net.norm.beta.as_ref().unwrap())];
             let hidden = compute.gelu(compute.layer_norm(hidden, scale, shift, 1e-5));
             let head = Outer::leave(net.head.weight.val());

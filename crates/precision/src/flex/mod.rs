@@ -7,10 +7,12 @@ mod buffers;
 mod columns;
 mod convert;
 mod gelu;
+mod hide;
 mod lanes;
 mod matmul;
 mod norm;
 mod packed;
+mod rotate;
 mod row;
 mod softmax;
 mod stored;
@@ -84,6 +86,19 @@ impl PrecisionBackend for Flex {
 
     fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         packed::packed(Self::float_swap_dims(tensor, 1, 2))
+    }
+
+    fn rotate(
+        input: FloatTensor<Self>,
+        cosine: FloatTensor<Self>,
+        sine: FloatTensor<Self>,
+        interleaved: bool,
+    ) -> FloatTensor<Self> {
+        rotate::rotate(input, cosine, sine, interleaved)
+    }
+
+    fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
+        hide::hide(tensor, hidden, value)
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {

@@ -26,24 +26,25 @@ fn rows<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     let Some((&width, outer)) = shape.as_slice().split_last() else {
         unreachable!("there is a last dimension");
     };
-    let strides = layout.strides();
-    let place = |row: usize| {
-        let sizes = outer.iter().zip(strides).rev();
-        let (_, place) = sizes.fold((row, 0), |(row, place), (&size, &stride)| {
-            (row / size, place + row % size * stride as usize)
-        });
-        place
-    };
     let mut to = vec![T::default(); shape.num_elements()];
     let together = (CHUNK / width).max(1);
     to.par_chunks_mut(together * width)
         .enumerate()
         .for_each(|(chunk, to)| {
             for (row, to) in to.chunks_exact_mut(width).enumerate() {
-                to.copy_from_slice(&from[place(chunk * together + row)..][..width]);
+                to.copy_from_slice(&from[place(chunk * together + row, outer, layout.strides())..][..width]);
             }
         });
     contiguous(to, shape)
+}
+
+/// Where a row begins, by the sizes of the other dimensions and their strides, which are not negative.
+pub(super) fn place(row: usize, outer: &[usize], strides: &[isize]) -> usize {
+    let sizes = outer.iter().zip(strides).rev();
+    let (_, place) = sizes.fold((row, 0), |(row, place), (&size, &stride)| {
+        (row / size, place + row % size * stride as usize)
+    });
+    place
 }
 
 #[cfg(test)]

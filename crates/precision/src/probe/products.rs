@@ -24,14 +24,14 @@ pub(super) fn matmul<B: PrecisionBackend>(compute: Compute, device: &B::Device) 
     };
     // Both operands reach the kernel as a linear layer's do: the right one is a transposed view.
     let mut forward = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
-        download(compute.matmul(upload(lhs), upload(rhs_transposed).transpose()))
+        download(compute.matmul_by_columns(upload(lhs), upload(rhs_transposed)))
     };
     // The gradient of `x · wᵀ` with respect to `x` is `grad · w`: a product of what is put into `grad` and `w`.
     let mut backward = |grad: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; grad.len()];
         let x = Tensor::<Autodiff<B>, 2>::from_inner(upload(zeros)).require_grad();
         let w = Tensor::from_inner(upload(rhs_transposed).transpose());
-        let product = compute.matmul(x.clone(), w.transpose());
+        let product = compute.matmul_by_columns(x.clone(), w);
         let grad = round(Tensor::from_inner(upload(grad)), product.dtype());
         let grads = (product * grad).sum().backward();
         download(x.grad(&grads).ok_or("no gradient came back")?)

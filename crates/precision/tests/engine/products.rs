@@ -62,6 +62,19 @@ fn problems() -> impl Strategy<Value = Problem> {
         })
 }
 
+/// Matrices with their columns as rows.
+fn turned_round(values: &[f64], [batch, rows, columns]: [usize; 3]) -> Vec<f64> {
+    let mut other = vec![0.0; values.len()];
+    for b in 0..batch {
+        for i in 0..rows {
+            for j in 0..columns {
+                other[(b * columns + j) * rows + i] = values[(b * rows + i) * columns + j];
+            }
+        }
+    }
+    other
+}
+
 fn tensor<B: PrecisionBackend>(
     values: &[f64],
     [batch, rows, columns]: [usize; 3],
@@ -73,14 +86,7 @@ fn tensor<B: PrecisionBackend>(
         let data = TensorData::new(values.to_vec(), [batch, rows, columns]);
         return Tensor::from_data(data, (&device, dtype)).require_grad();
     }
-    let mut other = vec![0.0; values.len()];
-    for b in 0..batch {
-        for i in 0..rows {
-            for j in 0..columns {
-                other[(b * columns + j) * rows + i] = values[(b * rows + i) * columns + j];
-            }
-        }
-    }
+    let other = turned_round(values, [batch, rows, columns]);
     let data = TensorData::new(other, [batch, columns, rows]);
     Tensor::from_data(data, (&device, dtype))
         .swap_dims(1, 2)
@@ -128,9 +134,20 @@ fn agrees<B: PrecisionBackend>(
         }
     }
     prop_assert_eq!(product.dims(), [batch, m, n]);
+    prop_assert_eq!(list(product.inner()), want.clone());
+    prop_assert_eq!(list(lhs.grad(&grads).unwrap()), want_a.clone());
+    prop_assert_eq!(list(rhs.grad(&grads).unwrap()), want_b.clone());
+
+    let by_columns = turned_round(&b, [rhs_batch, k, n]);
+    let columns = tensor::<B>(&by_columns, [rhs_batch, n, k], problem.turned.1, dtype);
+    let product = compute.matmul_by_columns(lhs.clone(), columns.clone());
+    let weights = TensorData::new(g, [batch, m, n]);
+    let weights = Tensor::<B, 3>::from_data(weights, (&Default::default(), product.dtype()));
+    let grads = (product.clone() * Tensor::from_inner(weights)).sum().backward();
     prop_assert_eq!(list(product.inner()), want);
     prop_assert_eq!(list(lhs.grad(&grads).unwrap()), want_a);
-    prop_assert_eq!(list(rhs.grad(&grads).unwrap()), want_b);
+    let want_columns = turned_round(&want_b, [rhs_batch, k, n]);
+    prop_assert_eq!(list(columns.grad(&grads).unwrap()), want_columns);
     Ok(())
 }
 

@@ -136,7 +136,7 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     /// A linear layer without a bias.
     pub(super) fn unbiased(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
-        self.show(name, self.products(name).matmul(input, weight.transpose()))
+        self.show(name, self.products(name).matmul_by_columns(input, weight))
     }
 
     /// A head whose weights `[out, in]` are the table of words.
@@ -145,14 +145,14 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
             .head
             .cloned()
             .unwrap_or_else(|| self.parameters.matrix(table));
-        self.show(name, self.products(name).matmul(input, weight.transpose()))
+        self.show(name, self.products(name).matmul_by_columns(input, weight))
     }
 
     /// A linear layer whose weights are `[in, out]`, with its bias.
     pub(super) fn transposed(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
-        let weight = self.parameters.matrix(&format!("{name}.weight")).transpose();
+        let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
-        self.show(name, self.products(name).linear(input, weight, bias))
+        self.show(name, self.products(name).linear_by_inputs(input, weight, bias))
     }
 
     /// Attention of hidden states `[n · sequence, width]`, by layers that project them to queries, keys and values, over the

@@ -1,0 +1,116 @@
+//! Values that a mask hides. It repeats for heads and queries, or for texts: a row of it is looked up where it lies. burn lays the whole
+//! mask out first, value by value and on one core.
+
+use burn::tensor::{
+    ElementConversion, TensorMetadata,
+    ops::{BoolTensor, FloatTensor, FloatTensorOps},
+};
+use burn_flex::{Flex, FlexTensor};
+use rayon::prelude::*;
+
+use super::{
+    packed::{packed, place},
+    stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+};
+
+/// See [`crate::PrecisionBackend::hide`].
+pub(super) fn hide(tensor: FloatTensor<Flex>, hidden: BoolTensor<Flex>, value: f64) -> FloatTensor<Flex> {
+    let (shape, layout) = (tensor.shape(), hidden.layout());
+    let of_bytes = hidden.dtype().size() == 1 && layout.strides().iter().all(|stride| *stride >= 0);
+    match of_bytes && hidden.shape() == shape && shape.num_elements() > 0 {
+        true => by_format!(tensor.dtype(), hide_in(tensor, &hidden, value)),
+        false => Flex::float_mask_fill(tensor, hidden, value.into()),
+    }
+}
+
+fn hide_in<T: Stored>(tensor: FlexTensor, hidden: &FlexTensor, value: f64) -> FlexTensor {
+    let (tensor, value) = (packed(tensor), value.elem::<T>());
+    let (shape, layout) = (tensor.shape(), hidden.layout());
+    let mask: &[u8] = &hidden.bytes()[layout.start_offset()..];
+    let (Some((&step, strides)), n) = (layout.strides().split_last(), width(&shape)) else {
+        unreachable!("there is a last dimension");
+    };
+    let outer = &shape.as_slice()[..strides.len()];
+    let from = tensor.storage::<T>();
+    let mut to = vec![T::default(); from.len()];
+    let chunk = chunk_of_rows(n);
+    to.par_chunks_mut(chunk)
+        .zip(from.par_chunks(chunk))
+        .enumerate()
+        .for_each(|(at, (to, from))| {
+            let rows = to.chunks_exact_mut(n).zip(from.chunks_exact(n));
+            for (row, (to, from)) in rows.enumerate() {
+                let mask = &mask[place(at * (chunk / n) + row, outer, strides)..];
+                match step {
+                    0 => select(to, from, std::iter::repeat(&mask[0]), value),
+                    1 => select(to, from, &mask[..n], value),
+                    step => select(to, from, mask.iter().step_by(step as usize), value),
+                }
+            }
+        });
+    contiguous(to, shape)
+}
+
+#[inline(always)]
+fn select<'a, T: Copy>(to: &mut [T], from: &[T], hidden: impl IntoIterator<Item = &'a u8>, value: T) {
+    for ((to, from), hidden) in to.iter_mut().zip(from).zip(hidden) {
+        *to = if *hidden != 0 { value } else { *from };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Bool, DType, Tensor, TensorData};
+
+    use super::*;
+
+    #[test]
+    fn what_is_hidden_is_the_value_and_all_else_as_it_was_however_the_mask_repeats() {
+        let device = Default::default();
+        let shape = [2, 3, 4, 5];
+        let mask = |dims: [usize; 4]| {
+            let count = dims.iter().product();
+            let hidden = (0..count).map(|at| at * 7 % 3 == 0).collect::<Vec<_>>();
+            Tensor::<Flex, 4, Bool>::from_data(TensorData::new(hidden, dims), &device)
+        };
+        let masks = [
+            mask(shape),
+            mask([2, 1, 1, 5]).expand(shape),
+            mask([1, 1, 4, 5]).expand(shape),
+            mask([2, 3, 4, 1]).expand(shape),
+            mask([2, 3, 5, 4]).swap_dims(2, 3),
+            mask([3, 2, 4, 5]).swap_dims(0, 1),
+            mask([2, 3, 4, 6]).narrow(3, 1, 5),
+            mask([2, 3, 4, 5]).flip([3]),
+        ];
+        for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+            let values = Tensor::<Flex, 1>::from_data(
+                TensorData::new((1..=120).map(f64::from).collect::<Vec<_>>(), [120]),
+                (&device, dtype),
+            );
+            for values in [
+                values.clone().reshape(shape),
+                values.clone().reshape([2, 4, 3, 5]).swap_dims(1, 2),
+            ] {
+                for mask in &masks {
+                    let list = |tensor: FlexTensor| {
+                        Tensor::<Flex, 4>::from_primitive(burn::tensor::TensorPrimitive::Float(tensor))
+                            .into_data()
+                            .iter::<f64>()
+                            .collect::<Vec<_>>()
+                    };
+                    let lowest = dtype.finfo().unwrap().min;
+                    let hidden = mask.clone().into_primitive();
+                    let got = hide(values.clone().into_primitive().tensor(), hidden, lowest);
+                    let all = values.clone().into_data().iter::<f64>().collect::<Vec<_>>();
+                    let mask = mask.clone().into_data().iter::<bool>().collect::<Vec<_>>();
+                    let want = all
+                        .iter()
+                        .zip(mask)
+                        .map(|(x, hidden)| if hidden { lowest } else { *x });
+                    assert_eq!(list(got), want.collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Rotary embeddings on the CPU: rows in parallel, one pass over memory, f32 inside for half tensors. burn's own operations on halves of
+//! rows and on tables that repeat go value by value, on one core.
+
+use burn::tensor::TensorMetadata;
+use burn_flex::FlexTensor;
+use num_traits::Zero;
+use pulp::{Arch, NullaryFnOnce};
+use rayon::prelude::*;
+
+use super::{
+    packed::packed,
+    stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+};
+
+/// See [`crate::PrecisionBackend::rotate`].
+pub(super) fn rotate(
+    input: FlexTensor,
+    cosine: FlexTensor,
+    sine: FlexTensor,
+    interleaved: bool,
+) -> FlexTensor {
+    let [cosine, sine] = [cosine, sine].map(packed);
+    by_format!(input.dtype(), rotate_in(input, &cosine, &sine, interleaved))
+}
+
+fn rotate_in<T: Stored>(
+    input: FlexTensor,
+    cosine: &FlexTensor,
+    sine: &FlexTensor,
+    interleaved: bool,
+) -> FlexTensor {
+    let input = packed(input);
+    let (from, n) = (input.storage::<T>(), width(&input.shape()));
+    let mut to = vec![T::default(); from.len()];
+    if to.is_empty() {
+        return contiguous(to, input.shape());
+    }
+    let chunk = chunk_of_rows(n);
+    to.par_chunks_mut(chunk)
+        .zip(from.par_chunks(chunk))
+        .enumerate()
+        .for_each(|(at, (to, from))| {
+            Arch::new().dispatch(Rows {
+                from,
+                to,
+                n,
+                first: at * (chunk / n),
+                cosine: cosine.storage(),
+                sine: sine.storage(),
+                interleaved,
+            });
+        });
+    contiguous(to, input.shape())
+}
+
+/// Rows of one width, from the `first` on of all.
+struct Rows<'a, T: Stored> {
+    from: &'a [T],
+    to: &'a mut [T],
+    n: usize,
+    first: usize,
+    cosine: &'a [T::Wide],
+    sine: &'a [T::Wide],
+    interleaved: bool,
+}
+
+impl<T: Stored> NullaryFnOnce for Rows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let (n, half) = (self.n, self.n / 2);
+        let places = self.cosine.len() / half;
+        let mut row = vec![T::Wide::zero(); n];
+        let rows = self.from.chunks_exact(n).zip(self.to.chunks_exact_mut(n));
+        for (at, (from, to)) in rows.enumerate() {
+            let angles = (self.first + at) % places * half;
+            let (cosine, sine) = (&self.cosine[angles..][..half], &self.sine[angles..][..half]);
+            T::widen(from, &mut row);
+            let angles = cosine.iter().zip(sine);
+            if self.interleaved {
+                let (pairs, _) = row.as_chunks_mut::<2>();
+                for ([x, y], (cosine, sine)) in pairs.iter_mut().zip(angles) {
+                    (*x, *y) = (*x * *cosine - *y * *sine, *y * *cosine + *x * *sine);
+                }
+            } else {
+                let (xs, ys) = row.split_at_mut(half);
+                for ((x, y), (cosine, sine)) in xs.iter_mut().zip(ys).zip(angles) {
+                    (*x, *y) = (*x * *cosine - *y * *sine, *y * *cosine + *x * *sine);
+                }
+            }
+            T::narrow(&row, to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Distribution, Tensor, TensorPrimitive};
+    use burn_flex::Flex;
+
+    use super::*;
+    use crate::{PrecisionBackend, rotation::turn};
+
+    #[test]
+    fn rows_turn_bit_for_bit_as_by_burns_operations() {
+        let device = Default::default();
+        for (dtype, wide) in [
+            (DType::F64, DType::F64),
+            (DType::F32, DType::F32),
+            (DType::F16, DType::F32),
+            (DType::BF16, DType::F32),
+        ] {
+            let random = |shape: [usize; 4], dtype| {
+                Tensor::<Flex, 4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
+            };
+            for (interleaved, heads) in [(false, 2), (true, 3)] {
+                let [cosine, sine] = [0, 1].map(|_| random([1, 1, 5, 4], wide).into_primitive().tensor());
+                let input = random([3, 5, heads, 8], dtype).swap_dims(1, 2);
+                let input = input.into_primitive().tensor();
+                let widened = Flex::round_to(input.clone(), wide.into());
+                let by_burn = turn::<Flex>(widened, cosine.clone(), sine.clone(), interleaved);
+                let by_burn = Flex::round_to(by_burn, dtype.into());
+                let of =
+                    |tensor| Tensor::<Flex, 4>::from_primitive(TensorPrimitive::Float(tensor)).into_data();
+                assert_eq!(of(rotate(input, cosine, sine, interleaved)), of(by_burn));
+            }
+        }
+    }
+}
