@@ -106,7 +106,7 @@ impl Setting {
         Ok(())
     }
 
-    /// The setting of the same cell that others are compared with: `32-true`, with exact products.
+    /// The setting of the same cell that others are compared with: `32-true`, no operand of a product rounded further.
     #[must_use]
     pub fn in_f32(&self) -> Self {
         let mut reference = self.clone();

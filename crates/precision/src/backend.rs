@@ -246,7 +246,7 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(rotation::turn::<Self>(wide, cosine, sine, interleaved), dtype)
     }
 
-    /// The same with a `value` where it is hidden.
+    /// A tensor with a `value` where it is `hidden`, a mask of its shape, which may be a view that repeats.
     fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
         Self::float_mask_fill(tensor, hidden, value.into())
     }
