@@ -29,12 +29,19 @@ pub fn state(pid: u32) -> Option<(char, u32)> {
     Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }
 
-/// A living child of a process.
+/// A living child of a process that runs its own program by now. Before that it still is its parent, whose memory and open files it shows.
 pub fn child_of(parent: u32) -> Option<u32> {
+    let command = |pid: u32| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .ok()
+            .filter(|words| !words.is_empty())
+    };
+    let its_parents = command(parent)?;
     let entries = fs::read_dir("/proc").ok()?;
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.into_iter()
-        .find(|pid| state(*pid).is_some_and(|(letter, of)| of == parent && letter != 'Z'))
+        .filter(|pid| state(*pid).is_some_and(|(letter, of)| of == parent && letter != 'Z'))
+        .find(|pid| command(*pid).is_some_and(|own| own != its_parents))
 }
 
 /// Sends a signal; whether anybody was there to get it.
