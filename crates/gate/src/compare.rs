@@ -230,7 +230,7 @@ pub fn compare(
                 suite: measured.cell.suite.clone(),
                 workload: measured.cell.workload.name.clone(),
                 setting: settings.label(measured),
-                findings: pair.findings(&named),
+                findings: pair.findings(&named, policy.repeats as usize),
                 changes: judged.next().unwrap_or_default(),
                 command: measured.command.clone(),
                 cell: measured.cell.clone(),
@@ -351,7 +351,7 @@ impl<'a> Pair<'a> {
         self.after.or(self.before).expect("one side tried it")
     }
 
-    fn findings(&self, judged: &BTreeSet<MetricName>) -> Vec<Finding> {
+    fn findings(&self, judged: &BTreeSet<MetricName>, repeats: usize) -> Vec<Finding> {
         let found = |kind, verdict, text: String| Finding { kind, verdict, text };
         let (before, after) = match (self.before, self.after) {
             (Some(before), Some(after)) => (before, after),
@@ -368,7 +368,7 @@ impl<'a> Pair<'a> {
             }
         };
         let mut findings = vec![];
-        findings.extend(ends(before, after));
+        findings.extend(ends(before, after, repeats));
         findings.extend(executed(before, after));
         findings.extend(kernels(before, after));
         findings.extend(lost(before, after, judged));
@@ -376,8 +376,8 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// How the processes end.
-fn ends(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
+/// How the processes end. That all of them fail on both sides is known only of `repeats` of them on either.
+fn ends(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<Finding> {
     let failing = |measured: &MeasuredCell| {
         let all = measured.processes.len();
         (all - measured.completed().count(), all)
@@ -395,7 +395,8 @@ fn ends(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
         (0, 0) => return None,
         (0, _) => Outcome::Regressed,
         (_, 0) => Outcome::Improved,
-        _ if was == of && is == among => Outcome::Unchanged,
+        _ if was == of && is == among && of.min(among) >= repeats => Outcome::Unchanged,
+        _ if was == of && is == among => Outcome::Inconclusive,
         // Nothing is left to compare.
         _ if is == among => Outcome::Regressed,
         // Some fail on both sides: that more of them do is for a larger sample to say.

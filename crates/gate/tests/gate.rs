@@ -344,6 +344,33 @@ fn too_few_processes_decide_nothing_and_fail_only_where_that_is_asked_for() {
 }
 
 #[test]
+fn a_cell_that_fails_alike_on_both_sides_decides_nothing_of_fewer_processes_than_a_verdict_takes() {
+    let failing_first_cell = |seed, processes| {
+        let mut run = run(seed, same);
+        let first = run.records[0].cell.id.clone();
+        for record in run.records.iter_mut().filter(|record| record.cell.id == first) {
+            record.status = Status::Diverged;
+            record.reason = Some("the loss is no number".into());
+        }
+        run.records.retain(|record| record.repeat < processes);
+        run
+    };
+    for (processes, verdict) in [
+        (1, Outcome::Inconclusive),
+        (4, Outcome::Inconclusive),
+        (5, Outcome::Unchanged),
+    ] {
+        let gated = gated(failing_first_cell(1, processes), failing_first_cell(2, processes));
+        let mut findings = gated.comparison.cells.iter().flat_map(|cell| &cell.findings);
+        let finding = findings
+            .find(|finding| finding.kind == FindingKind::Status)
+            .unwrap();
+        assert_eq!(finding.verdict, verdict, "{}", finding.text);
+        assert_eq!(gated.decides(), processes == 5, "{processes}");
+    }
+}
+
+#[test]
 fn machines_that_differ_are_compared_only_if_that_part_may() {
     let mut other = run(2, same);
     other.fingerprint.cpu = Some("Another CPU".into());
