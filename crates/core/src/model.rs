@@ -130,6 +130,20 @@ impl Model {
         }
     }
 
+    /// Whether a training draws at random what it drops. A model of one's own may.
+    pub fn has_dropout(&self) -> bool {
+        let shares = match self {
+            Self::Distilbert(size) => [size.dropout, size.attention_dropout, size.seq_classif_dropout],
+            Self::Bert(size) => [size.hidden_dropout_prob, size.attention_probs_dropout_prob, 0.0],
+            Self::Vit(size) => [size.hidden_dropout_prob, size.attention_probs_dropout_prob, 0.0],
+            Self::Gpt2(size) => [size.embd_pdrop, size.attn_pdrop, size.resid_pdrop],
+            Self::Bloom(size) => [size.hidden_dropout, size.attention_dropout, 0.0],
+            Self::Llama(_) | Self::Resnet(_) | Self::ResnetImagenet(_) => [0.0; 3],
+            Self::Own => return true,
+        };
+        shares.iter().any(|share| *share > 0.0)
+    }
+
     /// Whether there is one kernel for its attention: none adds to scores what BLOOM does.
     fn has_fused_attention(&self) -> bool {
         self.attention_dropout().is_some() && !matches!(self, Self::Bloom(_))

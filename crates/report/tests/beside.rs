@@ -5,7 +5,7 @@ mod support;
 
 use std::{fs, path::Path};
 
-use mantissa_core::{Axis, ExecutedVerdict, Metric, MetricName, Samples, Series, Status, Task};
+use mantissa_core::{Axis, Cell, ExecutedVerdict, Metric, MetricName, Model, Samples, Series, Status, Task};
 use mantissa_report::{MOST_RUNS, Run, load_beside, render_beside};
 use support::{Add, article, cell, invented, record, run, suite, train_metrics, workload};
 
@@ -70,21 +70,40 @@ fn with_losses(name: &str, losses: &[(&str, &[Option<f64>])]) -> Run {
     run.name = name.into();
     for (precision, losses) in losses {
         let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
-        run.plan(&cell, None);
-        let mut series = Series::new("train_loss", "nats", "step");
-        for (step, loss) in (1u32..).zip(losses.iter()) {
-            series.x.push(step.into());
-            series.y.push(*loss);
-        }
-        let mut record = record(&cell, Status::Ok, None);
-        train_metrics(&mut record, 10.0, 800, 1e9);
-        let samples = Samples {
-            series: vec![series],
-            ..Samples::default()
-        };
-        run.measured(record, Some(samples));
+        add_losses(&mut run, &cell, losses);
     }
     run
+}
+
+/// A process of a cell, with the losses of its steps.
+fn add_losses(run: &mut Run, cell: &Cell, losses: &[Option<f64>]) {
+    run.plan(cell, None);
+    let mut series = Series::new("train_loss", "nats", "step");
+    for (step, loss) in (1u32..).zip(losses) {
+        series.x.push(step.into());
+        series.y.push(*loss);
+    }
+    let mut record = record(cell, Status::Ok, None);
+    train_metrics(&mut record, 10.0, 800, 1e9);
+    let samples = Samples {
+        series: vec![series],
+        ..Samples::default()
+    };
+    run.measured(record, Some(samples));
+}
+
+/// The sentences about losses of a page of two runs.
+fn said_of_losses(runs: &[Run; 2]) -> Vec<String> {
+    let (summary, page) = written(runs);
+    let sentences = summary.lines().flat_map(|line| line.split_inclusive(". "));
+    let said = sentences
+        .map(|sentence| sentence.trim().to_owned())
+        .filter(|sentence| sentence.to_lowercase().contains("loss"));
+    let said: Vec<String> = said.collect();
+    for sentence in &said {
+        assert!(page.contains(sentence.as_str()), "{sentence}");
+    }
+    said
 }
 
 #[test]
@@ -93,27 +112,80 @@ fn how_far_the_losses_of_the_first_steps_are_apart_is_said_by_precision() {
         let first: Vec<Option<f64>> = (1..=30).map(|step| Some(1.0 / f64::from(step))).collect();
         let here = with_losses("one", &[("32-true", &first), ("bf16-mixed", theirs)]);
         let there = with_losses("two", &[("32-true", &first), ("bf16-mixed", mine)]);
-        let (summary, page) = written(&[here, there]);
-        let found = summary
-            .split("Losses of ")
-            .nth(1)
-            .map(|rest| rest.split(". ").next());
-        let said = found.flatten().expect("it is said").to_owned();
-        assert!(page.contains(&said), "{said}");
-        said
+        said_of_losses(&[here, there])
     };
-    // The third step is half a percent off; what is far off after the twentieth is not compared.
+    // The third step is off by one part of 256; what is far off after the twentieth is not compared.
     let mut mine = [Some(2.0); 30];
-    (mine[2], mine[20]) = (Some(2.01), Some(9.0));
+    (mine[2], mine[20]) = (Some(2.0 - 2.0 / 256.0), Some(9.0));
     assert_eq!(
         said(&[Some(2.0); 30], &mine),
-        "B and A are at most 0 (32-true), 5.00×10⁻³ (bf16-mixed) apart in the first 20 steps, relative to A"
+        [
+            "Losses of B and A are at most 0 (32-true), 3.91×10⁻³ (bf16-mixed) apart in the first 20 steps, as a share of the larger one."
+        ]
     );
-    // Nor is what follows a loss that is no number.
-    let lost = [Some(2.0), Some(2.0), None, Some(4.0)];
+    // One that is nothing is wholly apart from one that is something, and not infinitely.
     assert_eq!(
-        said(&lost, &mine),
-        "B and A are at most 0 (32-true), 0 (bf16-mixed) apart in the first 2 to 20 steps, relative to A"
+        said(&[Some(0.0), Some(0.0)], &[Some(0.5), Some(0.0)]),
+        [
+            "Losses of B and A are at most 0 (32-true), 1.00 (bf16-mixed) apart in the first 2 to 20 steps, as a share of the larger one."
+        ]
+    );
+    // What follows a loss that is no number is not compared, and a loss that one side alone lost is told.
+    let lost = [Some(2.0), Some(2.0), None, Some(4.0)];
+    let twice = "Losses of B and A are at most 0 (32-true), 0 (bf16-mixed) apart in the first 2 to 20 steps, as a share of the larger one.";
+    let of_one = |one: char, other: char| {
+        format!("{one} has no finite loss in step 3 of bf16-mixed, where {other} has one.")
+    };
+    assert_eq!(said(&lost, &mine), [twice, &of_one('A', 'B')]);
+    assert_eq!(said(&mine, &lost), [twice, &of_one('B', 'A')]);
+    assert_eq!(said(&lost, &lost), [twice]);
+}
+
+#[test]
+fn losses_that_round_in_other_ways_are_told_apart() {
+    let run_of = |name: &str, losses: [f64; 2]| {
+        let mut run = with_losses(name, &[]);
+        for (matmul, loss) in ["high", "highest"].into_iter().zip(losses) {
+            let settings = [(Axis::Precision, "32-true"), (Axis::Matmul, matmul)];
+            add_losses(&mut run, &cell("s", &workload("w"), &settings), &[Some(loss)]);
+        }
+        run
+    };
+    assert_eq!(
+        said_of_losses(&[run_of("one", [1.0, 1.0]), run_of("two", [0.75, 1.0])]),
+        [
+            "Losses of B and A are at most 0.25 (32-true · high), 0 (32-true · highest) apart in the first step, as a share of the larger one."
+        ]
+    );
+}
+
+#[test]
+fn losses_of_what_another_framework_drops_at_random_are_not_compared() {
+    let apart = |dropout: f64| {
+        let mut workload = workload("w");
+        if let Task::Train(task) = &mut workload.task
+            && let Model::Distilbert(size) = &mut task.model
+        {
+            (size.dropout, size.attention_dropout, size.seq_classif_dropout) = (0.0, 0.0, dropout);
+        }
+        let run_of = |peer: Option<&str>, loss| {
+            let mut run = with_losses(peer.unwrap_or("burn"), &[]);
+            run.environment.fingerprint.peer = peer.map(str::to_owned);
+            let cell = cell("s", &workload, &[(Axis::Precision, "32-true")]);
+            add_losses(&mut run, &cell, &[Some(loss)]);
+            run
+        };
+        said_of_losses(&[run_of(None, 1.0), run_of(Some("PyTorch 2.15.0"), 0.5)])
+    };
+    assert_eq!(
+        apart(0.0),
+        [
+            "Losses of B and A are at most 0.50 (32-true) apart in the first step, as a share of the larger one."
+        ]
+    );
+    assert_eq!(
+        apart(0.2),
+        ["Losses of 1 setting are not compared: B and A may drop other values at random."]
     );
 }
 

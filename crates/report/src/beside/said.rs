@@ -1,9 +1,14 @@
 //! What a comparison comes to, in sentences, and what its numbers are.
 
 use mantissa_analysis::{Doubt, Sample, Verdict, smallest_p};
-use mantissa_core::{MetricName, Precision};
+use mantissa_core::MetricName;
 
-use super::{compare::Entry, matching::letter, view::Comparison};
+use super::{
+    compare::Entry,
+    losses::{Losses, Lost},
+    matching::letter,
+    view::Comparison,
+};
 use crate::{baseline::SPEED_MATTERS, units};
 
 /// A verdict about machines and not about changes: nothing improves or regresses.
@@ -40,7 +45,7 @@ fn of_run(table: &Comparison<'_, '_>, run: usize) -> Vec<String> {
     let ratios = entries.iter().filter_map(|entry| entry.memory.as_ref());
     let ratios: Vec<f64> = ratios.map(|ratio| ratio.value).collect();
     said.extend(range(&ratios).map(|text| format!("Peak memory of {here} is {text} that of A.")));
-    said.extend(losses(run, &entries));
+    said.extend(losses(table, run, &entries));
     said.extend(worth(table, run, &entries));
     let other = entries.iter().filter(|entry| entry.other_arithmetic).count();
     if other > 0 {
@@ -110,31 +115,60 @@ fn range(ratios: &[f64]) -> Option<String> {
     })
 }
 
-/// `Losses of B and A are at most 1.70×10⁻⁷ (32-true), 1.10×10⁻² (bf16-mixed) apart in the first 20 steps, relative to A.`
-fn losses(run: usize, entries: &[&Entry<'_, '_>]) -> Option<String> {
-    let mut most: Vec<(Precision, f64)> = Vec::new();
-    let mut steps: Vec<usize> = Vec::new();
+/// `Losses of B and A are at most 1.70×10⁻⁷ (32-true), 1.10×10⁻² (bf16-mixed) apart in the first 20 steps, as a share of the larger one.`
+fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> Vec<String> {
+    let here = letter(run);
+    let mut most: Vec<(String, f64)> = Vec::new();
+    let (mut said, mut steps, mut other_masks) = (vec![], vec![], 0);
     for (row, losses) in entries.iter().filter_map(|entry| entry.row.zip(entry.losses)) {
-        steps.push(losses.steps);
-        let precision = row.cell.setting.precision();
-        match most.iter_mut().find(|(known, _)| *known == precision) {
-            Some((_, apart)) => *apart = apart.max(losses.apart),
-            None => most.push((precision, losses.apart)),
+        let Losses::Beside {
+            steps: compared,
+            apart,
+            lost,
+        } = losses
+        else {
+            other_masks += 1;
+            continue;
+        };
+        let arithmetic = table.arithmetic(row);
+        if let Some(Lost { step, first }) = lost {
+            let (one, other) = if first { ('A', here) } else { (here, 'A') };
+            said.push(format!(
+                "{one} has no finite loss in step {step} of {}, where {other} has one.",
+                table.label(row)
+            ));
+        }
+        if compared == 0 {
+            continue;
+        }
+        steps.push(compared);
+        match most.iter_mut().find(|(known, _)| *known == arithmetic) {
+            Some((_, most)) => *most = most.max(apart),
+            None => most.push((arithmetic, apart)),
         }
     }
-    let (fewest, longest) = (steps.iter().min()?, steps.iter().max()?);
-    let steps = match fewest == longest {
-        true => format!("first {fewest} steps"),
-        false => format!("first {fewest} to {longest} steps"),
-    };
-    let apart = most
-        .iter()
-        .map(|(precision, apart)| format!("{} ({precision})", units::scientific(*apart)));
-    let apart = apart.collect::<Vec<_>>().join(", ");
-    let here = letter(run);
-    Some(format!(
-        "Losses of {here} and A are at most {apart} apart in the {steps}, relative to A."
-    ))
+    if other_masks > 0 {
+        said.push(format!(
+            "Losses of {} are not compared: {here} and A may drop other values at random.",
+            settings(other_masks)
+        ));
+    }
+    if let Some((fewest, longest)) = steps.iter().min().zip(steps.iter().max()) {
+        let steps = match (fewest, longest) {
+            (1, 1) => "first step".to_owned(),
+            _ if fewest == longest => format!("first {fewest} steps"),
+            _ => format!("first {fewest} to {longest} steps"),
+        };
+        let apart = most
+            .iter()
+            .map(|(arithmetic, apart)| format!("{} ({arithmetic})", units::scientific(*apart)));
+        let apart = apart.collect::<Vec<_>>().join(", ");
+        said.insert(
+            0,
+            format!("Losses of {here} and A are at most {apart} apart in the {steps}, as a share of the larger one."),
+        );
+    }
+    said
 }
 
 /// How far apart the runs are in what a format costs.

@@ -143,6 +143,12 @@ impl<'r, 'a> Comparison<'r, 'a> {
         label(&self.axes, row)
     }
 
+    /// What of its setting decides how it rounds: `bf16-mixed · high · accumulator f16`.
+    pub fn arithmetic(&self, row: &Row<'_>) -> String {
+        let rounds = |axis: &Axis| matches!(axis, Axis::Precision | Axis::Matmul | Axis::Accumulator);
+        label(&self.axes.iter().copied().filter(rounds).collect::<Vec<_>>(), row)
+    }
+
     /// The scale on which a metric of a line is shown: one for its runs.
     pub fn scale(&self, metric: MetricName, line: &[Entry<'_, '_>]) -> Scale {
         let values = line
