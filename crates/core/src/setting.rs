@@ -106,7 +106,8 @@ impl Setting {
         Ok(())
     }
 
-    /// The setting of the same cell that others are compared with: `32-true`, no operand of a product rounded further.
+    /// The setting of the same cell that others are compared with: `32-true`, no operand of a product rounded further, but for what one
+    /// kernel of attention does by itself.
     #[must_use]
     pub fn in_f32(&self) -> Self {
         let mut reference = self.clone();
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_in_f32_has_exact_products_and_is_all_else_that_it_was() {
+    fn the_same_in_f32_rounds_no_operand_further_and_is_all_else_that_it_was() {
         let narrow = [
             (Axis::Precision, "16-true"),
             (Axis::Accumulator, "f16"),

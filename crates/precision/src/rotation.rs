@@ -50,7 +50,16 @@ impl<B: PrecisionBackend> Rotation<B> {
     }
 
     /// `input` `[n, heads, sequence, width]`, turned, and rounded once to its own format.
+    ///
+    /// # Panics
+    /// Its angles are of another length or width.
     pub(crate) fn turn(&self, input: Tensor<B, 4>) -> Tensor<B, 4> {
+        let ([.., sequence, width], [.., places, pairs]) = (input.dims(), self.cosine.dims());
+        assert_eq!(
+            (sequence, width),
+            (places, 2 * pairs),
+            "sequence and width of the rotation"
+        );
         let [input, cosine, sine] = [input, self.cosine.clone(), self.sine.clone()].map(primitive);
         tensor_of(B::rotate(input, cosine, sine, self.interleaved))
     }

@@ -243,8 +243,10 @@ impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
         };
         let weights = match hidden {
             Some(hidden) => {
-                let seen = scores.mask_fill(hidden.clone(), attention::lowest(dtype));
-                compute().softmax(seen).mask_fill(hidden, 0.0)
+                let hide = |values, value| {
+                    tensor_of::<B, 4>(B::hide(primitive(values), hidden.clone().into_primitive(), value))
+                };
+                hide(compute().softmax(hide(scores, attention::lowest(dtype))), 0.0)
             }
             None => compute().softmax(scores),
         };

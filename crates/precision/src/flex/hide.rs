@@ -63,34 +63,46 @@ mod tests {
     use burn::tensor::{Bool, DType, Tensor, TensorData};
 
     use super::*;
+    use crate::PrecisionBackend;
 
     #[test]
     fn what_is_hidden_is_the_value_and_all_else_as_it_was_however_the_mask_repeats() {
         let device = Default::default();
-        let shape = [2, 3, 4, 5];
+        // The larger one is two pieces of work and a part of one, which begins within a head.
+        for shape in [[2, 3, 4, 5], [2, 7, 101, 24]] {
+            hides(shape, &device);
+        }
+    }
+
+    fn hides(shape: [usize; 4], device: &burn_flex::FlexDevice) {
+        let [n, heads, rows, width] = shape;
         let mask = |dims: [usize; 4]| {
             let count = dims.iter().product();
             let hidden = (0..count).map(|at| at * 7 % 3 == 0).collect::<Vec<_>>();
-            Tensor::<Flex, 4, Bool>::from_data(TensorData::new(hidden, dims), &device)
+            Tensor::<Flex, 4, Bool>::from_data(TensorData::new(hidden, dims), device)
         };
         let masks = [
             mask(shape),
-            mask([2, 1, 1, 5]).expand(shape),
-            mask([1, 1, 4, 5]).expand(shape),
-            mask([2, 3, 4, 1]).expand(shape),
-            mask([2, 3, 5, 4]).swap_dims(2, 3),
-            mask([3, 2, 4, 5]).swap_dims(0, 1),
-            mask([2, 3, 4, 6]).narrow(3, 1, 5),
-            mask([2, 3, 4, 5]).flip([3]),
+            mask([n, 1, 1, width]).expand(shape),
+            mask([1, 1, rows, width]).expand(shape),
+            mask([n, heads, rows, 1]).expand(shape),
+            mask([n, heads, width, rows]).swap_dims(2, 3),
+            mask([heads, n, rows, width]).swap_dims(0, 1),
+            mask([n, heads, rows, width + 1]).narrow(3, 1, width),
+            mask(shape).flip([3]),
         ];
+        let count: usize = shape.iter().product();
         for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
             let values = Tensor::<Flex, 1>::from_data(
-                TensorData::new((1..=120).map(f64::from).collect::<Vec<_>>(), [120]),
-                (&device, dtype),
+                TensorData::new(
+                    (0..count).map(|at| (at % 251 + 1) as f64).collect::<Vec<_>>(),
+                    [count],
+                ),
+                (device, dtype),
             );
             for values in [
                 values.clone().reshape(shape),
-                values.clone().reshape([2, 4, 3, 5]).swap_dims(1, 2),
+                values.clone().reshape([n, rows, heads, width]).swap_dims(1, 2),
             ] {
                 for mask in &masks {
                     let list = |tensor: FlexTensor| {
@@ -112,5 +124,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_hidden_passes_no_gradient_on() {
+        type Graph = burn::backend::Autodiff<Flex>;
+        let device = Default::default();
+        let values = Tensor::<Graph, 2>::ones([2, 3], &device).require_grad();
+        let hidden = [[true, false, false], [true, true, true]];
+        let hidden_mask = Tensor::<Graph, 2, Bool>::from_data(hidden, &device).into_primitive();
+        let shown = Graph::hide(values.clone().into_primitive().tensor(), hidden_mask, -7.0);
+        let shown = Tensor::<Graph, 2>::from_primitive(burn::tensor::TensorPrimitive::Float(shown));
+        let of = |tensor: TensorData| tensor.iter::<f64>().collect::<Vec<_>>();
+        assert_eq!(of(shown.clone().into_data()), [-7.0, 1.0, 1.0, -7.0, -7.0, -7.0]);
+        let gradient = values.grad(&(shown * 2.0).sum().backward()).unwrap();
+        assert_eq!(of(gradient.into_data()), [0.0, 2.0, 2.0, 0.0, 0.0, 0.0]);
     }
 }

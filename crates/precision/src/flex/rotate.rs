@@ -96,7 +96,13 @@ impl<T: Stored> NullaryFnOnce for Rows<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{DType, Distribution, Tensor, TensorPrimitive};
+    use burn::{
+        backend::Autodiff,
+        tensor::{
+            DType, Distribution, Tensor, TensorPrimitive,
+            ops::{FloatTensor, FloatTensorOps},
+        },
+    };
     use burn_flex::Flex;
 
     use super::*;
@@ -114,9 +120,17 @@ mod tests {
             let random = |shape: [usize; 4], dtype| {
                 Tensor::<Flex, 4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
             };
-            for (interleaved, heads) in [(false, 2), (true, 3)] {
-                let [cosine, sine] = [0, 1].map(|_| random([1, 1, 5, 4], wide).into_primitive().tensor());
-                let input = random([3, 5, heads, 8], dtype).swap_dims(1, 2);
+            // The larger one is two pieces of work and a part of one, which begins within a sequence.
+            let sizes = [(5, 2, 8), (257, 5, 24)];
+            for (interleaved, (sequence, heads, width)) in
+                sizes.into_iter().flat_map(|size| [(false, size), (true, size)])
+            {
+                let [cosine, sine] = [0, 1].map(|_| {
+                    random([1, 1, sequence, width / 2], wide)
+                        .into_primitive()
+                        .tensor()
+                });
+                let input = random([3, sequence, heads, width], dtype).swap_dims(1, 2);
                 let input = input.into_primitive().tensor();
                 let widened = Flex::round_to(input.clone(), wide.into());
                 let by_burn = turn::<Flex>(widened, cosine.clone(), sine.clone(), interleaved);
@@ -124,6 +138,57 @@ mod tests {
                 let of =
                     |tensor| Tensor::<Flex, 4>::from_primitive(TensorPrimitive::Float(tensor)).into_data();
                 assert_eq!(of(rotate(input, cosine, sine, interleaved)), of(by_burn));
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_are_those_through_burns_operations() {
+        type Graph = Autodiff<Flex>;
+        let device = Default::default();
+        for (dtype, wide) in [
+            (DType::F64, DType::F64),
+            (DType::F32, DType::F32),
+            (DType::F16, DType::F32),
+            (DType::BF16, DType::F32),
+        ] {
+            let random = |shape: [usize; 4], dtype| {
+                Tensor::<Graph, 4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
+            };
+            for interleaved in [false, true] {
+                let [cosine, sine] = [0, 1].map(|_| random([1, 1, 5, 4], wide).into_primitive().tensor());
+                let (input, upstream) = (random([3, 2, 5, 8], dtype), random([3, 2, 5, 8], dtype));
+                let gradient = |turned: fn(Turned) -> Turned| {
+                    let input = input.clone().detach().require_grad();
+                    let primitive = input.clone().into_primitive().tensor();
+                    let (output, ..) = turned((primitive, cosine.clone(), sine.clone(), interleaved));
+                    let output = Tensor::<Graph, 4>::from_primitive(TensorPrimitive::Float(output));
+                    let gradients = (output * upstream.clone()).sum().backward();
+                    input
+                        .grad(&gradients)
+                        .unwrap()
+                        .into_data()
+                        .iter::<f64>()
+                        .collect::<Vec<_>>()
+                };
+                type Turned = (FloatTensor<Graph>, FloatTensor<Graph>, FloatTensor<Graph>, bool);
+                let own = gradient(|(input, cosine, sine, interleaved)| {
+                    let output = Graph::rotate(input, cosine.clone(), sine.clone(), interleaved);
+                    (output, cosine, sine, interleaved)
+                });
+                let burns = gradient(|(input, cosine, sine, interleaved)| {
+                    let (narrow, wide) = (TensorMetadata::dtype(&input), TensorMetadata::dtype(&cosine));
+                    let widened = Graph::float_cast(input, wide.into());
+                    let output = turn::<Graph>(widened, cosine.clone(), sine.clone(), interleaved);
+                    (
+                        Graph::float_cast(output, narrow.into()),
+                        cosine,
+                        sine,
+                        interleaved,
+                    )
+                });
+                assert_eq!(own, burns, "{dtype:?}, interleaved: {interleaved}");
+                assert!(own.iter().any(|value| *value != 0.0));
             }
         }
     }

@@ -141,7 +141,8 @@ proptest! {
 
 #[test]
 fn an_odd_number_of_single_values_is_multiplied() {
-    // One window of one value an image: in bf16 three of them are half a word short of whole words.
+    // One window of one value an image: in bf16 three of them are half a word short of whole words. Processors without products of bf16
+    // multiply it as f32, where nothing is short.
     let problem = Problem {
         images: [3, 1, 1, 1],
         filters: [2, 1, 1, 1],
