@@ -292,7 +292,14 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         progress::<B>(observer, self.device, Phase::Evaluate, 0, total);
         observer.memory_known();
         drop(ready);
-        let Start { read, event, .. } = self.start;
+        let Start {
+            parameters,
+            running,
+            read,
+            event,
+        } = self.start;
+        // The copy in f32 takes their place.
+        drop((parameters, running));
         let reference = Reference {
             cell: self.cell,
             model: &self.model,

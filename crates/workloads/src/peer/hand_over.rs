@@ -6,6 +6,7 @@
 //!        train.safetensors       tokens or pixels as the model takes them, and what is asked about them; so are validation and test
 //!        prompts.safetensors     of a model that writes
 //!        operands.safetensors    of a kernel, in f64
+//!        again-<cell>.json       the cell in f32, with the same files: what its predictions are compared with
 //! ```
 
 use std::{fs, path::Path};
@@ -143,7 +144,7 @@ pub(crate) fn hand_over_operands(
 /// Writes down a cell that was handed over once more, with the same files in another setting.
 ///
 /// # Errors
-/// A file cannot be written.
+/// A file cannot be read or written.
 pub(super) fn hand_over_again(
     handing: &Handing<'_>,
     handed: &str,
@@ -151,7 +152,7 @@ pub(super) fn hand_over_again(
 ) -> Result<String, WorkloadError> {
     let path = handing.folder.join(handed);
     let written = fs::read(&path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
-    let mut written: Value = written.map_err(|error| unwritten(&path, &error))?;
+    let mut written: Value = written.map_err(|error| trouble("read", &path, &error))?;
     written["cell"]["setting"] = json!(setting);
     let file = format!("again-{handed}");
     let path = handing.folder.join(&file);
@@ -160,7 +161,11 @@ pub(super) fn hand_over_again(
 }
 
 fn unwritten(path: &Path, error: &std::io::Error) -> WorkloadError {
-    WorkloadError::Data(format!("cannot write `{}`: {error}", path.display()))
+    trouble("write", path, error)
+}
+
+fn trouble(doing: &str, path: &Path, error: &std::io::Error) -> WorkloadError {
+    WorkloadError::Data(format!("cannot {doing} `{}`: {error}", path.display()))
 }
 
 /// A tensor of a file: its name, its type, its shape, its little-endian bytes.
