@@ -29,7 +29,7 @@ pub struct StoppingRule {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum StoppingRuleError {
     /// Noise is a share of the median.
-    #[error("`max-noise` is `{0}`\nhint: give a share of the median above 0, such as 0.01")]
+    #[error("`max_noise` is `{0}`\nhint: give a share of the median above 0, such as 0.01")]
     MaxNoise(f64),
     /// See [`MIN_SAMPLES`].
     #[error("the fewest samples are `{0}`\nhint: the interval needs {MIN_SAMPLES} to be worth a look")]

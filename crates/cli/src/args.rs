@@ -507,8 +507,8 @@ pub(crate) struct Selection {
     /// Only cells whose workload or setting contains this, e.g. `precision=16-mixed`
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Labelled reviews (an aclImdb folder, TSV or CSV files) or images (CIFAR-10's binary batches, a folder a class); may be given once for
-    /// each kind [default: synthetic data]
+    /// Labelled reviews (an aclImdb folder; TSV, CSV or JSON lines), images (CIFAR-10's binary batches, a folder a class) or running text; may
+    /// be given once for each kind [default: synthetic data]
     #[arg(long, value_name = "PATH", env = "MANTISSA_DATA", hide_env_values = true)]
     pub(crate) data: Vec<PathBuf>,
     /// Weights to start from, of all workloads or of one: safetensors, whole or in shards, `.pth`, llama2.c's `.bin`, or a folder as
@@ -579,7 +579,11 @@ impl std::str::FromStr for BackendChoice {
         if given == "auto" {
             Ok(Self::Auto)
         } else {
-            given.parse().map(Self::Named)
+            let named: Result<Backend, _> = given.parse();
+            named.map(Self::Named).map_err(|mut unknown: Self::Err| {
+                unknown.valid.insert(0, "auto");
+                unknown
+            })
         }
     }
 }

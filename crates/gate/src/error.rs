@@ -11,11 +11,19 @@ use mantissa_core::{RecordError, SCHEMA_VERSION};
 /// Why two runs cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// A file is not there, or not readable.
+    /// A file of a run or a baseline is not there, or not readable.
     #[error(
         "cannot read `{path}`: {source}\n  hint: give the folder of a run, or the name of a baseline (`mantissa baseline list`)"
     )]
     Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file of a policy is not there, or not readable.
+    #[error("cannot read the policy `{path}`: {source}")]
+    ReadPolicy {
         /// The file.
         path: PathBuf,
         /// What the system said.

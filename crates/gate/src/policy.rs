@@ -166,11 +166,12 @@ impl Policy {
     /// # Errors
     /// A file that is no TOML, has an unknown key, metric, axis or value, or a limit that nothing could be held to: all with its line.
     pub fn read(path: &Path) -> Result<Self, GateError> {
-        let text = fs::read_to_string(path).map_err(GateError::read(path))?;
-        Self::parse(&text).map_err(|reason| GateError::Policy {
-            path: path.to_owned(),
-            reason,
-        })
+        let path = path.to_owned();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(source) => return Err(GateError::ReadPolicy { path, source }),
+        };
+        Self::parse(&text).map_err(|reason| GateError::Policy { path, reason })
     }
 
     /// The same of text; an error says what is wrong and where.

@@ -59,7 +59,7 @@ pub enum RunError {
         source: std::io::Error,
     },
     /// A file of the run folder is not what a run writes.
-    #[error("`{}`: {source}", .path.display())]
+    #[error("`{}`: {source}\n  hint: it may be of another version of mantissa, which alone can go on with its run", .path.display())]
     Json {
         /// The file.
         path: PathBuf,

@@ -36,7 +36,7 @@ fn generated() -> String {
             medians()
         ),
         format!(
-            "**Median, by the stopping rule.** `max-noise` is set to what about 30, 100 or 300 samples reach.\n\n{}",
+            "**Median, by the stopping rule.** `max_noise` is set to what about 30, 100 or 300 samples reach.\n\n{}",
             stopping()
         ),
         format!(

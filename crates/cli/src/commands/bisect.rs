@@ -124,6 +124,7 @@ fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<(
             Path::new("."),
             &["rev-parse", "--verify", &format!("{name}^{{commit}}")],
         );
+        let found = found.with_context(|| format!("`{name}` is no commit of this repository"));
         found.map(|hash| hash.trim().to_owned())
     };
     let (good_commit, bad_commit) = (commit(&arguments.good)?, commit(&arguments.bad)?);

@@ -43,6 +43,20 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
     let backend = choose_backend(selection.named_backend())?;
     let profile = suites::profile(selection, backend);
     let plan = planned(suites::expand(&found, selection, profile, backend)?);
+    let has_models = plan
+        .cells
+        .iter()
+        .any(|planned| planned.cell.workload.model().is_some());
+    for (flag, given) in [
+        ("--data", !selection.data.is_empty()),
+        ("--weights", !selection.weights.is_empty()),
+    ] {
+        if given && !has_models {
+            printer.warn(&format!(
+                "`{flag}` is not read: kernels take operands that are drawn from the seed"
+            ));
+        }
+    }
     if arguments.dry_run {
         plan::print(&plan, arguments.json, printer)?;
         return Ok(None);
