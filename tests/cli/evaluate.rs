@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     peer::python,
-    support::{Place, root, stderr, stdout},
+    support::{Place, ended, root, stderr, stdout},
 };
 
 const SUITE: &str = r#"
@@ -101,7 +101,7 @@ fn run(place: &Place, more: &[&str]) -> std::process::Output {
     let arguments = ["run", "suite.toml", "--backend=flex", "--repeats=1", "--out=run"];
     let mut command = place.command(&[&arguments, more].concat());
     command.env("PYTHONPATH", root().join("peers/pytorch"));
-    command.output().unwrap()
+    ended(command)
 }
 
 fn value(record: &Value, metric: &str) -> Option<f64> {

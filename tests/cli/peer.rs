@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, process::Output};
 use mantissa_testing::is_there;
 use serde_json::Value;
 
-use crate::support::{Place, fixture, root, stderr};
+use crate::support::{Place, ended, fixture, root, stderr};
 
 /// A Python with PyTorch: that of `MANTISSA_TORCH`, or the one that `peers/README.md` installs.
 pub fn python() -> Option<PathBuf> {
@@ -34,7 +34,7 @@ fn both(place: &Place, suite: &str, python: &std::path::Path, also: &[&str]) {
         ];
         let mut command = place.command(&[&words[..], also, peer].concat());
         command.env("PYTHONPATH", root().join("peers/pytorch"));
-        let output = command.output().expect("the binary starts");
+        let output = ended(command);
         assert!(output.status.success(), "{}", stderr(&output));
     };
     run("burn", &[]);

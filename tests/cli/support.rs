@@ -23,6 +23,13 @@ pub fn fixture(name: &str) -> String {
     format!("fixtures/{name}.toml")
 }
 
+/// Runs a program to its end, or for ten minutes.
+pub fn ended(command: std::process::Command) -> Output {
+    let minutes = std::time::Duration::from_secs(600);
+    let output = Command::from_std(command).timeout(minutes).output();
+    output.expect("the program starts")
+}
+
 /// A folder to work in, with the fixtures and the repository's suites.
 pub struct Place(TempDir);
 
@@ -51,11 +58,7 @@ impl Place {
 
     /// Runs the binary here to its end.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        let minutes = std::time::Duration::from_secs(300);
-        Command::from_std(self.command(arguments))
-            .timeout(minutes)
-            .output()
-            .expect("the binary starts")
+        ended(self.command(arguments))
     }
 
     /// The records of a run folder.

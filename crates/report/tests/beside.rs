@@ -154,7 +154,7 @@ fn losses_that_round_in_other_ways_are_told_apart() {
     assert_eq!(
         said_of_losses(&[run_of("one", [1.0, 1.0]), run_of("two", [0.75, 1.0])]),
         [
-            "Losses of B and A are at most 0.25 (32-true · high), 0 (32-true · highest) apart in the first step, as a share of the larger one."
+            "Losses of B and A are at most 2.50×10⁻¹ (32-true · high), 0 (32-true · highest) apart in the first step, as a share of the larger one."
         ]
     );
 }
@@ -180,7 +180,7 @@ fn losses_of_what_another_framework_drops_at_random_are_not_compared() {
     assert_eq!(
         apart(0.0),
         [
-            "Losses of B and A are at most 0.50 (32-true) apart in the first step, as a share of the larger one."
+            "Losses of B and A are at most 5.00×10⁻¹ (32-true) apart in the first step, as a share of the larger one."
         ]
     );
     assert_eq!(

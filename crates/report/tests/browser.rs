@@ -28,12 +28,15 @@ fn page(run: &Run) -> String {
 /// Runs Chromium on a page; none where there is no Chromium.
 fn chromium(page: &Path, arguments: &[&str]) -> Option<Output> {
     let profile = tempfile::tempdir().unwrap();
-    let mut command = Command::new("chromium");
+    // One that does not end is ended.
+    let mut command = Command::new("timeout");
     command
+        .args(["--kill-after=5", "120", "chromium"])
         .args([
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
+            "--disable-dev-shm-usage",
             "--no-first-run",
             "--disable-sync",
         ])
@@ -43,7 +46,8 @@ fn chromium(page: &Path, arguments: &[&str]) -> Option<Output> {
         .args(arguments)
         .arg(format!("file://{}", page.display()));
     let found = match command.output() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err("no Chromium".to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err("no `timeout`".to_owned()),
+        Ok(output) if output.status.code() == Some(127) => Err("no Chromium".to_owned()),
         output => Ok(output.unwrap()),
     };
     let output = found.as_ref().ok().cloned();

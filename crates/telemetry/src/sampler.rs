@@ -307,14 +307,18 @@ mod tests {
 
     #[test]
     fn readings_come_one_a_period_until_the_stop() {
+        let start = std::time::Instant::now();
         let sampler = Sampler::start_every(Duration::from_millis(1), vec![Box::new(Script(0.0))]);
         while sampler.seconds() < 0.05 {
             thread::sleep(Duration::from_millis(1));
         }
         let trace = sampler.stop();
-        let series = trace.series();
+        let (series, periods) = (trace.series(), start.elapsed().as_millis() as usize);
         let count = series[0].y.len();
-        assert!((3..=60).contains(&count), "{count} readings in 50 ms");
+        assert!(
+            (3..=periods + 10).contains(&count),
+            "{count} readings in {periods} ms"
+        );
         assert!(series[0].x.is_sorted());
         let rate = trace.rate(0.0..0.05);
         assert!(rate.period_seconds.unwrap() >= 0.0005, "{rate}");

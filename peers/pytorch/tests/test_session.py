@@ -213,7 +213,7 @@ def test_what_pytorch_cannot_do_is_unavailable(unlike):
 
 def test_the_program_answers_a_line_a_question():
     asked = '"about"\n"clock"\n{"step": {"micro_batches": [], "learning_rate": 0}}\n"nonsense"\n'
-    ended = subprocess.run([sys.executable, "-m", "mantissa_torch"], input=asked, capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-m", "mantissa_torch"], input=asked, capture_output=True, text=True, timeout=300)
     about, clock, step, nonsense = (json.loads(line) for line in ended.stdout.splitlines())
     assert about["answer"]["name"].startswith("PyTorch 2.") and about["answer"]["pid"] > 0 and clock["answer"] > 0
     assert "failed" in step and "nobody asks" in nonsense["failed"]
@@ -226,5 +226,5 @@ def test_what_the_cpu_has_no_memory_for_is_told_as_that():
         "try: torch.empty(1 << 55)\n"
         "except RuntimeError as error: answers.write(reason_of(error))"
     )
-    ended = subprocess.run([sys.executable, "-c", tries], capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-c", tries], capture_output=True, text=True, timeout=300)
     assert ended.stdout.startswith("out of memory: "), ended.stderr
