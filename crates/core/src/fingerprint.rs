@@ -8,7 +8,7 @@ use crate::Backend;
 /// Hardware, software and data behind a record. What could not be read is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fingerprint {
-    /// CPU model name.
+    /// CPU model name, on x86 with family and model: `AMD EPYC (family 25, model 17)`.
     pub cpu: Option<String>,
     /// Logical cores available to the process.
     pub cores: u32,

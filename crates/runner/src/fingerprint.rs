@@ -10,7 +10,7 @@ pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
     Fingerprint {
         cpu: fs::read_to_string("/proc/cpuinfo")
             .ok()
-            .and_then(|text| field(&text, "model name")),
+            .and_then(|text| processor(&text)),
         cores: u32::try_from(cores).unwrap_or(u32::MAX),
         memory_bytes: fs::read_to_string("/proc/meminfo")
             .ok()
@@ -53,6 +53,15 @@ fn program() -> Option<String> {
     HASH.get_or_init(hash).clone()
 }
 
+/// The name of the first processor, and what x86 has to tell it from others of that name: clouds call many an `AMD EPYC`.
+fn processor(text: &str) -> Option<String> {
+    let name = field(text, "model name")?;
+    Some(match (field(text, "cpu family"), field(text, "model")) {
+        (Some(family), Some(model)) => format!("{name} (family {family}, model {model})"),
+        _ => name,
+    })
+}
+
 /// The value of a line like `model name : AMD EPYC`.
 fn field(text: &str, key: &str) -> Option<String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
@@ -93,8 +102,18 @@ mod tests {
     #[test]
     fn the_first_processor_names_the_model() {
         let text = "processor\t: 0\nmodel name\t: A 9000\n\nprocessor\t: 1\nmodel name\t: B\n";
-        assert_eq!(field(text, "model name").as_deref(), Some("A 9000"));
+        assert_eq!(processor(text).as_deref(), Some("A 9000"));
         assert_eq!(field(text, "flags"), None);
+    }
+
+    #[test]
+    fn processors_of_one_name_are_told_apart() {
+        let of = |family: u32, model: u32| {
+            let text = format!("cpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: AMD EPYC\n");
+            processor(&text).unwrap()
+        };
+        assert_eq!(of(25, 17), "AMD EPYC (family 25, model 17)");
+        assert_ne!(of(25, 17), of(26, 2));
     }
 
     #[test]
