@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn readings_come_one_a_period_until_the_stop() {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         let sampler = Sampler::start_every(Duration::from_millis(1), vec![Box::new(Script(0.0))]);
         while sampler.seconds() < 0.05 {
             thread::sleep(Duration::from_millis(1));
