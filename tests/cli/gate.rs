@@ -228,6 +228,31 @@ fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
             "the fresh ones alone, twice as many"
         );
     }
+    // One of each, and then the next of each.
+    let mut begun: Vec<(String, String)> = fs::read_dir(place.path("runs/change.again"))
+        .unwrap()
+        .map(|entry| {
+            let folder = entry.unwrap().path();
+            let environment = fs::read_to_string(folder.join("environment.json")).unwrap();
+            let environment: Value = serde_json::from_str(&environment).unwrap();
+            let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+            (environment["started"].as_str().unwrap().to_owned(), name)
+        })
+        .collect();
+    begun.sort();
+    let sides: Vec<&str> = begun
+        .iter()
+        .map(|(_, name)| name.split('-').next().unwrap())
+        .collect();
+    assert_eq!(sides, ["baseline", "candidate"].repeat(10), "{begun:?}");
+    // What is no program, or is another one, cannot say how the baseline does.
+    let none = in_place(&place, &program())
+        .args(arguments)
+        .arg("runs/change/plan.json")
+        .output()
+        .unwrap();
+    assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));
+    assert!(stderr(&none).contains("cannot be asked"), "{}", stderr(&none));
     // Another program cannot say how the candidate does.
     let mut arguments = arguments[..6].to_vec();
     arguments.push("--json");
@@ -238,6 +263,112 @@ fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
         "{}",
         stderr(&other)
     );
+}
+
+#[test]
+fn measured_again_alone_the_fresh_processes_are_all_that_counts_and_are_none_where_they_cannot_be_had() {
+    let place = Place::new();
+    measure(&place, "", "runs/good");
+    measure(&place, "", "runs/change");
+    // Of the candidate, half of the processes are gone: nothing can be decided.
+    let path = place.path("runs/change/records.jsonl");
+    let records = fs::read_to_string(&path).unwrap();
+    let few: String = records.lines().take(4).map(|line| format!("{line}\n")).collect();
+    fs::write(&path, few).unwrap();
+    let again = || {
+        let output = in_place(&place, &program())
+            .args(["gate", "runs/change", "--baseline", "runs/good", "--json"])
+            .args(["--rerun-inconclusive", "1"])
+            .output()
+            .unwrap();
+        let errors = stderr(&output);
+        let gated: Option<Value> = serde_json::from_str(&stdout(&output)).ok();
+        (output.status.code(), gated, errors)
+    };
+    // A file stands where the fresh ones would go.
+    fs::write(place.path("runs/change.again"), "").unwrap();
+    let (code, _, errors) = again();
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("not measured again"), "{errors}");
+    fs::remove_file(place.path("runs/change.again")).unwrap();
+    let (code, gated, errors) = again();
+    assert!(matches!(code, Some(0 | 1)), "{errors}");
+    let gated = gated.unwrap();
+    let repeats = |side: &str| gated["comparison"][side]["repeats"].as_u64();
+    assert_eq!((repeats("baseline"), repeats("candidate")), (Some(5), Some(10)));
+}
+
+/// A run beside another, with something else in its records.
+fn edited(place: &Place, from: &str, to: &str, edit: impl Fn(&mut Value)) {
+    fs::create_dir_all(place.path(to)).unwrap();
+    for file in ["environment.json", "plan.json"] {
+        fs::copy(place.path(from).join(file), place.path(to).join(file)).unwrap();
+    }
+    let records = place.records(from).into_iter().map(|mut record| {
+        edit(&mut record);
+        format!("{record}\n")
+    });
+    fs::write(place.path(to).join("records.jsonl"), records.collect::<String>()).unwrap();
+}
+
+#[test]
+fn what_the_command_line_and_the_policy_say_decides_what_passes() {
+    let place = Place::new();
+    kernels(&place, "runs/one", &["--repeats", "5"]);
+    let first = place.records("runs/one")[0]["cell"]["id"].clone();
+    let held = |run: &str, more: &[&str]| {
+        let output = place.run(&[&["gate", run, "--baseline", "runs/one"], more].concat());
+        (output.status.code(), stdout(&output) + &stderr(&output))
+    };
+
+    // Undecided is an error of one cell that is no longer measured.
+    edited(&place, "runs/one", "runs/lost", |record| {
+        if record["cell"]["id"] == first {
+            record["metrics"]["relative_error"]["value"] = Value::Null;
+        }
+    });
+    let (code, told) = held("runs/lost", &[]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("no longer measured"), "{told}");
+    let (code, told) = held("runs/lost", &["--strict"]);
+    assert_eq!(code, Some(5), "{told}");
+
+    // Another machine.
+    edited(&place, "runs/one", "runs/elsewhere", |record| {
+        record["fingerprint"]["cpu"] = "Another".into();
+    });
+    let (code, told) = held("runs/elsewhere", &[]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(
+        told.contains("against Another") && told.contains("--allow-mismatch"),
+        "{told}"
+    );
+    assert_eq!(held("runs/elsewhere", &["--allow-mismatch", "gpu"]).0, Some(2));
+    let (code, told) = held("runs/elsewhere", &["--allow-mismatch", "cpu"]);
+    assert_eq!(code, Some(0), "{told}");
+
+    // Ten times as wrong, which is allowed until a day.
+    edited(&place, "runs/one", "runs/wrong", |record| {
+        let error = &mut record["metrics"]["relative_error"]["value"];
+        *error = (10.0 * error.as_f64().unwrap()).into();
+    });
+    let (code, told) = held("runs/wrong", &[]);
+    assert_eq!(code, Some(1), "{told}");
+    for (day, ended) in [("2999-12-31", 0), ("2000-01-01", 1)] {
+        let policy =
+            format!("[[allow]]\nmetric = \"relative_error\"\nuntil = {day}\nreason = \"a new order\"\n");
+        fs::write(place.path("policy.toml"), policy).unwrap();
+        let (code, told) = held("runs/wrong", &["--policy", "policy.toml"]);
+        assert_eq!(code, Some(ended), "{day}: {told}");
+        assert_eq!(told.contains("a new order"), ended == 0, "{day}: {told}");
+    }
+
+    // A history that was named has to be there, and nothing is written unless all can be.
+    let (code, told) = held("runs/lost", &["--history", "histori.jsonl"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("there is no history `histori.jsonl`"), "{told}");
+    let compared = place.run(&["compare", "runs/one", "runs/lost", "--history", "histori.jsonl"]);
+    assert_eq!(compared.status.code(), Some(2), "{}", stderr(&compared));
 }
 
 #[test]

@@ -63,6 +63,12 @@ pub enum GateError {
         /// The file.
         path: PathBuf,
     },
+    /// The file of a history has no line.
+    #[error("`{path}` is empty\n  hint: remove it, and `mantissa gate --append` begins a history")]
+    EmptyHistory {
+        /// The file.
+        path: PathBuf,
+    },
     /// No folder was named.
     #[error("no run to compare")]
     NoRun,

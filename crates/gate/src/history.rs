@@ -67,18 +67,20 @@ impl History {
     /// Reads a history; one that is not there is empty.
     ///
     /// # Errors
-    /// A file that is damaged, was cut, is of a later version or has a run twice.
+    /// A file that is empty, damaged, was cut, is of a later version or has a run twice.
     pub fn read(path: &Path) -> Result<Self, GateError> {
-        let mut history = Self {
-            path: path.to_owned(),
-            entries: vec![],
-        };
+        let mut history = Self::none(path);
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(history),
             Err(error) => return Err(GateError::read(path)(error)),
         };
-        if !text.is_empty() && !text.ends_with('\n') {
+        if text.trim().is_empty() {
+            return Err(GateError::EmptyHistory {
+                path: path.to_owned(),
+            });
+        }
+        if !text.ends_with('\n') {
             let line = text.lines().count();
             return Err(history.malformed(line, "the line was cut".to_owned()));
         }
@@ -105,6 +107,13 @@ impl History {
         // Branches that were merged may have brought them in any order.
         history.entries.sort_by(|a, b| a.started.cmp(&b.started));
         Ok(history)
+    }
+
+    fn none(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            entries: vec![],
+        }
     }
 
     fn malformed(&self, line: usize, reason: String) -> GateError {
@@ -150,6 +159,7 @@ impl History {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
+        let begins = !path.exists();
         let mut file = OpenOptions::new()
             .append(true)
             .create(true)
@@ -157,7 +167,12 @@ impl History {
             .map_err(failed)?;
         file.lock().map_err(failed)?;
         let before = file.metadata().map_err(failed)?.len();
-        Self::read(path)?.check(run)?;
+        // Nothing is in one that was begun just now.
+        let known = match begins {
+            true if before == 0 => Self::none(path),
+            _ => Self::read(path)?,
+        };
+        known.check(run)?;
         let entries = entries(run, gate);
         let mut text = String::new();
         for entry in &entries {
@@ -165,11 +180,19 @@ impl History {
             text.push('\n');
         }
         if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
-            // A full disk leaves no half of a run.
+            // A full disk leaves no half of a run, and no history of none.
             let _ = file.set_len(before);
+            if before == 0 {
+                let _ = fs::remove_file(path);
+            }
             return Err(failed(error));
         }
         Ok(entries.len())
+    }
+
+    /// Its file, which need not be there yet.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Every line.

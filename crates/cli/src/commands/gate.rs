@@ -25,7 +25,8 @@ pub(crate) fn compare(arguments: &CompareArguments, printer: &Printer) -> Result
     let candidate = Measured::read(&arguments.candidate)?;
     let baseline = baseline(std::slice::from_ref(&arguments.baseline), &candidate, judging)?;
     let policy = policy(judging)?;
-    let comparison = judged((&baseline, &candidate), &policy, judging)?;
+    let history = history(judging, false)?;
+    let comparison = judged((&baseline, &candidate), &policy, &history, judging)?;
     printer.data(&match arguments.json {
         true => serde_json::to_string_pretty(&comparison)?,
         false => shown(&Gated::new(comparison, &policy, today(), false)),
@@ -40,17 +41,17 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
     policy.looks = 1 + arguments.rerun_inconclusive;
     let mut candidate = Measured::read_all(&arguments.runs)?;
     let mut baseline = baseline(&arguments.baseline, &candidate, judging)?;
+    let history = history(judging, arguments.append)?;
     let look = |baseline: &Measured, candidate: &Measured| -> Result<Gated> {
-        let comparison = judged((baseline, candidate), &policy, judging)?;
+        let comparison = judged((baseline, candidate), &policy, &history, judging)?;
         Ok(Gated::new(comparison, &policy, today(), arguments.strict))
     };
     // What cannot be written is found out before anything is measured or written.
-    let history = history_path(judging);
     if arguments.append {
-        History::read(&history)?.check(&candidate)?;
+        history.check(&candidate)?;
     }
     for written in &arguments.write {
-        spare_recorded(&written.path, arguments, &history)?;
+        spare_recorded(&written.path, arguments, history.path())?;
     }
     let mut rerun = match arguments.rerun_inconclusive {
         0 => None,
@@ -62,10 +63,14 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
         let Some(rerun) = rerun.as_mut().filter(|_| !cells.is_empty()) else {
             break;
         };
-        match rerun.measure(&cells, (&mut baseline, &mut candidate), printer) {
-            Ok(None) => gated = look(&baseline, &candidate)?,
+        let (mut before, mut after) = (baseline.clone(), candidate.clone());
+        match rerun.measure(&cells, (&mut before, &mut after), printer) {
+            Ok(None) => {
+                gated = look(&before, &after)?;
+                (baseline, candidate) = (before, after);
+            }
             Ok(Some(signal)) => return Ok(Exit::Stopped(signal)),
-            // What was found before it stands.
+            // What was found before it stands, and so does what it was found from.
             Err(error) => {
                 printer.warn(&format!("not measured again: {error:#}"));
                 break;
@@ -78,17 +83,20 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
             repeats: policy.repeats
         });
     }
-    // Nothing is said to have passed before all is written.
-    for written in &arguments.write {
+    // Nothing is said to have passed before all is written, and nothing is written unless all can be said.
+    let texts = arguments.write.iter().map(|written| {
         let text = written.format.of(&gated, &candidate)?;
-        match written.path.as_os_str() == "-" {
+        Ok((&written.path, text))
+    });
+    for (path, text) in texts.collect::<Result<Vec<_>>>()? {
+        match path.as_os_str() == "-" {
             true => printer.data(&text),
-            false => write(&written.path, &text)?,
+            false => write(path, &text)?,
         }
     }
     if arguments.append {
-        let cells = History::append(&history, &candidate, gated.gate())?;
-        printer.note(&format!("{cells} cells appended to {}", history.display()));
+        let cells = History::append(history.path(), &candidate, gated.gate())?;
+        printer.note(&format!("{cells} cells appended to {}", history.path().display()));
     }
     match arguments.json {
         true => printer.data(&serde_json::to_string_pretty(&gated)?),
@@ -127,10 +135,10 @@ fn baseline(given: &[String], candidate: &Measured, judging: &Judging) -> Result
 fn judged(
     (baseline, candidate): (&Measured, &Measured),
     policy: &Policy,
+    history: &History,
     judging: &Judging,
 ) -> Result<Comparison> {
     let allowed: BTreeSet<_> = judging.allow_mismatch.iter().copied().collect();
-    let history = History::read(&history_path(judging))?;
     let fences: Fences = history.fences(candidate);
     Ok(compared(baseline, candidate, policy, &allowed, &fences)?)
 }
@@ -186,9 +194,18 @@ pub(crate) fn policy_of(path: Option<&Path>) -> Result<Policy> {
     Ok(path.map(Policy::read).transpose()?.unwrap_or_default())
 }
 
-fn history_path(judging: &Judging) -> PathBuf {
-    let beside = || judging.baselines.join(History::FILE);
-    judging.history.clone().unwrap_or_else(beside)
+/// The history that was named, which has to be there unless this run may begin it, else the one beside the baselines, if there is one.
+fn history(judging: &Judging, may_begin: bool) -> Result<History> {
+    let beside = judging.baselines.join(History::FILE);
+    match &judging.history {
+        Some(path) if !may_begin && !path.exists() => {
+            bail!(
+                "there is no history `{}`\n  hint: `mantissa gate --append` begins one",
+                path.display()
+            )
+        }
+        path => Ok(History::read(path.as_ref().unwrap_or(&beside))?),
+    }
 }
 
 /// The day, in UTC.

@@ -32,7 +32,13 @@ impl<'a> Rerun<'a> {
     ) -> Result<Self> {
         is_program_of(candidate, About::this(), "this program")?;
         let against = arguments.against.as_deref();
-        if let Some(about) = against.and_then(About::of) {
+        if let Some(program) = against {
+            let Some(about) = About::of(program) else {
+                bail!(
+                    "`{}` cannot be asked which program it is\n  hint: `--against` takes the program that measured the baseline",
+                    program.display()
+                );
+            };
             is_program_of(baseline, about, "the program of `--against`")?;
         }
         Ok(Self {
@@ -47,8 +53,8 @@ impl<'a> Rerun<'a> {
     /// Measures cells again, so that twice as many processes count: of those left undecided, more of the same number would decide few. Returns
     /// the signal, if one ended that.
     ///
-    /// With the program that measured the baseline, both take turns, process by process, and for these cells the fresh processes are all
-    /// that counts: whatever else the machine does befalls both.
+    /// For these cells the fresh processes are all that counts: recorded ones of one run share a moment, and are one voice among them. With
+    /// the program that measured the baseline, both take turns, process by process: whatever else the machine does befalls both.
     pub fn measure(
         &mut self,
         cells: &BTreeSet<CellId>,
@@ -57,8 +63,7 @@ impl<'a> Rerun<'a> {
     ) -> Result<Option<Signal>> {
         printer.note(&format!("{} undecided cells are measured again", cells.len()));
         let mut left = cells.clone();
-        let first_turns = self.against.is_some() && self.forgotten.is_empty();
-        let more = if first_turns { 2 } else { 1 } * self.processes;
+        let more = if self.forgotten.is_empty() { 2 } else { 1 } * self.processes;
         self.processes *= 2;
         for run in self.runs {
             let of_run = Measured::read(run)?.cells;
@@ -81,14 +86,15 @@ impl<'a> Rerun<'a> {
                     Ok(measured) => measured,
                 };
                 measured.check_joins(candidate)?;
+                let first: BTreeSet<CellId> = here.difference(&self.forgotten).cloned().collect();
                 if let Some(fresh) = fresh {
-                    let first: BTreeSet<CellId> = here.difference(&self.forgotten).cloned().collect();
+                    fresh.check_joins(baseline)?;
                     baseline.forget(&first);
-                    candidate.forget(&first);
-                    self.forgotten.extend(first);
                     baseline.extend(fresh);
                 }
+                candidate.forget(&first);
                 candidate.extend(measured);
+                self.forgotten.extend(first);
             }
         }
         Ok(None)
