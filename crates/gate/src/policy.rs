@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, fs, path::Path};
 
 use mantissa_analysis::{Floor, GATE_LEVEL, GATE_REPEATS, Scale};
-use mantissa_core::{Axis, AxisValue, MetricName};
+use mantissa_core::{Axis, AxisValue, MetricName, Unit};
 use serde::{Deserialize, Serialize};
 use toml::value::Datetime;
 
@@ -18,8 +18,8 @@ pub struct Policy {
     pub repeats: u32,
     /// How often a run may be looked at, measured further each time.
     pub looks: u32,
-    /// The smallest change that matters, by metric: a share of the baseline, 0.03 being a factor of 1.03 either way. Of what is learned
-    /// (accuracies, losses, perplexities) a difference in the metric's own unit. What is not here is not judged.
+    /// The smallest change that matters, by metric: a share of the baseline, 0.03 being a factor of 1.03 either way. Of accuracies,
+    /// shares and losses a difference in the metric's own unit. What is not here is not judged.
     pub floors: BTreeMap<MetricName, Floor>,
     /// What may be worse for a while.
     pub allow: Vec<Allowance>,
@@ -62,6 +62,20 @@ impl fmt::Display for Day {
 }
 
 impl Allowance {
+    /// With values as settings have them; or what is wrong.
+    fn checked(mut self) -> Result<Self, String> {
+        if self.until.date.is_none() {
+            return Err(format!("`until = {}` is no day", self.until));
+        }
+        if self.reason.trim().is_empty() {
+            return Err(format!("what is allowed until {} has no reason", self.until));
+        }
+        for (axis, value) in &mut self.setting {
+            *value = axis.value(value.clone()).map_err(|error| error.to_string())?;
+        }
+        Ok(self)
+    }
+
     /// The last day on which it is allowed.
     pub fn until(&self) -> Day {
         let date = self.until.date.expect("it is refused without a date");
@@ -144,7 +158,7 @@ struct File {
     #[serde(default)]
     floor: BTreeMap<MetricName, toml::Spanned<Limit>>,
     #[serde(default)]
-    allow: Vec<Allowance>,
+    allow: Vec<toml::Spanned<Allowance>>,
 }
 
 /// A limit, or a word that a metric is not judged.
@@ -195,11 +209,19 @@ impl Policy {
             }
             policy.repeats = repeats;
         }
+        let line = |start: usize| 1 + text[..start].matches('\n').count();
         for (metric, floor) in file.floor {
-            let line = 1 + text[..floor.span().start].matches('\n').count();
+            let line = line(floor.span().start);
+            let scale = Floor::of(metric).map_or(Scale::Ratio, |floor| floor.scale);
             match floor.into_inner() {
+                Limit::Size(size)
+                    if scale == Scale::Difference && metric.unit() == Unit::Ratio && size >= 1.0 =>
+                {
+                    return Err(format!(
+                        "line {line}: `{metric} = {size}` is more than a share can change: 0.01 is a point"
+                    ));
+                }
                 Limit::Size(size) if size > 0.0 && size <= 10.0 => {
-                    let scale = Floor::of(metric).map_or(Scale::Ratio, |floor| floor.scale);
                     policy.floors.insert(metric, Floor { scale, size });
                 }
                 Limit::Word(word) if word == "off" => {
@@ -217,15 +239,13 @@ impl Policy {
                 }
             }
         }
-        for allowance in &file.allow {
-            if allowance.until.date.is_none() {
-                return Err(format!("`until = {}` is no day", allowance.until));
-            }
-            if allowance.reason.trim().is_empty() {
-                return Err(format!("what is allowed until {} has no reason", allowance.until));
-            }
+        for allowance in file.allow {
+            let line = line(allowance.span().start);
+            let allowance = allowance.into_inner().checked();
+            policy
+                .allow
+                .push(allowance.map_err(|wrong| format!("line {line}: {wrong}"))?);
         }
-        policy.allow = file.allow;
         Ok(policy)
     }
 }
@@ -297,6 +317,16 @@ mod tests {
         refused("[[allow]]\nuntil = 12:00:00\nreason = \"x\"", "no day");
         refused("[[allow]]\nuntil = 2027-01-01\nreason = \" \"", "no reason");
         refused("[[allow]]\nreason = \"x\"", "until");
+        // Nobody's points: 1 would be all of it.
+        refused("[floor]\ntest_accuracy = 1", "0.01 is a point");
+        let of = |setting: &str| {
+            format!("[[allow]]\nuntil = 2027-01-01\nreason = \"x\"\nsetting = {{ {setting} }}")
+        };
+        refused(&of("precision = \"bf16-treu\""), "line 1: ");
+        refused(&of("precision = \"bf16-treu\""), "did you mean `bf16-true`");
+        refused(&of("batch = 0"), "`batch` takes");
+        let policy = Policy::parse(&of("adam_eps = 1")).unwrap();
+        assert_eq!(policy.allow[0].setting[&Axis::AdamEps], AxisValue::Number(1.0));
         refused(
             "[[allow]]\nuntil = 2027-01-01\nreason = \"x\"\nmetric = \"speed\"",
             "speed",

@@ -4,10 +4,10 @@ mod support;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use mantissa_core::{Axis, Cell, MetricName, Profile, Status};
+use mantissa_core::{Axis, Backend, Cell, Gpu, MetricName, Profile, Setting, Status, Unit};
 use mantissa_gate::{
-    Baselines, Comparison, Day, Fences, FindingKind, Gate, GateError, Gated, History, Measured, Outcome,
-    Part, Policy, compare,
+    Baselines, Comparison, Day, Fences, FindingKind, Gate, GateError, Gated, History, Measured, Mismatch,
+    Outcome, Part, Policy, compare,
 };
 use support::{Invented, cell, fingerprint, noise};
 
@@ -108,6 +108,62 @@ fn what_got_worse_fails_with_its_cell_metric_and_ratio() {
         let cell = &gated.comparison.cells[failure.cell];
         assert!(cell.setting.contains("bf16-true"), "{}", cell.setting);
         assert!(failure.text.contains(metric.name()), "{}", failure.text);
+    }
+}
+
+#[test]
+fn metrics_of_every_kind_are_held_to_what_matters_of_them() {
+    use MetricName as M;
+    // What it was, a change that matters, and one that does not.
+    for (metric, was, worse, alike) in [
+        (M::StepSeconds, 0.5, 0.55, 0.505),
+        (M::FirstTokenSeconds, 0.1, 0.11, 0.101),
+        (M::WarmupSeconds, 2.0, 2.8, 2.1),
+        (M::EnergyCounterJoules, 300.0, 340.0, 303.0),
+        (M::DevicePeakBytes, 5e9, 5.3e9, 5.02e9),
+        (M::AllocatorReservedPeakBytes, 5e9, 5.3e9, 5.02e9),
+        (M::TestAccuracy, 0.92, 0.90, 0.918),
+        (M::Agreement, 0.99, 0.97, 0.989),
+        (M::Perplexity, 4.0, 4.2, 4.02),
+        (M::FinalLoss, 0.3, 0.35, 0.305),
+        (M::MaxUlp, 3.0, 9.0, 4.0),
+    ] {
+        let varies = metric.unit() == Unit::Seconds || metric == M::EnergyCounterJoules;
+        let run = |seed: u64, value: f64| {
+            let mut run = Invented::new(&cells(), 5, |place, process| {
+                let key = seed * 10_000 + place as u64 * 100 + u64::from(process) * 7;
+                vec![(metric, value * if varies { noise(key) } else { 1.0 })]
+            });
+            for record in &mut run.records {
+                // So many that it does not matter which ones.
+                record.metrics.get_mut(&metric).unwrap().n = Some(1_000_000);
+            }
+            run
+        };
+        let passes = gated(run(1, was), run(2, alike));
+        assert_eq!(passes.gate(), Gate::Passed, "{metric}: {:?}", passes.failures);
+        let fails = gated(run(1, was), run(2, worse));
+        assert_eq!(fails.gate(), Gate::Failed, "{metric}");
+        assert_eq!(fails.failures[0].metric, Some(metric));
+    }
+}
+
+#[test]
+fn an_accuracy_of_few_examples_takes_a_large_loss() {
+    let of = |accuracy: f64| {
+        let mut run = Invented::new(&cells()[..1], 5, |_, _| {
+            vec![(MetricName::TestAccuracy, accuracy)]
+        });
+        for record in &mut run.records {
+            record.metrics.get_mut(&MetricName::TestAccuracy).unwrap().n = Some(1000);
+        }
+        run
+    };
+    // Three points of 1,000 examples may be other examples; ten are not.
+    for (accuracy, outcome) in [(0.89, Outcome::Inconclusive), (0.82, Outcome::Regressed)] {
+        let comparison = compared(of(0.92), of(accuracy));
+        let outcomes: Vec<_> = comparison.outcomes().collect();
+        assert_eq!(outcomes, [outcome], "{accuracy}");
     }
 }
 
@@ -372,13 +428,56 @@ fn a_cell_that_fails_alike_on_both_sides_decides_nothing_of_fewer_processes_than
 
 #[test]
 fn machines_that_differ_are_compared_only_if_that_part_may() {
+    let gpu = |name: &str, driver: &str| Gpu {
+        name: name.into(),
+        driver: Some(driver.into()),
+        uuid: None,
+        memory_bytes: None,
+        compute_capability: None,
+        cuda: None,
+        sm_clock_max_hz: None,
+        power_limit_watts: None,
+        ecc: None,
+        persistence: None,
+    };
+    let on = |backend: Backend, gpu: Option<Gpu>| {
+        let mut run = run(1, same);
+        for cell in run
+            .cells
+            .iter_mut()
+            .chain(run.records.iter_mut().map(|record| &mut record.cell))
+        {
+            let mut setting = Setting::of(&cell.workload, backend);
+            for axis in [Axis::Precision, Axis::Size] {
+                setting
+                    .set(axis, cell.setting.get(axis).unwrap().clone())
+                    .unwrap();
+            }
+            *cell = Cell::new("kernels", cell.workload.clone(), setting, 123);
+        }
+        run.fingerprint.gpu = gpu;
+        run
+    };
     let mut other = run(2, same);
     other.fingerprint.cpu = Some("Another CPU".into());
     let mut profile = run(2, same);
     profile.profile = Profile::Full;
-    let before = measured(run(1, same));
-    for (run, part) in [(other, Part::Cpu), (profile, Part::Profile)] {
-        let after = measured(run);
+    let card = || on(Backend::Cuda, Some(gpu("H200", "580.65.06")));
+    for (before, after, part) in [
+        (run(1, same), other, Part::Cpu),
+        (run(1, same), profile, Part::Profile),
+        (
+            card(),
+            on(Backend::Cuda, Some(gpu("H100", "580.65.06"))),
+            Part::Gpu,
+        ),
+        (
+            card(),
+            on(Backend::Cuda, Some(gpu("H200", "570.65.06"))),
+            Part::Driver,
+        ),
+    ] {
+        let (before, after) = (measured(before), measured(after));
         let refused =
             |allowed: &BTreeSet<Part>| compare(&before, &after, &Policy::default(), allowed, &Fences::new());
         let error = refused(&BTreeSet::new()).unwrap_err().to_string();
@@ -386,9 +485,20 @@ fn machines_that_differ_are_compared_only_if_that_part_may() {
             error.contains(part.name()) && error.contains("--allow-mismatch"),
             "{error}"
         );
-        assert!(refused(&BTreeSet::from([Part::Gpu])).is_err());
+        assert!(refused(&BTreeSet::from([Part::Build])).is_err());
         assert_eq!(refused(&BTreeSet::from([part])).unwrap().mismatches.len(), 1);
     }
+    // A driver's minor version is the same driver.
+    let before = measured(card());
+    let after = measured(on(Backend::Cuda, Some(gpu("H200", "580.95.05"))));
+    assert!(Mismatch::between(&before, &after).is_empty());
+    // Cells of another backend are others, and so are those of both.
+    let vulkan = measured(on(Backend::Vulkan, Some(gpu("H200", "580.65.06"))));
+    let told = Mismatch::between(&before, &vulkan);
+    assert_eq!(
+        told.iter().map(|told| told.part).collect::<Vec<_>>(),
+        [Part::Backend]
+    );
 }
 
 fn written(folder: &Path, run: Invented) -> Measured {
@@ -769,10 +879,16 @@ fn a_history_that_is_damaged_or_goes_back_in_time_is_refused_and_nothing_is_writ
         let error = History::read(&path).unwrap_err().to_string();
         assert!(error.contains(part), "{part}: {error}");
     };
+    refused("", "is empty");
+    refused("\n", "is empty");
     refused(&text[..text.len() - 5], "cut");
     refused("{}\n", "line 1");
     refused(&format!("{text}{text}"), "is there twice");
     refused(&text.replacen("\"schema\":1", "\"schema\":7", 1), "schema 7");
+    let later = at("three", "2026-01-04T00:00:00Z");
+    fs::write(&path, "").unwrap();
+    assert!(matches!(append(&later), Err(GateError::EmptyHistory { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "", "nothing is written");
 }
 
 #[test]
