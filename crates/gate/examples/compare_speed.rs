@@ -1,4 +1,5 @@
-//! What comparing large runs takes: `just bench-compare [CELLS]`, 10,000 unless told otherwise, in five processes a side.
+//! What comparing large runs takes: `just bench-compare [CELLS]`, 10,000 unless told otherwise, in five processes a side. Fails beyond
+//! [`LIMIT`] for 10,000 cells, and its share for others.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -8,6 +9,9 @@ use std::{collections::BTreeSet, fs, time::Instant};
 use mantissa_core::{Axis, Cell, MetricName};
 use mantissa_gate::{Fences, Measured, Policy, compare};
 use support::{Invented, cell, noise};
+
+/// Seconds for 10,000 cells: what nobody minds waiting for at a terminal.
+const LIMIT: f64 = 2.0;
 
 /// As many numbers as a training has.
 const METRICS: [MetricName; 16] = [
@@ -65,10 +69,12 @@ fn main() {
         &BTreeSet::new(),
         &Fences::new(),
     );
-    let compared = comparison.expect("they are alike").cells.len();
+    let (all, compared) = (start.elapsed(), comparison.expect("they are alike").cells.len());
     println!(
         "read in {:.2} s, {compared} cells compared in {:.2} s",
         read.as_secs_f64(),
-        (start.elapsed() - read).as_secs_f64()
+        (all - read).as_secs_f64()
     );
+    let limit = LIMIT * cells as f64 / 1e4;
+    assert!(all.as_secs_f64() <= limit, "it is to take {limit:.2} s at most");
 }

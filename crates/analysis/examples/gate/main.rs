@@ -68,7 +68,7 @@ fn constants(recorded: &Recorded) -> String {
         floor(MetricName::Perplexity),
         METRICS.len(),
         CELLS * METRICS.len(),
-        0.9,
+        noise::SHARED,
         recorded.cells(),
         recorded.runs(),
         recorded.origin,
@@ -224,7 +224,7 @@ fn by_metric(recorded: &Recorded) -> String {
         });
     format!(
         "**What is caught of each metric, on recorded noise, both programs in turns.** In how many cells it varies, by how much within a run (the median of these cells, and the largest), its floor, and the smallest \
-         change for the worse of one cell, any of them, that is found in 95 % of {TRIES} tries, by repeats. What is counted or computed does not vary: every change beyond its floor is found.\n\n{}",
+         change for the worse of one cell, any of them, that is found in 95 % of {TRIES} tries, by repeats. What is counted or computed does not vary: every change beyond its floor is found, but for accuracies, whose examples are a sample (above).\n\n{}",
         table(
             "| metric | cells | deviation | largest | floor | 5 | 7 | 10 |",
             rows

@@ -21,7 +21,7 @@ pub const METRICS: [MetricName; 8] = [
 ];
 
 /// The share of variance that metrics of one process share, if they share any.
-const SHARED: f64 = 0.9;
+pub(super) const SHARED: f64 = 0.9;
 
 /// How logarithms of a metric differ from process to process.
 #[derive(Debug, Clone)]
