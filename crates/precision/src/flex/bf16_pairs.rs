@@ -5,7 +5,7 @@
 //! Both factors are rearranged first, as the instruction reads them: strips of a few rows or columns, neighbours in depth side by side.
 //! A strip of rows by one of columns is then a tile of sums that never leaves the registers.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use burn::tensor::{Bytes, DType, Shape, TensorMetadata, calculate_matmul_output};
 use burn_flex::FlexTensor;
@@ -33,14 +33,21 @@ const MOST_ROWS: usize = 128;
 pub(super) struct Instruction(());
 
 impl Instruction {
-    /// If it has.
+    /// If it has, and nobody asked for what processors without it do.
     pub fn here() -> Option<Self> {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16") {
-            return Some(Self(()));
-        }
-        None
+        static IS_HERE: LazyLock<bool> = LazyLock::new(|| {
+            let left_out = std::env::var_os("MANTISSA_BF16_PRODUCTS").is_some_and(|how| how == "widened");
+            is_in_processor() && !left_out
+        });
+        IS_HERE.then_some(Self(()))
     }
+}
+
+fn is_in_processor() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// Batched, broadcasting product of bf16 tensors, shapes `[…, m, k] × […, k, n]`, its sums in f32 or rounded to bf16.

@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn what_is_hidden_is_the_value_and_all_else_as_it_was_however_the_mask_repeats() {
         let device = Default::default();
-        // The larger one is two pieces of work and a part of one, which begins within a head.
+        // The larger one is a piece of work and a part of one, which begins within a head.
         for shape in [[2, 3, 4, 5], [2, 7, 101, 24]] {
             hides(shape, &device);
         }

@@ -33,7 +33,7 @@ pub(super) fn product(
 ) -> Option<FloatTensor<Flex>> {
     let ([m, k], [_, n]) = (matrix(lhs)?, matrix(rhs)?);
     let transposed = rhs.layout().strides() == [1, k as isize];
-    if !transposed || m > MOST_ROWS || n * k < FEWEST_WEIGHTS {
+    if !transposed || m == 0 || m > MOST_ROWS || n * k < FEWEST_WEIGHTS {
         return None;
     }
     Some(

@@ -215,6 +215,11 @@ fn a_gpu_makes_zeros_of_nothing_plain_and_fused() {
 fn so_does_the_cpu() {
     nothing_makes_zeros::<Flex>(of(Precision::True32, MatmulPrecision::Highest), DType::F32);
     nothing_makes_zeros::<Flex>(of(Precision::TrueBf16, MatmulPrecision::Highest), DType::BF16);
+    // No rows, and more weights than are rearranged for few of them.
+    let device = Default::default();
+    let [inputs, weights] = [[0, 1024], [64, 1024]].map(|shape| Tensor::<Flex, 2>::ones(shape, &device));
+    let product = of(Precision::True32, MatmulPrecision::Highest).matmul_by_columns(inputs, weights);
+    assert_eq!(product.dims(), [0, 64]);
 }
 
 #[cfg(feature = "vulkan")]
