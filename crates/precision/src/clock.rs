@@ -28,6 +28,16 @@ pub struct Timed {
     pub wall: f64,
 }
 
+impl Timed {
+    /// With a time of the device's own clock, if it can be true.
+    pub fn new(device: Option<f64>, wall: f64) -> Self {
+        Self {
+            device: device.and_then(|device| possible(device, wall)),
+            wall,
+        }
+    }
+}
+
 impl Clock {
     /// The best clock of a backend's first device.
     pub fn of(backend: Backend) -> Self {
@@ -88,12 +98,7 @@ impl Clock {
             events.stop()?;
             sync()?;
             let wall = begun.elapsed().as_secs_f64();
-            let device = events.seconds()?;
-            let timed = Timed {
-                device: possible(device, wall),
-                wall,
-            };
-            return Ok((result, timed));
+            return Ok((result, Timed::new(Some(events.seconds()?), wall)));
         }
         let begun = Instant::now();
         let result = work();
@@ -105,7 +110,6 @@ impl Clock {
 
 /// A time of the device's clock, if it can be true: the work lies within what the wall clock saw of it. An event ticks
 /// every half microsecond (CUDA driver API, `cuEventElapsedTime`).
-#[cfg(feature = "cuda")]
 fn possible(device: f64, wall: f64) -> Option<f64> {
     const TICK: f64 = 0.5e-6;
     (device > 0.0 && device <= wall + TICK).then_some(device)
@@ -131,11 +135,10 @@ mod tests {
         assert_eq!(clock.why_none(), None);
     }
 
-    #[cfg(feature = "cuda")]
     #[test]
     fn a_time_that_cannot_be_is_none() {
-        assert_eq!(possible(0.9e-3, 1e-3), Some(0.9e-3));
-        assert_eq!(possible(1.1e-3, 1e-3), None);
-        assert_eq!(possible(0.0, 1e-3), None);
+        let of = |device: f64| Timed::new(Some(device), 1e-3).device;
+        assert_eq!([0.9e-3, 1.1e-3, 0.0].map(of), [Some(0.9e-3), None, None]);
+        assert_eq!(Timed::new(None, 1e-3).device, None);
     }
 }

@@ -305,12 +305,15 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
             model: &self.model,
             device: self.device,
         };
+        let mut events: Vec<Event> = event.into_iter().chain([clock]).collect();
         let agreement = match read {
             // What it launches is not what the setting was asked for.
-            Some(_) => aside(|| reference.agreement::<B>(data, &tested.predicted, inputs, observer))?,
+            Some(_) => {
+                let compared = aside(|| reference.agreement::<B>(data, &tested.predicted, inputs, observer));
+                or_told(compared, &mut events)?
+            }
             None => None,
         };
-        let events = event.into_iter().chain([clock]).collect();
         let seconds = (load_seconds, warmup_seconds);
         Ok(outcome(self.cell, data, tested, read, agreement, events, seconds))
     }
@@ -365,6 +368,25 @@ impl<M: Network, D> Reference<'_, M, D> {
         let predict = |indices: &[usize]| ready.predict(&part.batch(indices));
         agreement(self.cell, part, predicted, predict, observer).map(Some)
     }
+}
+
+/// What f32 predicts is asked after everything is measured. Where it cannot be had, as f32 takes twice the memory that a half does, the
+/// record says so, and what was measured stands.
+pub(crate) fn or_told<T>(
+    compared: Result<Option<T>, WorkloadError>,
+    events: &mut Vec<Event>,
+) -> Result<Option<T>, WorkloadError> {
+    let reason = match compared {
+        Err(WorkloadError::Device(reason)) => reason,
+        known => return known,
+    };
+    events.push(Event {
+        kind: "warning".into(),
+        step: None,
+        value: None,
+        detail: format!("predictions were not compared with those of f32: {reason}"),
+    });
+    Ok(None)
 }
 
 /// How many predictions are those that `predict` tells of the same test examples: of all, and of words by passage, too.
@@ -432,6 +454,21 @@ mod tests {
     use mantissa_precision::device::Flex;
 
     use super::*;
+
+    #[test]
+    fn where_f32_has_no_place_what_was_measured_stands_and_the_record_says_so() {
+        let mut events = vec![];
+        let failed = |error: WorkloadError| Err::<Option<u32>, _>(error);
+        let told = or_told(failed(WorkloadError::Device("out of memory".into())), &mut events);
+        assert!(matches!(told, Ok(None)));
+        assert_eq!(
+            events[0].detail,
+            "predictions were not compared with those of f32: out of memory"
+        );
+        assert!(or_told(failed(WorkloadError::Data("no vocabulary".into())), &mut events).is_err());
+        assert!(matches!(or_told(Ok(Some(1)), &mut events), Ok(Some(1))));
+        assert_eq!(events.len(), 1);
+    }
 
     /// Notes when memory is known, and what comes after.
     #[derive(Default)]

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     Outcome, Phase, ReadWeights, WorkloadError,
-    data::Dataset,
-    evaluate::{Said, agreement, go_through, micro_batches, outcome},
+    data::{Dataset, Labelled, Part},
+    evaluate::{Said, agreement, go_through, micro_batches, or_told, outcome},
     models::Network,
     start::Purpose,
     subject::Work,
@@ -33,15 +33,15 @@ impl Work for Testing<'_> {
         session.progress(Phase::WarmUp, 0, 1);
         let batches = micro_batches(session.cell, &data.test);
         for indices in [batches.first(), batches.last()].into_iter().flatten() {
-            predict(&mut session, indices)?;
-            predict(&mut session, indices)?;
+            said(&mut session.peer, &data.test, indices)?;
+            said(&mut session.peer, &data.test, indices)?;
         }
         let warmup_seconds = started.elapsed().as_secs_f64();
 
         let total = batches.len() as u64;
         session.progress(Phase::Measure, 0, total);
         let (cell, part) = (session.cell, &data.test);
-        let predict = |indices: &[usize]| said(&mut session.peer, indices);
+        let predict = |indices: &[usize]| said(&mut session.peer, part, indices);
         let tested = go_through(cell, part, predict, session.observer)?;
         // What comes next is not the setting's, in time, in energy or in memory.
         session.progress(Phase::Evaluate, 0, total);
@@ -49,31 +49,38 @@ impl Work for Testing<'_> {
         let read = session.inputs.weights_of(&cell.workload.name);
         let read = read.map(|_| ReadWeights::ByAnother);
         let reference = cell.setting.in_f32();
+        let mut events = vec![];
         let agreement = if read.is_some() && reference != cell.setting {
             let handed = hand_over_again(&session.handing(), &handed, &reference)?;
-            session.load(&handed)?;
-            let predict = |indices: &[usize]| said(&mut session.peer, indices);
-            let predicted = tested.predicted();
-            Some(agreement(cell, part, predicted, predict, session.observer)?)
+            let compared = session.load(&handed).and_then(|_| {
+                let predict = |indices: &[usize]| said(&mut session.peer, part, indices);
+                agreement(cell, part, tested.predicted(), predict, session.observer)
+            });
+            or_told(compared.map(Some), &mut events)?
         } else {
             None
         };
         let seconds = (loaded.seconds, warmup_seconds);
-        Ok(outcome(cell, &data, tested, read, agreement, vec![], seconds))
+        Ok(outcome(cell, &data, tested, read, agreement, events, seconds))
     }
 }
 
-fn predict(session: &mut Session<'_>, examples: &[usize]) -> Result<Said, WorkloadError> {
-    said(&mut session.peer, examples)
-}
-
-fn said(peer: &mut super::Peer, examples: &[usize]) -> Result<Said, WorkloadError> {
+/// What the program says of some test examples: an answer to each that was asked for, or else every later one would be another's.
+fn said<P: Part>(peer: &mut super::Peer, test: &P, examples: &[usize]) -> Result<Said, WorkloadError> {
     let part = "test";
     let Predicted {
         window,
         predicted,
         losses,
     } = peer.ask(&Question::Predict { part, examples })?;
+    let asked = test.batch(examples).labels().len();
+    if [predicted.len(), losses.len()] != [asked; 2] {
+        return Err(WorkloadError::Device(format!(
+            "the peer was asked for {asked} predictions, and gave {} with {} losses",
+            predicted.len(),
+            losses.len()
+        )));
+    }
     Ok(Said {
         predicted,
         losses: losses.into_iter().map(|loss| loss.unwrap_or(f64::NAN)).collect(),

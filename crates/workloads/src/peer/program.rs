@@ -26,7 +26,7 @@ pub struct Peer {
     answers: BufReader<ChildStdout>,
     /// The same moment by this process's clock and by its own, seconds.
     moment: (Instant, f64),
-    /// What its allocator held at its last answer.
+    /// The most that its allocator has held since the cell was read, as of its last answer.
     pub(super) allocator: Option<AllocatorBytes>,
 }
 
@@ -147,10 +147,7 @@ pub(crate) struct Launched {
 
 impl Launched {
     pub fn timed(&self) -> Timed {
-        Timed {
-            device: self.device,
-            wall: self.window.seconds(),
-        }
+        Timed::new(self.device, self.window.seconds())
     }
 
     /// The same by this process's clock.

@@ -63,7 +63,9 @@ impl<'a> Session<'a> {
             unavailable = self.peer.ask(&question).map_err(|error| error.to_string())?;
             match &unavailable {
                 Some(reason) => Err(String::clone(reason)),
-                None => values(&result).map_err(|error| error.to_string()),
+                None => values(&result)
+                    .and_then(|values| of_as_many(values, lhs.len()))
+                    .map_err(|error| error.to_string()),
             }
         };
         let executed = probe_elsewhere(&operations(cell), Compute::of(&cell.setting), multiply);
@@ -97,6 +99,17 @@ impl<'a> Session<'a> {
             total,
             allocator: self.peer.allocator,
         });
+    }
+}
+
+/// Refuses a result that has more values than its shape, or fewer.
+fn of_as_many(values: Vec<f64>, count: usize) -> io::Result<Vec<f64>> {
+    match values.len() == count {
+        true => Ok(values),
+        false => Err(io::Error::other(format!(
+            "it has {} values, and its shape {count}",
+            values.len()
+        ))),
     }
 }
 
