@@ -30,6 +30,8 @@ pub struct Measurements<'a> {
     pub peaks: Peaks,
     /// Peaks of the device allocator, where it can be asked.
     pub allocator: Option<AllocatorBytes>,
+    /// Whether another framework computed, whose allocator keeps its own count.
+    pub by_peer: bool,
 }
 
 type Metrics = BTreeMap<MetricName, Metric>;
@@ -570,6 +572,10 @@ fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
         measured.allocator.map(|a| a.reserved),
         measured.allocator.map(|a| a.in_use),
     );
+    let counted = match measured.by_peer {
+        true => "allocator, its own peak since the cell was read",
+        false => "allocator, after every step and parts of one",
+    };
     let otherwise = if backend == Backend::Flex {
         NO_DEVICE_MEMORY
     } else {
@@ -578,15 +584,10 @@ fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
     bytes(
         MetricName::AllocatorReservedPeakBytes,
         reserved,
-        "allocator, after every step and parts of one",
+        counted,
         otherwise,
     );
-    bytes(
-        MetricName::AllocatorInUsePeakBytes,
-        in_use,
-        "allocator, after every step and parts of one",
-        otherwise,
-    );
+    bytes(MetricName::AllocatorInUsePeakBytes, in_use, counted, otherwise);
 }
 
 fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) {
@@ -691,6 +692,7 @@ mod tests {
             idle_watts: &Err(String::new()),
             peaks: Peaks::default(),
             allocator: None,
+            by_peer: false,
         };
         summarise(&Setting::defaults(task, Backend::Flex), &measured)
     }

@@ -275,6 +275,7 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
         idle_watts: &request.idle_watts,
         peaks: watched.peaks,
         allocator: watched.allocator,
+        by_peer: !request.peer.is_empty(),
     };
     let metrics = summarise(&request.cell.setting, &measured);
     outcome.events.extend(watched.trace.events());

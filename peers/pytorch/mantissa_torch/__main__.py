@@ -66,10 +66,14 @@ class Answering:
         return self.session and self.session.allocator()
 
 
+# What libraries say where PyTorch passes their words on: its own allocator on a CPU, the system (ENOMEM), cuBLAS and cuDNN.
+OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "status_alloc_failed")
+
+
 def reason_of(error):
     """In a line; what ran out of memory says so in the words that Mantissa looks for."""
     text = " ".join(str(error).split()) or type(error).__name__
-    ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in text
+    ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(said in text.lower() for said in OUT_OF_MEMORY)
     return f"out of memory: {text}" if ran_out else text
 
 

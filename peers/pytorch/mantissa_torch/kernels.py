@@ -72,7 +72,7 @@ def in_steps(queries, keys, values):
 def second_step(operands):
     """An optimizer that has made a step already, and so has running means to read."""
     parameters = torch.nn.Parameter(operands["parameters"])
-    optimizer = torch.optim.AdamW([parameters], lr=1e-3, eps=1e-8, weight_decay=0.01)
+    optimizer = torch.optim.AdamW([parameters], lr=1e-3, eps=1e-8, weight_decay=0.01, fused=True)
     parameters.grad = operands["first"]
     optimizer.step()
     parameters.grad = operands["second"]

@@ -18,9 +18,18 @@ from mantissa_torch.setting import Setting, Unavailable
 __all__ = ["Session", "Unavailable"]
 
 
+def forget_workspaces():
+    """Hands back what products that were looked at before left: a library keeps room for them, for each thread that multiplied."""
+    if torch.cuda.is_initialized():
+        torch._C._cuda_clearCublasWorkspaces()
+        torch.cuda.empty_cache()
+
+
 def forget_peak():
-    """Lets the high-water mark of this process begin here, where the system can do that: reading is not what is measured."""
+    """Lets the high-water marks of this process begin here, where the system can do that: reading is not what is measured."""
     gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()
     try:
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
@@ -32,19 +41,25 @@ class Session:
     """A model with its data, its optimizer and its clock; or a kernel with its operands."""
 
     def __init__(self, folder, cell):
+        forget_workspaces()
         begun = time.monotonic()
         self.folder = Path(folder)
         self.handed = models.described(self.folder, cell)
         workload, self.seed = self.handed["cell"]["workload"], self.handed["cell"]["seed"]
         [(self.kind, self.task)] = workload["task"].items()
         self.setting = Setting(self.handed["cell"]["setting"])
-        self.outermost, self.held = contextlib.ExitStack(), None
+        self.outermost = contextlib.ExitStack()
         if self.kind == "kernel":
             self.kernel = kernel(self.task["kernel"], self.setting)
             # Held by the turns alone: what an optimizer needs no longer takes no memory.
             self.turns, self.launches, self.first = [self.kernel.ready(self.operands())], 0, None
             compiles = self.setting.compiled and self.kernel.compiles
             self.computed = torch.compile(self.kernel.compute) if compiles else self.kernel.compute
+            if self.setting.device == "cuda":
+                # An event is there from its first record on, which takes the longest.
+                self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+                for event in self.events:
+                    event.record()
         else:
             self.load_model()
             self.parts = models.read(self.folder, self.handed)
@@ -87,10 +102,10 @@ class Session:
             case "sgd":
                 self.optimizer = torch.optim.SGD(parameters, lr=rate, momentum=task["momentum"])
             case "adam":
-                self.optimizer = torch.optim.Adam(parameters, lr=rate, eps=setting.adam_eps)
+                self.optimizer = torch.optim.Adam(parameters, lr=rate, eps=setting.adam_eps, fused=setting.fused_adam)
             case "adamw":
                 self.optimizer = torch.optim.AdamW(
-                    parameters, lr=rate, eps=setting.adam_eps, weight_decay=task["weight_decay"]
+                    parameters, lr=rate, eps=setting.adam_eps, weight_decay=task["weight_decay"], fused=setting.fused_adam
                 )
             case other:
                 raise Unavailable(f"PyTorch has no optimizer `{other}`")
@@ -156,8 +171,7 @@ class Session:
             logits = self.logits(given)
         predicted = logits.argmax(1).tolist()
         ended = time.monotonic()
-        # While the logits are there. What is no part of the model takes none of the device's memory.
-        self.held = self.memory()
+        # What is no part of the model takes none of the device's memory.
         logits = logits.cpu()
         wide = logits.double() if logits.dtype == torch.float64 else logits.float()
         losses = F.cross_entropy(wide, labels, reduction="none").tolist()
@@ -211,8 +225,6 @@ class Session:
             now = time.monotonic()
             seconds.append(now - since)
             since = now
-        # While keys and values are there.
-        self.held = self.memory()
         return {
             "window": {"begun": begun, "ended": since},
             "tokens": [token for step in tokens for token in step],
@@ -236,7 +248,7 @@ class Session:
         self.setting.wait()
         begun = time.monotonic()
         if on_gpu:
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before, after = self.events
             before.record()
         match what:
             case "kernel":
@@ -276,14 +288,10 @@ class Session:
         self.setting.wait()
 
     def allocator(self):
-        """What CUDA's allocator held where the last answer says so, else what it holds, bytes."""
-        held, self.held = self.held or self.memory(), None
-        return held
-
-    def memory(self):
+        """The most that CUDA's allocator has held since the cell was read, bytes, by its own count."""
         if self.setting.device != "cuda":
             return None
-        return {"reserved": torch.cuda.memory_reserved(), "in_use": torch.cuda.memory_allocated()}
+        return {"reserved": torch.cuda.max_memory_reserved(), "in_use": torch.cuda.max_memory_allocated()}
 
 
 def places(tensors):

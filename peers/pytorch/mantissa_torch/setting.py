@@ -35,6 +35,8 @@ class Setting:
         self.batchnorm_momentum = setting.get("batchnorm_momentum", "keep")
         self.optimizer = setting.get("optimizer")
         self.adam_eps = setting.get("adam_eps")
+        # One pass, as transformers' `Trainer` has it. In a half it would compute in f32, where 1e-8 is not 0, and PyTorch's own choice does not.
+        self.fused_adam = self.stored in (torch.float32, torch.float64)
         if self.device is None:
             raise Unavailable(f"there is no backend `{setting['backend']}` of PyTorch")
         if self.device == "cuda" and not torch.cuda.is_available():

@@ -228,3 +228,36 @@ def test_what_the_cpu_has_no_memory_for_is_told_as_that():
     )
     ended = subprocess.run([sys.executable, "-c", tries], capture_output=True, text=True, timeout=300)
     assert ended.stdout.startswith("out of memory: "), ended.stderr
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[Errno 12] Cannot allocate memory",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    ],
+)
+def test_so_is_what_libraries_have_no_memory_for(said):
+    asks = f"from mantissa_torch.__main__ import reason_of, answers; answers.write(reason_of(RuntimeError({said!r})))"
+    ended = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, timeout=300)
+    assert ended.stdout == f"out of memory: {said}", ended.stderr
+
+
+@pytest.mark.parametrize("matmul", ["highest", "high", "medium"])
+def test_switches_follow_the_setting(matmul):
+    Setting(SETTING | {"matmul": matmul})
+    products = torch.backends.cuda.matmul
+    assert torch.get_float32_matmul_precision() == matmul
+    # PyTorch has it on of itself.
+    assert torch.backends.cudnn.allow_tf32 == (matmul != "highest")
+    assert not products.allow_fp16_reduced_precision_reduction
+    assert not products.allow_bf16_reduced_precision_reduction
+    assert not products.allow_fp16_accumulation
+
+
+@pytest.mark.parametrize(("precision", "fused"), [("32-true", True), ("16-mixed", True), ("16-true", False), ("bf16-true", False)])
+def test_adam_is_one_pass_where_that_changes_no_format(tmp_path, precision, fused):
+    session, _, _ = resnet(tmp_path, {"precision": precision, "optimizer": "adamw"})
+    assert session.optimizer.defaults["fused"] == fused
+    assert session.step([[0, 1]], 0.01)["loss"] is not None
