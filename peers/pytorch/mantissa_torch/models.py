@@ -29,14 +29,14 @@ def build(kind, size, handed, folder, setting):
 
     Batch norms' momentum is that of a micro-batch.
     """
-    weights = load_file(folder / handed["weights"])
+    file = folder / handed["weights"]
     if kind == "resnet":
-        model = small_resnet(size, handed["classes"], weights)
+        model = small_resnet(size, handed["classes"], load_file(file))
     elif kind == "resnet-imagenet":
-        model = large_resnet(size, handed["classes"], weights)
+        model = large_resnet(size, handed["classes"], load_file(file))
     else:
         # In its format from the start, as users load it: rotary frequencies stay in f32.
-        return transformer(kind, size, handed, weights, setting).to(setting.device)
+        return transformer(kind, size, handed, file, setting).to(setting.device)
     momentum = 0.1
     if setting.batchnorm_momentum == "scaled":
         momentum = 1 - (1 - momentum) ** (1 / setting.accumulate)
@@ -48,12 +48,11 @@ def build(kind, size, handed, folder, setting):
     return model.to(setting.device, setting.stored)
 
 
-def transformer(kind, size, handed, weights, setting):
+def transformer(kind, size, handed, file, setting):
     by_classes, by_words = HEADS[kind]
     name = by_classes if handed.get("classes") else by_words
     size = dict(size)
-    if size.pop("rope_interleaved", False):
-        in_halves(weights, size)
+    interleaved = size.pop("rope_interleaved", False)
     scaling = size.pop("rope_scaling", None)
     if kind == "llama":
         theta = size.pop("rope_theta")
@@ -69,8 +68,14 @@ def transformer(kind, size, handed, weights, setting):
     with tempfile.TemporaryDirectory() as pretrained:
         config = model_class.config_class(**size, architectures=[name], bos_token_id=None, eos_token_id=None)
         config.save_pretrained(pretrained)
-        save_file(weights, Path(pretrained) / "model.safetensors", metadata={"format": "pt"})
-        del weights
+        checkpoint = Path(pretrained) / "model.safetensors"
+        if interleaved:
+            weights = load_file(file)
+            in_halves(weights, size)
+            save_file(weights, checkpoint, metadata={"format": "pt"})
+            del weights
+        else:
+            checkpoint.symlink_to(file.resolve())
         model, info = model_class.from_pretrained(
             pretrained, dtype=setting.stored, attn_implementation=setting.attention, output_loading_info=True
         )

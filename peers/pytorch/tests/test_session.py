@@ -27,7 +27,7 @@ TASK = {"model": {"resnet": {"depth": 8, "width": 2}}, "learning_rate": 0.1, "we
 
 def handed(folder, task, setting, files, **beside):
     for name, tensors in files.items():
-        save_file(tensors, folder / f"{name}.safetensors")
+        save_file(tensors, folder / f"{name}.safetensors", metadata={"format": "pt"})
         beside[name] = f"{name}.safetensors"
     cell = {"workload": {"name": "w", "task": task}, "setting": SETTING | setting, "seed": 1}
     (folder / "cell.json").write_text(json.dumps({"cell": cell, **beside}))

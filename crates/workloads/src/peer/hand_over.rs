@@ -9,7 +9,7 @@
 //!        again-<cell>.json       the cell in f32, with the same files: what its predictions are compared with
 //! ```
 
-use std::{fs, path::Path};
+use std::{collections::HashMap, fs, path::Path};
 
 use mantissa_core::{Cell, GenerateTask, Setting};
 use safetensors::{Dtype, tensor::TensorView};
@@ -241,12 +241,18 @@ impl Handing<'_> {
                 Ok::<_, safetensors::SafeTensorError>((name.as_str(), view))
             })
             .collect();
-        let bytes = views.and_then(|views| safetensors::serialize(views, None));
-        let bytes = bytes.map_err(|error| WorkloadError::Data(format!("{name}: {error}")))?;
         let file = format!("{name}.safetensors");
         let path = self.folder.join(&file);
-        fs::write(&path, &bytes).map_err(|error| unwritten(&path, &error))?;
-        Ok(file)
+        // As PyTorch's own checkpoints say of themselves: transformers reads no others.
+        let format = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+        let written = views.and_then(|views| safetensors::serialize_to_file(views, Some(format), &path));
+        match written {
+            Ok(()) => Ok(file),
+            Err(error) => Err(WorkloadError::Data(format!(
+                "cannot write `{}`: {error}",
+                path.display()
+            ))),
+        }
     }
 }
 
