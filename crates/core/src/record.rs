@@ -114,13 +114,19 @@ pub struct Executed {
     pub rounding: Option<String>,
     /// The kernels that ran.
     pub kernel: Option<String>,
-    /// Whether a more precise kernel ran on rounded operands because the device has no such unit.
+    /// Whether a more precise kernel ran on rounded operands because the device has no such unit; says nothing where no kernel was seen,
+    /// as of another framework.
     pub emulated: bool,
     /// Requested against executed.
     pub verdict: ExecutedVerdict,
 }
 
 impl Executed {
+    /// Whether the kernels that were seen emulated a format; absent where none was.
+    pub fn seen_emulated(&self) -> Option<bool> {
+        self.kernel.is_some().then_some(self.emulated)
+    }
+
     /// Nothing was observed.
     pub fn unverified() -> Self {
         Self {

@@ -144,7 +144,9 @@ fn arithmetic(row: &Row<'_>) -> Vec<Vec<String>> {
     let (requested, executed) = (&record.requested, &record.executed);
     let line = |name: &str, asked: String, done: String| vec![name.to_owned(), asked, done];
     let none = || units::ABSENT.to_owned();
-    let emulated = if executed.emulated { "yes" } else { "no" };
+    let emulated = executed
+        .seen_emulated()
+        .map(|emulated| if emulated { "yes" } else { "no" });
     vec![
         line(
             "significand bits",
@@ -163,7 +165,7 @@ fn arithmetic(row: &Row<'_>) -> Vec<Vec<String>> {
         ),
         line("rounding", none(), text(executed.rounding.as_ref())),
         line("kernel", none(), text(executed.kernel.as_ref())),
-        line("emulated", none(), emulated.to_owned()),
+        line("emulated", none(), text(emulated)),
         line("verdict", none(), executed.verdict.to_string()),
     ]
 }

@@ -228,7 +228,7 @@ pub(super) fn precision() -> Vec<Column> {
             joined(&line.answers(|record| record.executed.kernel.as_deref()))
         }),
         Column::new("executed_emulated", Kind::Truth, |line| {
-            same(&line.answers(|record| record.executed.emulated))
+            same(&line.answers(|record| record.executed.seen_emulated()))
         }),
         text("executed_verdict", |line| {
             joined(&line.answers(|record| Some(record.executed.verdict.name())))
