@@ -8,9 +8,9 @@
 The comparison is invented, and its names try to break out of each format: quotes, tags, line breaks, control characters, the marks of
 other formats, 10,000 letters. So each parser must not only accept a file, but find in it what was put in, and nothing else.
 
-`--junit-xsd`: the schema of Jenkins' xUnit plugin (github.com/jenkinsci/xunit-plugin, `…/types/model/xsd/junit-10.xsd`, MIT), which is in
-no registry. Bencher's schema is that of its documentation, and the rules for github-action-benchmark are those of its `extract.ts`; neither
-is in a registry either. The tags that MLPerf's rules allow are read from the checker of the package itself.
+`--junit-xsd`: the schema of Jenkins' xUnit plugin (github.com/jenkinsci/xunit-plugin, `…/types/model/xsd/junit-10.xsd`, MIT), which comes
+with the sources of pytest up to 8.4. Bencher's schema is that of its documentation, and the rules for github-action-benchmark are those of its `extract.ts`; neither
+is in a registry. The tags that MLPerf's rules allow are read from the checker of the package itself.
 """
 
 import argparse

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Holds records, of burn's runs and of a peer's, to the JSON Schema that `mantissa schema` prints, by a validator that is not ours.
+
+    mantissa schema > schema.json
+    pip install jsonschema==4.26.0
+    python peers/validate_records.py schema.json RUN/records.jsonl…
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from jsonschema import Draft202012Validator
+
+
+def main():
+    schema = json.loads(Path(sys.argv[1]).read_text())
+    Draft202012Validator.check_schema(schema)
+    validator, wrong = Draft202012Validator(schema), 0
+    for path in sys.argv[2:]:
+        lines = Path(path).read_text().splitlines()
+        for number, line in enumerate(lines, 1):
+            for error in validator.iter_errors(json.loads(line)):
+                wrong += 1
+                print(f"{path}:{number}: {error.json_path}: {error.message}", file=sys.stderr)
+        print(f"{path}: {len(lines)} records")
+    sys.exit("not what the schema says" if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
