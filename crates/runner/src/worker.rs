@@ -7,8 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Event, Series, Status};
-use mantissa_telemetry::{Glance, GpuSource, HostMemory, Peaks, Sampler, Source, Throttling};
+use mantissa_core::{Backend, Event, Series, Status};
+use mantissa_telemetry::{
+    Glance, GpuSource, HostMemory, Peaks, Sampler, Source, Throttling, keep_freed_memory,
+};
 use mantissa_workloads::{
     AllocatorBytes, Measured, Observer, Outcome, OwnModel, Phase, Progress, WorkloadError,
     peer::{self, Peer},
@@ -93,6 +95,10 @@ pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
         }
     };
     beat();
+    if request.cell.setting.backend() == Backend::Flex && request.peer.is_empty() {
+        // Before there are threads with places of their own. Where the library does not take it, steps take longer.
+        keep_freed_memory();
+    }
     // Not on the main thread, whose stack the parent cannot choose.
     let own = own.cloned();
     let working = std::thread::spawn(move || {

@@ -49,6 +49,33 @@ impl Source for HostMemory {
     }
 }
 
+/// Has the C library keep what this process frees, for what it asks for next, in one place for all threads: the system clears the pages of
+/// fresh memory one by one, for which burn's CPU backend, whose every result is new memory, waits a sixth of a training step (measured:
+/// docs/performance.md). What is held at a time, and so the peak, is the same. Whether the library takes it.
+pub fn keep_freed_memory() -> bool {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        /// Bytes that are asked of the system at a time beside what is needed.
+        const AHEAD: i32 = 64 << 20;
+        /// As mallopt(3) has it: never.
+        const NEVER: i32 = -1;
+        let settings = [
+            (libc::M_ARENA_MAX, 1),
+            (libc::M_MMAP_MAX, 0),
+            (libc::M_TRIM_THRESHOLD, NEVER),
+            (libc::M_TOP_PAD, AHEAD),
+        ];
+        settings.into_iter().all(|(setting, value)| {
+            // SAFETY: sets a number that later allocations read; no memory in use is touched.
+            #[expect(unsafe_code, reason = "an interface of the C library")]
+            let taken = unsafe { libc::mallopt(setting, value) };
+            taken == 1
+        })
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    false
+}
+
 /// Starts the high-water mark of this process anew, at what it holds now; whether the system can do that. What was
 /// freed and is still kept by the allocator is given back first, so that it does not count as held.
 pub(crate) fn forget_peak() -> bool {

@@ -18,7 +18,7 @@ mod trace;
 
 pub use energy::{Energy, MIN_AVERAGING_TIMES, MIN_ENERGY_SECONDS};
 pub use foreign::{Foreign, Stranger};
-pub use host::HostMemory;
+pub use host::{HostMemory, keep_freed_memory};
 pub use nvml::{Device, GpuSource, Library, gpus, state, unavailable};
 pub use rate::Rate;
 pub use reading::{Process, Reading, Source};
