@@ -98,6 +98,24 @@ fn the_page_of_a_history_names_the_first_bad_runs() {
 }
 
 #[test]
+fn the_band_of_a_metric_that_moves_by_itself_is_its_fence() {
+    let folder = tempfile::tempdir().unwrap();
+    // Up and down by four percent, twice what matters, and from a day on half as much again.
+    let moving = |day: u64, place: usize, metric: MetricName| match (metric, place) {
+        (MetricName::HostPeakBytes, 0) if day > 14 => 1.5 * (1.0 + 0.04 * (day % 2) as f64),
+        (MetricName::HostPeakBytes, 0) => 1.0 + 0.04 * (day % 2) as f64,
+        _ => 1.0,
+    };
+    let history = history(folder.path(), 20, moving);
+    let page = told(&history).html().unwrap();
+    assert!(
+        page.contains("as far as it moves by itself"),
+        "the fence is the wider one"
+    );
+    assert!(!page.contains("by itself it moves less"));
+}
+
+#[test]
 fn the_table_of_turns_has_the_worse_first_with_run_and_revision() {
     let folder = tempfile::tempdir().unwrap();
     let table = told(&history(folder.path(), 20, turned)).table();
