@@ -228,9 +228,7 @@ mod tests {
     use burn::tensor::{Distribution, Tensor, backend::Backend};
 
     use super::*;
-    use mantissa_core::ExecutedVerdict;
-
-    use crate::{Accumulator, Compute, MatmulPrecision, Operation, Precision, probe};
+    use crate::{Accumulator, Compute, MatmulPrecision, Precision};
 
     /// The largest difference from the same product of more rows, which another kernel computes, in units of the largest value.
     fn apart(precision: Precision, matmul: MatmulPrecision, m: usize) -> f64 {
@@ -288,17 +286,6 @@ mod tests {
             (summed(Accumulator::F32), summed(Accumulator::F16)),
             (4096.0, 2048.0)
         );
-    }
-
-    #[test]
-    fn few_rows_are_probed_where_they_are_asked_for() {
-        for precision in [Precision::True32, Precision::TrueBf16, Precision::Mixed16] {
-            let compute = Compute::from(precision);
-            let requested = compute.requested();
-            let probed = probe::<Flex>(&[Operation::FewRows], compute, &requested, &Default::default());
-            let executed = probed.unwrap().confirm();
-            assert_eq!(executed.verdict, ExecutedVerdict::AsRequested, "{precision}");
-        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Attention in one kernel: beside attention written out, and read back by the probe.
+//! Attention in one kernel beside attention written out.
 
 use burn::{
     backend::Autodiff,
     tensor::{Bool, DType, Distribution, Tensor, TensorData},
 };
-use mantissa_core::{Accumulator, Attention, ExecutedVerdict, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, Operation, PrecisionBackend, Sight, device::Flex, probe};
+use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
+use mantissa_precision::{Compute, PrecisionBackend, Sight, device::Flex};
 
 /// `[n, heads, sequence, width]`.
 const SHAPE: [usize; 4] = [2, 2, 24, 16];
@@ -76,47 +76,14 @@ fn one_kernel_attends_as_the_written_out_operations_do_and_so_do_its_gradients()
     assert!(f64s < 1e-13 && f32s < 2e-5, "{f64s:e} {f32s:e}");
 }
 
-fn executed<B: PrecisionBackend>(precision: Precision) -> mantissa_core::Executed {
-    let compute = compute(precision);
-    probe::<B>(
-        &[Operation::FusedAttention],
-        compute,
-        &compute.requested(),
-        &Default::default(),
-    )
-    .unwrap()
-    .confirm()
-}
-
-#[test]
-fn attention_on_the_cpu_is_what_the_setting_says() {
-    for &precision in Precision::ALL {
-        let seen = executed::<Flex>(precision);
-        assert_eq!(
-            seen.verdict,
-            ExecutedVerdict::AsRequested,
-            "{precision}: {seen:?}"
-        );
-    }
-}
-
 #[cfg(feature = "vulkan")]
 #[test]
-fn attention_on_a_gpu_multiplies_in_f16_and_the_probe_says_so() {
-    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+fn one_kernel_on_a_gpu_is_as_close_as_f16_allows() {
+    use mantissa_precision::device::VulkanPlain;
 
     if !crate::vulkan_is_there() {
         return;
     }
     let close = difference(&both_ways::<VulkanPlain>(Precision::True32, DType::F32));
     assert!((1e-6..5e-3).contains(&close), "{close:e}");
-    let seen = executed::<VulkanPlain>(Precision::True32);
-    assert_eq!(
-        (seen.operand_bits, seen.exponent_bits),
-        (Some(11), Some(5)),
-        "{seen:?}"
-    );
-    assert_eq!(seen.verdict, ExecutedVerdict::Differs);
-    let seen = executed::<VulkanFused>(Precision::Mixed16);
-    assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
 }

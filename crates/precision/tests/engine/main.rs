@@ -5,7 +5,6 @@ mod convolutions;
 mod elementwise;
 mod golden;
 mod layouts;
-mod probe;
 mod products;
 
 /// Whether a Vulkan device answers.
@@ -15,14 +14,4 @@ fn vulkan_is_there() -> bool {
         "vulkan",
         mantissa_precision::device::available(mantissa_core::Backend::Vulkan),
     )
-}
-
-/// Whether a Vulkan device computes in halves, as the software rasteriser does.
-#[cfg(feature = "vulkan")]
-fn vulkan_halves_are_there() -> bool {
-    use mantissa_precision::device::{VulkanPlain, supports};
-
-    let halves = || supports::<VulkanPlain>(mantissa_core::Format::F16, &Default::default());
-    let missing = || Err("Vulkan: the device does not compute in f16".into());
-    vulkan_is_there() && mantissa_testing::is_there("vulkan", if halves() { Ok(()) } else { missing() })
 }

@@ -1,7 +1,37 @@
 //! The probe on real backends: it confirms what is right, and convicts what is not.
+//!
+//! What was launched is noted for the whole process, as a worker is one. So these tests are a program of their own, where
+//! nothing else computes, and run one after another.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mantissa_core::{Accumulator, Executed, ExecutedVerdict, MatmulPrecision, Precision};
 use mantissa_precision::{Compute, Operation, PrecisionBackend, device::Flex, probe};
+
+/// Held by a test while it computes.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a Vulkan device answers.
+#[cfg(feature = "vulkan")]
+fn vulkan_is_there() -> bool {
+    mantissa_testing::is_there(
+        "vulkan",
+        mantissa_precision::device::available(mantissa_core::Backend::Vulkan),
+    )
+}
+
+/// Whether a Vulkan device computes in halves, as the software rasteriser does.
+#[cfg(feature = "vulkan")]
+fn vulkan_halves_are_there() -> bool {
+    use mantissa_precision::device::{VulkanPlain, supports};
+
+    let halves = || supports::<VulkanPlain>(mantissa_core::Format::F16, &Default::default());
+    let missing = || Err("Vulkan: the device does not compute in f16".into());
+    vulkan_is_there() && mantissa_testing::is_there("vulkan", if halves() { Ok(()) } else { missing() })
+}
 
 /// Every precision that the design defines, with every matmul precision and accumulator it allows.
 fn defined() -> Vec<Compute> {
@@ -51,9 +81,9 @@ fn convicts<B: PrecisionBackend>() {
     }
 }
 
-// One test: what was launched is noted for the whole process.
 #[test]
 fn the_cpu_executes_what_is_asked_for_and_says_how() {
+    let _alone = alone();
     for compute in defined() {
         confirms::<Flex>(compute);
     }
@@ -117,13 +147,67 @@ fn the_cpu_executes_what_is_asked_for_and_says_how() {
     assert!(seen.kernel.unwrap().contains("tf32"));
 }
 
+#[test]
+fn few_rows_are_observed_where_they_are_asked_for() {
+    let _alone = alone();
+    for precision in [Precision::True32, Precision::TrueBf16, Precision::Mixed16] {
+        let compute = Compute::from(precision);
+        let seen = of::<Flex>(Operation::FewRows, compute, compute);
+        assert_eq!(
+            seen.verdict,
+            ExecutedVerdict::AsRequested,
+            "{precision}: {seen:?}"
+        );
+    }
+}
+
+/// Attention in one kernel.
+fn attends<B: PrecisionBackend>(precision: Precision) -> Executed {
+    let compute = Compute::from(precision);
+    of::<B>(Operation::FusedAttention, compute, compute)
+}
+
+#[test]
+fn attention_on_the_cpu_is_what_the_setting_says() {
+    let _alone = alone();
+    for &precision in Precision::ALL {
+        let seen = attends::<Flex>(precision);
+        assert_eq!(
+            seen.verdict,
+            ExecutedVerdict::AsRequested,
+            "{precision}: {seen:?}"
+        );
+    }
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn attention_on_a_gpu_multiplies_in_f16_and_the_probe_says_so() {
+    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+
+    let _alone = alone();
+    if !vulkan_is_there() {
+        return;
+    }
+    let seen = attends::<VulkanPlain>(Precision::True32);
+    assert_eq!(
+        (seen.operand_bits, seen.exponent_bits),
+        (Some(11), Some(5)),
+        "{seen:?}"
+    );
+    assert_eq!(seen.verdict, ExecutedVerdict::Differs);
+    let seen = attends::<VulkanFused>(Precision::Mixed16);
+    assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
+}
+
 #[cfg(feature = "vulkan")]
 #[test]
 fn the_software_rasteriser_executes_what_is_asked_for() {
     use mantissa_core::Format;
     use mantissa_precision::device::{VulkanFused, VulkanPlain, supports};
 
-    if !crate::vulkan_is_there() {
+    let _alone = alone();
+    if !vulkan_is_there() {
         return;
     }
     let device = Default::default();
@@ -145,7 +229,7 @@ fn the_software_rasteriser_executes_what_is_asked_for() {
 
     let halves = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
     let (wide, narrow) = (halves(Accumulator::F32), halves(Accumulator::F16));
-    if crate::vulkan_halves_are_there() {
+    if vulkan_halves_are_there() {
         assert_eq!(
             confirms::<VulkanPlain>(narrow).accumulator.as_deref(),
             Some("f16")
