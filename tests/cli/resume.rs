@@ -56,3 +56,31 @@ fn a_run_that_lacks_nothing_is_only_reported_again() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(fs::read(place.path("run/records.jsonl")).unwrap(), before);
 }
+
+#[test]
+fn a_run_grows_to_more_repeats_and_never_to_fewer() {
+    let place = Place::new();
+    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    let before = fs::read_to_string(place.path("run/records.jsonl")).unwrap();
+    let output = place.run(&["run", "--resume", "run", "--repeats", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let after = fs::read_to_string(place.path("run/records.jsonl")).unwrap();
+    assert!(after.starts_with(&before), "what was recorded stays as it is");
+    let repeats: Vec<_> = place
+        .records("run")
+        .iter()
+        .map(|record| record["repeat"].clone())
+        .collect();
+    assert_eq!(repeats, [0, 0, 1, 1]);
+
+    let fewer = place.run(&["run", "--resume", "run", "--repeats", "1"]);
+    assert_eq!(fewer.status.code(), Some(2));
+    assert_eq!(
+        stderr(&fewer).lines().next(),
+        Some("error: `run` has 2 repeats, and none is taken back")
+    );
+    assert_eq!(
+        fs::read_to_string(place.path("run/records.jsonl")).unwrap(),
+        after
+    );
+}

@@ -406,12 +406,12 @@ pub(crate) struct RunArguments {
     /// The run folder [default: reports/<UTC time>-<name>]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Run what an earlier run lacks, by the plan in its folder
+    /// Run what an earlier run lacks, by the plan in its folder; with a larger `--repeats`, until it has as many
     #[arg(
         long,
         value_name = "DIR",
         conflicts_with_all = [
-            "suites", "all", "overrides", "filter", "repeats", "retries", "order", "cool_down", "busy", "out", "dry_run",
+            "suites", "all", "overrides", "filter", "retries", "order", "cool_down", "busy", "out", "dry_run",
             "init", "peer"
         ]
     )]

@@ -158,6 +158,27 @@ impl RunFolder {
         Ok((folder, reader.cut()))
     }
 
+    /// Plans more processes of each cell.
+    ///
+    /// # Errors
+    /// Fewer than it has planned; whatever the file system says.
+    pub(crate) fn grow(&mut self, repeats: u32) -> Result<(), RunError> {
+        let planned = self.settings.repeats;
+        if repeats < planned {
+            let error = format!(
+                "`{}` has {planned} repeats, and none is taken back",
+                self.path.display()
+            );
+            return Err(RunError::Input(error));
+        }
+        if repeats > planned {
+            self.settings.repeats = repeats;
+            write_json(&self.path.join(SETTINGS), &self.settings)?;
+            sync_directory(&self.path).at(&self.path)?;
+        }
+        Ok(())
+    }
+
     /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path

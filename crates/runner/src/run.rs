@@ -95,21 +95,26 @@ pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Fi
     execute(folder, start.program, stop, progress)
 }
 
-/// Runs what an earlier run lacks, by the plan in its folder. `cut` is told if the last record had been cut off.
+/// Runs what an earlier run lacks, by the plan in its folder: of `repeats` processes of each cell, where it had planned
+/// fewer. `cut` is told if the last record had been cut off.
 ///
 /// # Errors
-/// What keeps the run from going on.
+/// What keeps the run from going on; fewer `repeats` than it planned.
 pub fn resume(
     path: &Path,
+    repeats: Option<u32>,
     stop: Stop,
     progress: &mut dyn Progress,
     cut: &mut dyn FnMut(),
 ) -> Result<Finish, RunError> {
-    let (folder, was_cut) = RunFolder::open(path)?;
+    let (mut folder, was_cut) = RunFolder::open(path)?;
     if was_cut {
         cut();
     }
     choose_backend(Some(folder.settings.backend))?;
+    if let Some(repeats) = repeats {
+        folder.grow(repeats)?;
+    }
     execute(folder, None, stop, progress)
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     let stop;
     let finish = if let Some(folder) = &arguments.resume {
         stop = Stop::on_signals()?;
-        resume(folder, stop.clone(), &mut bar, &mut || {
+        resume(folder, arguments.repeats, stop.clone(), &mut bar, &mut || {
             printer.warn("the last record was cut short: it is removed, and its cell runs again");
         })?
     } else {
