@@ -85,6 +85,8 @@ class Session:
         called = models.Answers(self.model, self.model_kind, by_classes) if asked_at_places else self.model
         self.asked_at_places = asked_at_places
         self.called = torch.compile(called) if self.setting.compiled else called
+        # More shapes than that many compilations serve would be computed one operation at a time, with a warning alone.
+        torch._dynamo.config.fail_on_recompile_limit_hit = True
         self.setting.wait()
 
     def close(self):
@@ -206,6 +208,9 @@ class Session:
             output = self.called(given["pixels"])
             return getattr(output, "logits", output)
         if self.asked_at_places:
+            if self.setting.compiled:
+                # As many as a batch happens to have: nothing is compiled anew for them while time is taken.
+                torch._dynamo.maybe_mark_dynamic(given["rows"], 0)
             return self.called(**given)
         return self.called(input_ids=given["ids"], attention_mask=given["mask"]).logits
 

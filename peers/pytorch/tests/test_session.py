@@ -174,6 +174,31 @@ def test_a_compiled_model_learns_the_same(tmp_path, compiled_graphs):
 
 
 @needs_a_compiler
+def test_more_answers_or_fewer_compile_nothing_anew(tmp_path, compiled_graphs):
+    rows = torch.tensor([0, 1, 2, 4, 5, 8, 9, 10, 11], dtype=torch.int32)
+    train = {
+        "ids": torch.arange(12, dtype=torch.int32).reshape(3, 4), "lengths": torch.tensor([4, 4, 4], dtype=torch.int32),
+        "rows": rows, "labels": rows + 1,
+    }
+    session, _, _ = llama(tmp_path, {"train": {"learning_rate": 0.1, "momentum": 0.9}}, {"fusion": "on"}, train=train)
+    session.step([[0]], 0.0)
+    compiled = compiled_graphs()
+    assert compiled > 0
+    for example in (1, 2):
+        session.step([[example]], 0.0)
+    assert compiled_graphs() == compiled
+
+
+@needs_a_compiler
+def test_a_model_that_the_compiler_gives_up_is_told(tmp_path, compiled_graphs):
+    session, _, _ = resnet(tmp_path, {"fusion": "on"})
+    session.step([[0, 1]], 0.0)
+    assert compiled_graphs() > 0
+    with torch._dynamo.config.patch(recompile_limit=1), pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+        session.predict("test", [0])
+
+
+@needs_a_compiler
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_a_compiled_model_writes_the_same(tmp_path, compiled_graphs, precision):
     prompts = {"ids": torch.arange(4, dtype=torch.int32)[None]}
