@@ -369,6 +369,17 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
     assert!(told.contains("there is no history `histori.jsonl`"), "{told}");
     let compared = place.run(&["compare", "runs/one", "runs/lost", "--history", "histori.jsonl"]);
     assert_eq!(compared.status.code(), Some(2), "{}", stderr(&compared));
+    let environment = fs::read_to_string(place.path("runs/lost/environment.json")).unwrap();
+    let mut environment: Value = serde_json::from_str(&environment).unwrap();
+    environment["started"] = "once".into();
+    fs::write(place.path("runs/lost/environment.json"), environment.to_string()).unwrap();
+    let (code, told) = held(
+        "runs/lost",
+        &["--write", "markdown=out.md", "--write", "mlperf=out.log"],
+    );
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("once"), "{told}");
+    assert!(!place.path("out.md").exists(), "half of it was written");
 }
 
 #[test]

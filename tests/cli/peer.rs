@@ -272,3 +272,38 @@ fn a_peer_that_is_not_there_or_does_not_answer_is_named() {
         assert!(stderr(&output).contains(said), "{peer}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn the_frameworks_of_a_race_take_turns() {
+    let Some(python) = python() else { return };
+    let place = Place::new();
+    let race = |repeats: &str| {
+        std::process::Command::new(root().join("peers/side-by-side"))
+            .arg(root().join("tests/fixtures/kernels.toml"))
+            .args(["--backend", "flex", "-a", "size=16", "--repeats", repeats])
+            .env("MANTISSA", env!("CARGO_BIN_EXE_mantissa"))
+            .env("MANTISSA_TORCH", &python)
+            .env("OUT", place.path("race"))
+            .output()
+            .expect("there is a shell")
+    };
+    assert_eq!(race("few").status.code(), Some(2));
+    let output = race("2");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let measured = |framework: &str, repeat: usize| {
+        let records = place.records(&format!("race/{framework}"));
+        assert_eq!(records.len(), 2);
+        let samples = records[repeat]["samples"].as_str().expect("there are samples");
+        let file = place.path(&format!("race/{framework}")).join(samples);
+        std::fs::metadata(file)
+            .and_then(|file| file.modified())
+            .expect("they have a time")
+    };
+    let order = [("burn", 0), ("pytorch", 0), ("burn", 1), ("pytorch", 1)];
+    assert!(
+        order
+            .map(|(framework, repeat)| measured(framework, repeat))
+            .is_sorted()
+    );
+    assert!(place.path("race/side-by-side/side-by-side.html").exists());
+}
