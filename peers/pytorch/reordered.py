@@ -1,0 +1,39 @@
+"""The same peer, with hidden units and heads of DistilBERT in another order: the same sums, other roundings. How far that moves the losses of a
+training says how near two frameworks can come.
+
+    mantissa run SUITE --peer 'python3 peers/pytorch/reordered.py 7'        the order is drawn from the seed 7
+"""
+
+import sys
+
+import torch
+
+from mantissa_torch import models
+from mantissa_torch.__main__ import main
+
+
+def reordered(model, seed):
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for layer in model.distilbert.transformer.layer:
+            inner, outer = layer.ffn.lin1, layer.ffn.lin2
+            units = torch.randperm(inner.out_features, generator=draw)
+            inner.weight.copy_(inner.weight[units])
+            inner.bias.copy_(inner.bias[units])
+            outer.weight.copy_(outer.weight[:, units])
+            attention = layer.attention
+            heads = torch.randperm(attention.n_heads, generator=draw)
+            places = torch.arange(attention.dim).view(attention.n_heads, -1)[heads].flatten()
+            for projection in [attention.q_lin, attention.k_lin, attention.v_lin]:
+                projection.weight.copy_(projection.weight[places])
+                projection.bias.copy_(projection.bias[places])
+            attention.out_lin.weight.copy_(attention.out_lin.weight[:, places])
+    return model
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not sys.argv[1].isdecimal():
+        sys.exit(__doc__)
+    build, seed = models.build, int(sys.argv[1])
+    models.build = lambda *given: reordered(build(*given), seed)
+    main()
