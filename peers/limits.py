@@ -1,0 +1,58 @@
+"""How near its limit each operation came, of a race of kernels: `python3 peers/limits.py reports/<race>`, a table in Markdown.
+
+What multiplies matrices is held against the fastest product of the race in its precision, of either framework; what does not against a copy of as
+many bytes in the same process, of the faster framework, whichever that is. Medians over processes.
+"""
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+
+PRECISIONS = ["32-true", "bf16-mixed"]
+
+
+def measured(folder):
+    """Values of each metric, by workload, attention and precision."""
+    cells = defaultdict(lambda: defaultdict(list))
+    for line in (folder / "records.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["status"] == "ok":
+            cell = record["cell"]
+            key = (cell["workload"]["name"], cell["setting"].get("attention", ""), cell["setting"]["precision"])
+            for name, metric in record["metrics"].items():
+                if metric and metric["value"] is not None:
+                    cells[key][name].append(metric["value"])
+    return {key: {name: median(values) for name, values in metrics.items()} for key, metrics in cells.items()}
+
+
+def main(race):
+    frameworks = [measured(Path(race) / name) for name in ("burn", "pytorch")]
+    both = [key for key in frameworks[0] if key in frameworks[1]]
+    most = {
+        precision: max((of[key].get("flops_per_second", 0) for of in frameworks for key in both if key[2] == precision), default=0)
+        for precision in PRECISIONS
+    }
+    print("| operation | precision | limit | burn | PyTorch | burn, of the limit | PyTorch, of the limit | burn / PyTorch |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|")
+    for key in both:
+        name, attention, precision = key
+        burn, torch = (of[key] for of in frameworks)
+        if "flops_per_second" in burn:
+            of, unit, limit = "flops_per_second", "GFLOP/s", most[precision]
+        elif "copy_bytes_per_second" in burn:
+            of, unit, limit = "bytes_per_second", "GB/s", max(burn["copy_bytes_per_second"], torch["copy_bytes_per_second"])
+        else:
+            continue
+        here, there = burn[of], torch[of]
+        what = f"{name}, {attention}" if name == "attention" else name
+        print(
+            f"| {what} | {precision} | {limit / 1e9:.0f} {unit} | {here / 1e9:.1f} | {there / 1e9:.1f} | {here / limit:.0%} | {there / limit:.0%} | {here / there:.2f} |"
+        )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(sys.argv[1])
