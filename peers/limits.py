@@ -10,9 +10,6 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
-PRECISIONS = ["32-true", "bf16-mixed"]
-
-
 def measured(folder):
     """Values of each metric, by workload, attention and precision."""
     cells = defaultdict(lambda: defaultdict(list))
@@ -31,8 +28,8 @@ def main(race):
     frameworks = [measured(Path(race) / name) for name in ("burn", "pytorch")]
     both = [key for key in frameworks[0] if key in frameworks[1]]
     most = {
-        precision: max((of[key].get("flops_per_second", 0) for of in frameworks for key in both if key[2] == precision), default=0)
-        for precision in PRECISIONS
+        precision: max(of[key].get("flops_per_second", 0) for of in frameworks for key in both if key[2] == precision)
+        for precision in {key[2] for key in both}
     }
     print("| operation | precision | limit | burn | PyTorch | burn, of the limit | PyTorch, of the limit | burn / PyTorch |")
     print("|---|---|--:|--:|--:|--:|--:|--:|")
