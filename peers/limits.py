@@ -10,6 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
+
 def measured(folder):
     """Values of each metric, by workload, attention and precision."""
     cells = defaultdict(lambda: defaultdict(list))
