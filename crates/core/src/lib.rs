@@ -6,6 +6,7 @@
 mod axis;
 mod cell;
 mod claim;
+mod command_line;
 mod explain;
 mod fingerprint;
 mod format;
@@ -28,6 +29,7 @@ pub use axis::{
 };
 pub use cell::{Cell, CellId, CellMaker};
 pub use claim::{Bounds, Claim, ClaimSource, Claimed, Comparison};
+pub use command_line::command_line;
 pub use explain::{Example, Explanation, explain};
 pub use fingerprint::{DataSource, Environment, Fingerprint, Gpu};
 pub use format::{FloatClass, Format, Rounded};

@@ -1,6 +1,6 @@
 //! `report.html`: one file that needs nothing else, for light and dark screens.
 
-use mantissa_core::{FloatClass, Format};
+use mantissa_core::{FloatClass, Format, command_line};
 use minijinja::{Environment, value::Serde};
 use serde::Serialize;
 
@@ -161,7 +161,7 @@ pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String
         environment: facts(run),
         missing: &run.environment.missing,
         missing_samples: &run.missing_samples,
-        command: run.environment.command.join(" "),
+        command: command_line(&run.environment.command),
         version: &run.environment.fingerprint.mantissa,
     };
     let mut environment = Environment::new();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mantissa_core::{Axis, Cell, Plan};
+use mantissa_core::{Axis, Cell, Plan, command_line};
 
 use crate::RunSettings;
 
@@ -74,21 +74,7 @@ impl Commands {
         if !settings.peer.is_empty() {
             option("--peer", settings.peer.join(" "));
         }
-        words
-            .iter()
-            .map(|word| quoted(word))
-            .collect::<Vec<_>>()
-            .join(" ")
-    }
-}
-
-/// A word that a POSIX shell reads back as it was.
-fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=./,:+@%".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
+        command_line(&words)
     }
 }
 
@@ -157,12 +143,5 @@ mod tests {
             let ids: Vec<_> = again.cells.iter().map(|planned| &planned.cell.id).collect();
             assert_eq!(ids, [&planned.cell.id], "{command}");
         }
-    }
-
-    #[test]
-    fn words_that_a_shell_would_read_otherwise_are_quoted() {
-        assert_eq!(quoted("a=b.toml"), "a=b.toml");
-        assert_eq!(quoted("my data"), "'my data'");
-        assert_eq!(quoted("it's*"), r"'it'\''s*'");
     }
 }

@@ -1,5 +1,6 @@
 //! `side-by-side.html`: one file that needs nothing else, for light and dark screens.
 
+use mantissa_core::command_line;
 use minijinja::{Environment, value::Serde};
 use serde::Serialize;
 
@@ -36,7 +37,7 @@ pub(super) fn runs<'r>(beside: &'r Beside<'_, '_>) -> Vec<RunFacts<'r>> {
         backend: report.run.environment.backend.name(),
         profile: report.run.plan.profile.name(),
         started: &report.run.environment.started,
-        command: report.run.environment.command.join(" "),
+        command: command_line(&report.run.environment.command),
     };
     beside.reports.iter().enumerate().map(facts).collect()
 }

@@ -1,0 +1,27 @@
+//! Words of a command as one line.
+
+/// A command line that a POSIX shell reads back as these words.
+pub fn command_line<W: AsRef<str>>(words: &[W]) -> String {
+    let words = words.iter().map(|word| quoted(word.as_ref()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=./,:+@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_a_shell_would_read_otherwise_are_quoted() {
+        let words = ["a=b.toml", "my data", "it's*", ""];
+        assert_eq!(command_line(&words), r"a=b.toml 'my data' 'it'\''s*' ''");
+    }
+}
