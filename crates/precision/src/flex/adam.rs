@@ -9,7 +9,7 @@ use super::{
     convert::CHUNK,
     lanes::Wide,
     packed::packed,
-    stored::{BLOCK, Stored, by_format},
+    stored::{BLOCK, Stored, by_format, changed},
 };
 use crate::backend::{Adam, AdamRates};
 
@@ -72,16 +72,17 @@ impl<T: Stored, G: Stored<Wide = T::Wide>> NullaryFnOnce for Chunk<'_, T, G> {
     #[inline(always)]
     fn call(self) {
         let rates = self.rates;
-        let mut lanes = [[T::Wide::zero(); BLOCK]; 4];
+        let [mut at_w, mut at_m, mut at_v, mut at_g] = [[T::Wide::zero(); BLOCK]; 4];
         let [values, firsts, seconds] = self.state.map(|part| part.chunks_mut(BLOCK));
         let state = values.zip(firsts).zip(seconds);
         for (((values, firsts), seconds), gradients) in state.zip(self.gradients.chunks(BLOCK)) {
-            let [w, m, v, g] = lanes.each_mut().map(|lanes| &mut lanes[..gradients.len()]);
-            T::widen(values, w);
-            T::widen(firsts, m);
-            T::widen(seconds, v);
-            G::widen(gradients, g);
-            for (((w, m), v), g) in w.iter_mut().zip(m.iter_mut()).zip(v.iter_mut()).zip(g.iter()) {
+            let g = G::seen(gradients, &mut at_g);
+            let [w, m, v] = [
+                changed(values, &mut at_w),
+                changed(firsts, &mut at_m),
+                changed(seconds, &mut at_v),
+            ];
+            for (((w, m), v), g) in w.iter_mut().zip(m).zip(v).zip(g) {
                 let g = T::round(*g);
                 *m = T::round(*m + (g - *m) * rates.share1);
                 *v = T::round(T::round(*v * rates.decay2) + g * rates.share2 * g);
@@ -89,9 +90,9 @@ impl<T: Stored, G: Stored<Wide = T::Wide>> NullaryFnOnce for Chunk<'_, T, G> {
                 let update = *m / T::round(root + rates.epsilon) / rates.correction1;
                 *w = T::round(T::round(*w * rates.keep) - update * rates.learning_rate);
             }
-            T::narrow(w, values);
-            T::narrow(m, firsts);
-            T::narrow(v, seconds);
+            T::settle(&at_w, values);
+            T::settle(&at_m, firsts);
+            T::settle(&at_v, seconds);
         }
     }
 }

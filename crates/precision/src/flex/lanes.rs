@@ -13,22 +13,41 @@ use pulp::Simd;
 pub(super) trait Wide: Float + burn::tensor::Element + bytemuck::Pod + Send + Sync {
     /// The nearest value.
     fn of(x: f64) -> Self;
-    /// `e^x`.
-    fn exponential(self) -> Self;
+    /// `e^x` for `x` up to 0, times a constant of the format that keeps it from being subnormal: for weights that are divided by
+    /// their sum.
+    fn weight(self) -> Self;
     /// The hyperbolic tangent.
     fn tangent(self) -> Self;
     /// Distribution function and density of the standard normal distribution.
     fn normal(self) -> (Self, Self);
-    /// The sum of the products of two rows of one length, in registers that are named: the compiler takes loops like [`sum`]'s
-    /// apart again where it sees their surroundings.
+    /// The sum of the products of two rows of one length.
     fn dot<S: Simd>(simd: S, xs: &[Self], ys: &[Self]) -> Self;
+    /// The sum of a row.
+    fn total<S: Simd>(simd: S, xs: &[Self]) -> Self;
+    /// The largest of a row; minus infinity if there is none.
+    fn largest<S: Simd>(simd: S, xs: &[Self]) -> Self;
 }
 
-/// Registers that are summed into side by side, so that none waits for itself.
+/// Registers that are joined into side by side, so that none waits for itself.
 const CHAINS: usize = 4;
 
-macro_rules! dot {
-    ($split:ident, $splat:ident, $mul_add:ident, $add:ident, $total:ident) => {
+/// Joins registers that are named: the compiler takes loops over sums apart again, where it sees their surroundings.
+#[inline(always)]
+fn joined<R: Copy>(all: &[R], start: R, join: impl Fn(R, R) -> R) -> R {
+    let (chunks, more) = all.as_chunks::<CHAINS>();
+    let mut parts = [start; CHAINS];
+    for chunk in chunks {
+        for chain in 0..CHAINS {
+            parts[chain] = join(parts[chain], chunk[chain]);
+        }
+    }
+    let [a, b, c, d] = parts;
+    let start = join(join(a, b), join(c, d));
+    more.iter().fold(start, |all, x| join(all, *x))
+}
+
+macro_rules! of_rows {
+    ($split:ident, $splat:ident, $mul_add:ident, $add:ident, $max:ident, $sum:ident, $most:ident) => {
         #[inline(always)]
         fn dot<S: Simd>(simd: S, xs: &[Self], ys: &[Self]) -> Self {
             let ((xs, last_xs), (ys, last_ys)) = (S::$split(xs), S::$split(ys));
@@ -43,20 +62,42 @@ macro_rules! dot {
                 sums[0] = simd.$mul_add(*x, *y, sums[0]);
             }
             let [a, b, c, d] = sums;
-            let total = simd.$total(simd.$add(simd.$add(a, b), simd.$add(c, d)));
+            let total = simd.$sum(simd.$add(simd.$add(a, b), simd.$add(c, d)));
             let last = last_xs.iter().zip(last_ys);
             last.fold(total, |total, (x, y)| total + x * y)
+        }
+
+        #[inline(always)]
+        fn total<S: Simd>(simd: S, xs: &[Self]) -> Self {
+            let (xs, last) = S::$split(xs);
+            let total = joined(xs, simd.$splat(0.0), |a, b| simd.$add(a, b));
+            last.iter().fold(simd.$sum(total), |total, x| total + x)
+        }
+
+        #[inline(always)]
+        fn largest<S: Simd>(simd: S, xs: &[Self]) -> Self {
+            let (xs, last) = S::$split(xs);
+            let most = joined(xs, simd.$splat(Self::NEG_INFINITY), |a, b| simd.$max(a, b));
+            last.iter().fold(simd.$most(most), |most, x| most.max(*x))
         }
     };
 }
 
 impl Wide for f64 {
-    dot!(as_simd_f64s, splat_f64s, mul_add_f64s, add_f64s, reduce_sum_f64s);
+    of_rows!(
+        as_simd_f64s,
+        splat_f64s,
+        mul_add_f64s,
+        add_f64s,
+        max_f64s,
+        reduce_sum_f64s,
+        reduce_max_f64s
+    );
 
     fn of(x: f64) -> Self {
         x
     }
-    fn exponential(self) -> Self {
+    fn weight(self) -> Self {
         self.exp()
     }
     fn tangent(self) -> Self {
@@ -69,7 +110,15 @@ impl Wide for f64 {
 }
 
 impl Wide for f32 {
-    dot!(as_simd_f32s, splat_f32s, mul_add_f32s, add_f32s, reduce_sum_f32s);
+    of_rows!(
+        as_simd_f32s,
+        splat_f32s,
+        mul_add_f32s,
+        add_f32s,
+        max_f32s,
+        reduce_sum_f32s,
+        reduce_max_f32s
+    );
 
     #[inline(always)]
     fn of(x: f64) -> Self {
@@ -77,38 +126,41 @@ impl Wide for f32 {
     }
 
     #[inline(always)]
-    fn exponential(self) -> Self {
-        let (excess, [half, other_half]) = reduced(self);
-        (1.0 + excess) * half * other_half
+    fn weight(self) -> Self {
+        // Beyond, the result is rounded to 0 where the constant is divided out.
+        let x = if self < -104.0 { -104.0 } else { self };
+        let (rest, whole) = reduced(x);
+        power_series(rest) * two_to(whole, RAISED)
     }
 
     /// `m / (m + 2)` with `m = e^2|x| − 1`, which loses nothing near 0.
     #[inline(always)]
     fn tangent(self) -> Self {
         // Beyond, the result is 1 to the last digit.
-        let (excess, [half, other_half]) = reduced(2.0 * below(self.abs(), 10.0));
-        let scale = half * other_half;
+        let (rest, whole) = reduced(2.0 * below(self.abs(), 10.0));
+        let scale = two_to(whole, 0);
+        let excess = (rest * rest).mul_add(excess_over_square(rest), rest);
         let m = excess.mul_add(scale, scale - 1.0);
         (m / (m + 2.0)).copysign(self)
     }
 
-    /// The tail `Φ(−|x|)` is `e^(−x²/2)` times a smooth function, here a polynomial in `(|x| − 3) / (|x| + 3)`, so that it
-    /// keeps its digits where `1 + erf` cancels.
+    /// The tail `Φ(−|x|)` is `e^(−x²/2)` times a smooth function, here a polynomial in `(|x| − 3.25) / (|x| + 3.25)`, so that
+    /// it keeps its digits where `1 + erf` cancels.
     #[inline(always)]
     fn normal(self) -> (Self, Self) {
         // Beyond, the tail is 0.
-        let a = below(self.abs(), 20.0);
+        let a = below(self.abs(), 14.5);
         let square = a * a;
         let lost = a.mul_add(a, -square);
-        let (excess, [half, other_half]) = reduced(-0.5 * square);
-        let bell = (1.0 + excess) * half * other_half;
-        let bell = (-0.5 * lost).mul_add(bell, bell);
-        let inverse = 1.0 / (a + 3.0);
-        let u = (a - 3.0) * inverse;
-        let smooth = TAIL.iter().rev().fold(0.0f32, |sum, &c| sum.mul_add(u, c));
+        let (rest, whole) = reduced(-0.5 * square);
+        let bell = power_series(lost.mul_add(-0.5, rest)) * two_to(whole, RAISED);
+        let inverse = 1.0 / (a + 3.25);
+        let u = (a - 3.25) * inverse;
+        let lower = |c: f32| c * LOWERED;
+        let smooth = TAIL.iter().rev().fold(0.0f32, |sum, &c| sum.mul_add(u, lower(c)));
         let tail = smooth * inverse * bell;
         let distribution = if self < 0.0 { tail } else { 1.0 - tail };
-        (distribution, bell * (1.0 / (2.0 * PI).sqrt()) as f32)
+        (distribution, bell * lower((1.0 / (2.0 * PI).sqrt()) as f32))
     }
 }
 
@@ -118,87 +170,74 @@ fn below(x: f32, most: f32) -> f32 {
     if x > most { most } else { x }
 }
 
-/// `e^x` as `(1 + excess) · s · t`: `excess` is `e^r − 1` for the `r` that is left of `x` without a multiple `n` of ln 2,
-/// and `s · t` is `2^n` in two factors, so that subnormal results come out rounded once.
+/// What is left of `x` without a multiple `n` of ln 2, at most half of it, and the bits of `n` for [`two_to`]; `|x|` is no
+/// more than 110.
 #[inline(always)]
-fn reduced(x: f32) -> (f32, [f32; 2]) {
-    /// Adding it leaves the nearest whole number in the lowest bits.
+fn reduced(x: f32) -> (f32, u32) {
+    /// Adding it leaves the nearest whole number in the lowest bits, and zeros in the next lowest.
     const WHOLE: f32 = 12_582_912.0; // 1.5 · 2^23
     // ln 2 in two parts, the first with zeros at its end: `n` times it is exact.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
-    // Beyond, the result is infinite or 0.
-    let x = if x < -104.0 { -104.0 } else { below(x, 89.0) };
     let shifted = x.mul_add(std::f32::consts::LOG2_E, WHOLE);
     let n = shifted - WHOLE;
-    let r = n.mul_add(-LN_2[1], n.mul_add(-LN_2[0], x));
-    let tail = EXCESS.iter().rev().fold(0.0f32, |sum, &c| sum.mul_add(r, c));
-    let excess = (r * r).mul_add(tail, r);
-    let n = (shifted.to_bits() as i32).wrapping_sub(WHOLE.to_bits() as i32);
-    let half = n >> 1;
-    let power = |n: i32| f32::from_bits((n.wrapping_add(127) << 23) as u32);
-    (excess, [power(half), power(n.wrapping_sub(half))])
+    let rest = n.mul_add(-LN_2[1], n.mul_add(-LN_2[0], x));
+    (rest, shifted.to_bits())
 }
 
-/// `(e^r − 1 − r) / r²` for `|r| ≤ ln 2 / 2`: the Taylor series, which is right to 6·10⁻⁹ of `e^r` there.
-const EXCESS: [f32; 6] = [
-    1.0 / 2.0,
-    1.0 / 6.0,
-    1.0 / 24.0,
-    1.0 / 120.0,
-    1.0 / 720.0,
-    1.0 / 5040.0,
-];
-
-/// `Φ(−a) · e^(a²/2) · (a + 3)` in powers of `(a − 3) / (a + 3)`, for `a` from 0 to 20: interpolated at the Chebyshev
-/// nodes, right to 4·10⁻⁹ of itself.
-const TAIL: [f32; 11] = [
-    0.729_083_7,
-    -0.509_332,
-    0.230_017_7,
-    -0.047_262_83,
-    -0.010_462_601,
-    0.006_970_089_4,
-    0.001_025_296_8,
-    -0.001_034_146_9,
-    -2.459_444_6e-4,
-    1.323_763_5e-4,
-    5.536_116_5e-5,
-];
-
-/// Terms that are summed side by side, so that a sum fills the registers and does not wait for itself.
-const LANES: usize = 32;
-
-/// Adds up `term(x, y)` over two rows of one length.
+/// `2^(n + raised)`, a normal number, from the bits of `n`.
 #[inline(always)]
-pub(super) fn sum<W: Wide>(xs: &[W], ys: &[W], term: impl Fn(W, W) -> W) -> W {
-    let mut sums = [W::zero(); LANES];
-    let ((blocks, rest), (other_blocks, other_rest)) = (xs.as_chunks::<LANES>(), ys.as_chunks::<LANES>());
-    for (xs, ys) in blocks.iter().zip(other_blocks) {
-        for ((sum, &x), &y) in sums.iter_mut().zip(xs).zip(ys) {
-            *sum = *sum + term(x, y);
-        }
-    }
-    for ((sum, &x), &y) in sums.iter_mut().zip(rest).zip(other_rest) {
-        *sum = *sum + term(x, y);
-    }
-    sums.into_iter().fold(W::zero(), |a, b| a + b)
+fn two_to(whole: u32, raised: u32) -> f32 {
+    f32::from_bits((whole << 23).wrapping_add((127 + raised) << 23))
 }
 
-/// The largest of a row.
+/// What powers are raised by, so that they stay normal numbers until the last factor makes them what they are, rounded once.
+const RAISED: u32 = 64;
+const LOWERED: f32 = 1.0 / (1u128 << RAISED) as f32;
+
+/// `e^r` for `|r| ≤ ln 2 / 2`.
 #[inline(always)]
-pub(super) fn largest<W: Wide>(row: &[W]) -> W {
-    let larger = |a: W, b: W| if b > a { b } else { a };
-    let mut most = [W::neg_infinity(); LANES];
-    let (blocks, rest) = row.as_chunks::<LANES>();
-    for block in blocks {
-        for (most, &x) in most.iter_mut().zip(block) {
-            *most = larger(*most, x);
-        }
+fn power_series(r: f32) -> f32 {
+    excess_over_square(r).mul_add(r, 1.0).mul_add(r, 1.0)
+}
+
+/// `(e^r − 1 − r) / r²` for `|r| ≤ ln 2 / 2`: of the polynomials of this degree the one that is nearest, right to 4·10⁻⁹ of
+/// `e^r`.
+#[inline(always)]
+fn excess_over_square(r: f32) -> f32 {
+    const POWERS: [f32; 5] = [
+        0.499_999_94,
+        0.166_665_21,
+        0.041_668_39,
+        0.008_368_745,
+        0.001_381_454,
+    ];
+    POWERS.iter().rev().fold(0.0, |sum, &c| sum.mul_add(r, c))
+}
+
+/// `Φ(−a) · e^(a²/2) · (a + 3.25)` in powers of `(a − 3.25) / (a + 3.25)`, for `a` from 0 to 14.5: of the polynomials of this
+/// degree the one that is nearest, right to 4·10⁻⁸ of itself.
+const TAIL: [f32; 10] = [
+    0.737_438_4,
+    -0.539_486_7,
+    0.274_453_9,
+    -0.080_924_5,
+    0.001_097_404_3,
+    0.008_304_423,
+    -0.001_164_050_1,
+    -0.001_051_633_9,
+    1.434_596_9e-4,
+    1.275_308_9e-4,
+];
+
+/// Writes the shares of a row's softmax.
+#[inline(always)]
+pub(super) fn softmax<W: Wide, S: Simd>(simd: S, row: &[W], shares: &mut [W]) {
+    let most = W::largest(simd, row);
+    for (x, share) in row.iter().zip(&mut *shares) {
+        *share = (*x - most).weight();
     }
-    for (most, &x) in most.iter_mut().zip(rest) {
-        *most = larger(*most, x);
-    }
-    most.into_iter().fold(W::neg_infinity(), larger)
+    let inverse = W::total(simd, shares).recip();
+    shares.iter_mut().for_each(|share| *share = *share * inverse);
 }
 
 #[cfg(test)]
@@ -207,14 +246,18 @@ mod tests {
 
     use super::*;
 
-    /// A row times itself.
-    struct Dot<'a>(&'a [f64]);
+    /// A row times itself, its sum and the largest of it.
+    struct OfRow<'a>(&'a [f64]);
 
-    impl WithSimd for Dot<'_> {
-        type Output = f64;
+    impl WithSimd for OfRow<'_> {
+        type Output = [f64; 3];
 
-        fn with_simd<S: Simd>(self, simd: S) -> f64 {
-            f64::dot(simd, self.0, self.0)
+        fn with_simd<S: Simd>(self, simd: S) -> [f64; 3] {
+            [
+                f64::dot(simd, self.0, self.0),
+                f64::total(simd, self.0),
+                f64::largest(simd, self.0),
+            ]
         }
     }
 
@@ -234,8 +277,9 @@ mod tests {
 
     #[test]
     fn elementary_functions_are_right_to_a_few_units_in_the_last_place() {
-        let exponential = worst(88.7, f32::exponential, f64::exp);
-        assert!(exponential < 1.2, "{exponential}");
+        // Both signs are tried: the other's numbers are those of the one.
+        let weight = worst(103.9, |x| (-x.abs()).weight() * LOWERED, |x| (-x.abs()).exp());
+        assert!(weight < 1.2, "{weight}");
         let tangent = worst(100.0, f32::tangent, f64::tanh);
         assert!(tangent < 3.0, "{tangent}");
         let distribution = worst(13.0, |x| x.normal().0, |x| x.normal().0);
@@ -248,30 +292,28 @@ mod tests {
     fn what_is_not_finite_or_out_of_range_ends_as_it_should() {
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         assert_eq!(
-            [inf, -inf, 1e30, -1e30].map(f32::exponential),
-            [inf, 0.0, inf, 0.0]
+            [0.0, -inf, -1e30, -104.5].map(|x| x.weight() * LOWERED),
+            [1.0, 0.0, 0.0, 0.0]
         );
         assert_eq!([inf, -inf, 1e30, -1e30].map(f32::tangent), [1.0, -1.0, 1.0, -1.0]);
         assert_eq!([inf, -inf].map(|x| x.normal()), [(1.0, 0.0), (0.0, 0.0)]);
-        assert!(nan.exponential().is_nan() && nan.tangent().is_nan() && nan.normal().0.is_nan());
+        assert!(nan.weight().is_nan() && nan.tangent().is_nan() && nan.normal().0.is_nan());
         let smallest = f32::from_bits(1);
-        assert_eq!((-103.0f32).exponential(), smallest, "a subnormal result");
+        assert_eq!((-103.0f32).weight() * LOWERED, smallest, "a subnormal result");
         assert_eq!(smallest.tangent(), smallest);
         assert_eq!((-0.0f32).tangent().to_bits(), (-0.0f32).to_bits());
     }
 
     #[test]
     fn sums_and_maxima_of_any_length_are_those_of_loops() {
-        for n in [0, 1, LANES - 1, LANES, 3 * LANES + 5] {
-            let row: Vec<f64> = (0..n).map(|i| ((i * 37) % 11) as f64 - 5.0).collect();
-            let wanted: f64 = row.iter().map(|x| x * x + x).sum();
-            assert_eq!(sum(&row, &row, |x, y| x * y + x), wanted);
-            assert_eq!(
-                Arch::new().dispatch(Dot(&row)),
-                row.iter().map(|x| x * x).sum::<f64>()
-            );
-            let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            assert_eq!(largest(&row), most);
+        for n in [0, 1, 7, 8, 31, 32, 101] {
+            let row: Vec<f64> = (0..n).map(|i| f64::from((i * 37) % 11) - 5.0).collect();
+            let wanted = [
+                row.iter().map(|x| x * x).sum(),
+                row.iter().sum(),
+                row.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            ];
+            assert_eq!(Arch::new().dispatch(OfRow(&row)), wanted);
         }
     }
 }

@@ -3,12 +3,12 @@
 use burn::tensor::{DType, Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 use num_traits::{Float, Zero};
-use pulp::{Arch, NullaryFnOnce};
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::{
     convert::round_to,
-    lanes::{Wide, sum},
+    lanes::Wide,
     packed::packed,
     stored::{Stored, by_format, chunk_of_rows, contiguous, width},
 };
@@ -77,30 +77,34 @@ struct Rows<'a, T: Stored> {
     inverses: &'a mut [T::Wide],
 }
 
-impl<T: Stored> NullaryFnOnce for Rows<'_, T> {
+impl<T: Stored> WithSimd for Rows<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let n = self.scale.len();
         let count = T::Wide::of(n as f64);
-        let mut row = vec![T::Wide::zero(); n];
+        let [mut before, mut after] = [(); 2].map(|()| vec![T::Wide::zero(); n]);
         let rows = self.from.chunks_exact(n).zip(self.to.chunks_exact_mut(n));
         for (((from, to), kept_mean), kept_inverse) in rows.zip(self.means).zip(self.inverses) {
-            T::widen(from, &mut row);
+            let row = T::seen(from, &mut before);
             let mean = match self.shift {
-                Some(_) => sum(&row, &row, |x, _| x) / count,
+                Some(_) => T::Wide::total(simd, row) / count,
                 None => T::Wide::zero(),
             };
-            let variance = sum(&row, &row, |x, _| (x - mean) * (x - mean)) / count;
+            let normal = T::open(to, &mut after);
+            for (x, y) in row.iter().zip(&mut *normal) {
+                *y = *x - mean;
+            }
+            let variance = T::Wide::dot(simd, normal, normal) / count;
             let inverse = (variance + self.epsilon).sqrt().recip();
-            for (x, scale) in row.iter_mut().zip(self.scale) {
-                *x = (*x - mean) * inverse * *scale;
+            for (y, scale) in normal.iter_mut().zip(self.scale) {
+                *y = *y * inverse * *scale;
             }
-            for (x, shift) in row.iter_mut().zip(self.shift.unwrap_or_default()) {
-                *x = *x + *shift;
+            for (y, shift) in normal.iter_mut().zip(self.shift.unwrap_or_default()) {
+                *y = *y + *shift;
             }
-            T::narrow(&row, to);
+            T::settle(&after, to);
             (*kept_mean, *kept_inverse) = (mean, inverse);
         }
     }
@@ -172,37 +176,38 @@ struct RowsBackward<'a, T: Stored> {
     to: &'a mut [T],
 }
 
-impl<T: Stored> NullaryFnOnce for RowsBackward<'_, T> {
+impl<T: Stored> WithSimd for RowsBackward<'_, T> {
     /// Gradients of the scale and of the shift.
     type Output = [Vec<T::Wide>; 2];
 
     #[inline(always)]
-    fn call(self) -> Self::Output {
+    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let n = self.scale.len();
         let count = T::Wide::of(n as f64);
         let new = || vec![T::Wide::zero(); n];
-        let (mut normal, mut grad, mut of_scale, mut of_shift) = (new(), new(), new(), new());
+        let (mut of_scale, mut of_shift) = (new(), new());
+        let (mut input, mut of_output, mut normal, mut grad, mut after) = (new(), new(), new(), new(), new());
         let rows = self.inputs.chunks_exact(n).zip(self.grads.chunks_exact(n));
         for (index, ((inputs, grads), to)) in rows.zip(self.to.chunks_exact_mut(n)).enumerate() {
             let inverse = self.inverses[index];
             let mean = self.means.map_or(T::Wide::zero(), |means| means[index]);
-            T::widen(inputs, &mut normal);
-            T::widen(grads, &mut grad);
+            let inputs = &T::seen(inputs, &mut input)[..n];
+            let grads = &T::seen(grads, &mut of_output)[..n];
             for j in 0..n {
-                normal[j] = (normal[j] - mean) * inverse;
-                of_scale[j] = of_scale[j] + grad[j] * normal[j];
-                of_shift[j] = of_shift[j] + grad[j];
-                grad[j] = grad[j] * self.scale[j];
+                normal[j] = (inputs[j] - mean) * inverse;
+                of_scale[j] = of_scale[j] + grads[j] * normal[j];
+                of_shift[j] = of_shift[j] + grads[j];
+                grad[j] = grads[j] * self.scale[j];
             }
             let level = match self.means {
-                Some(_) => sum(&grad, &grad, |g, _| g) / count,
+                Some(_) => T::Wide::total(simd, &grad) / count,
                 None => T::Wide::zero(),
             };
-            let dot = sum(&grad, &normal, |g, x| g * x) / count;
-            for (g, x) in grad.iter_mut().zip(&normal) {
-                *g = (*g - level - *x * dot) * inverse;
+            let dot = T::Wide::dot(simd, &grad, &normal) / count;
+            for ((g, x), y) in grad.iter().zip(&normal).zip(T::open(to, &mut after)) {
+                *y = (*g - level - *x * dot) * inverse;
             }
-            T::narrow(&grad, to);
+            T::settle(&after, to);
         }
         [of_scale, of_shift]
     }

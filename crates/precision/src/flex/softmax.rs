@@ -2,12 +2,12 @@
 
 use burn::tensor::TensorMetadata;
 use burn_flex::FlexTensor;
-use num_traits::{Float, Zero};
-use pulp::{Arch, NullaryFnOnce};
+use num_traits::Zero;
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::{
-    lanes::{Wide, largest, sum},
+    lanes::{self, Wide},
     packed::packed,
     stored::{Stored, by_format, chunk_of_rows, contiguous, width},
 };
@@ -33,23 +33,16 @@ struct Rows<'a, T> {
     n: usize,
 }
 
-impl<T: Stored> NullaryFnOnce for Rows<'_, T> {
+impl<T: Stored> WithSimd for Rows<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
-        let mut row = vec![T::Wide::zero(); self.n];
-        for (from, to) in self
-            .from
-            .chunks_exact(self.n)
-            .zip(self.to.chunks_exact_mut(self.n))
-        {
-            T::widen(from, &mut row);
-            let most = largest(&row);
-            row.iter_mut().for_each(|x| *x = (*x - most).exponential());
-            let inverse = sum(&row, &row, |x, _| x).recip();
-            row.iter_mut().for_each(|x| *x = *x * inverse);
-            T::narrow(&row, to);
+    fn with_simd<S: Simd>(self, simd: S) {
+        let [mut before, mut after] = [(); 2].map(|()| vec![T::Wide::zero(); self.n]);
+        let rows = self.from.chunks_exact(self.n);
+        for (from, to) in rows.zip(self.to.chunks_exact_mut(self.n)) {
+            lanes::softmax(simd, T::seen(from, &mut before), T::open(to, &mut after));
+            T::settle(&after, to);
         }
     }
 }
@@ -84,22 +77,21 @@ struct RowsBackward<'a, T> {
     n: usize,
 }
 
-impl<T: Stored> NullaryFnOnce for RowsBackward<'_, T> {
+impl<T: Stored> WithSimd for RowsBackward<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let n = self.n;
-        let (mut output, mut grad) = (vec![T::Wide::zero(); n], vec![T::Wide::zero(); n]);
+        let [mut output, mut grad, mut after] = [(); 3].map(|()| vec![T::Wide::zero(); n]);
         let rows = self.outputs.chunks_exact(n).zip(self.grads.chunks_exact(n));
         for ((outputs, grads), to) in rows.zip(self.to.chunks_exact_mut(n)) {
-            T::widen(outputs, &mut output);
-            T::widen(grads, &mut grad);
-            let dot = sum(&output, &grad, |y, g| y * g);
-            for (g, y) in grad.iter_mut().zip(&output) {
-                *g = *y * (*g - dot);
+            let (output, grad) = (T::seen(outputs, &mut output), T::seen(grads, &mut grad));
+            let dot = T::Wide::dot(simd, output, grad);
+            for ((g, y), x) in grad.iter().zip(output).zip(T::open(to, &mut after)) {
+                *x = *y * (*g - dot);
             }
-            T::narrow(&grad, to);
+            T::settle(&after, to);
         }
     }
 }

@@ -21,6 +21,13 @@ pub(super) trait Stored: burn::tensor::Element + bytemuck::Pod + Send + Sync + D
     fn widen(from: &[Self], to: &mut [Self::Wide]);
     /// Values rounded to nearest even.
     fn narrow(from: &[Self::Wide], to: &mut [Self]);
+    /// Values in the wide format: they themselves, or widened into a `place` for as many. Copies of what needs none take as
+    /// long as the arithmetic.
+    fn seen<'a>(values: &'a [Self], place: &'a mut [Self::Wide]) -> &'a [Self::Wide];
+    /// Where results go in the wide format until they are [settled](Self::settle): they themselves, or the `place`.
+    fn open<'a>(to: &'a mut [Self], place: &'a mut [Self::Wide]) -> &'a mut [Self::Wide];
+    /// Narrows what was written to a `place` that was opened.
+    fn settle(place: &[Self::Wide], to: &mut [Self]);
     /// A value as it would come back from being stored.
     fn round(x: Self::Wide) -> Self::Wide;
 }
@@ -38,6 +45,16 @@ macro_rules! stored_as_it_is {
                 to.copy_from_slice(from);
             }
             #[inline(always)]
+            fn seen<'a>(values: &'a [Self], _: &'a mut [Self]) -> &'a [Self] {
+                values
+            }
+            #[inline(always)]
+            fn open<'a>(to: &'a mut [Self], _: &'a mut [Self]) -> &'a mut [Self] {
+                to
+            }
+            #[inline(always)]
+            fn settle(_: &[Self], _: &mut [Self]) {}
+            #[inline(always)]
             fn round(x: Self) -> Self {
                 x
             }
@@ -47,8 +64,29 @@ macro_rules! stored_as_it_is {
 
 stored_as_it_is!(f32, f64);
 
+/// Of what is stored in half the bits of f32.
+macro_rules! widened {
+    () => {
+        #[inline(always)]
+        fn seen<'a>(values: &'a [Self], place: &'a mut [f32]) -> &'a [f32] {
+            let place = &mut place[..values.len()];
+            Self::widen(values, place);
+            place
+        }
+        #[inline(always)]
+        fn open<'a>(to: &'a mut [Self], place: &'a mut [f32]) -> &'a mut [f32] {
+            &mut place[..to.len()]
+        }
+        #[inline(always)]
+        fn settle(place: &[f32], to: &mut [Self]) {
+            Self::narrow(&place[..to.len()], to);
+        }
+    };
+}
+
 impl Stored for f16 {
     type Wide = f32;
+    widened!();
     #[inline(always)]
     fn widen(from: &[Self], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
@@ -65,6 +103,7 @@ impl Stored for f16 {
 
 impl Stored for bf16 {
     type Wide = f32;
+    widened!();
     #[inline(always)]
     fn widen(from: &[Self], to: &mut [f32]) {
         for (x, y) in from.iter().zip(to) {
@@ -108,9 +147,21 @@ pub(super) fn contiguous<T: Stored>(values: Vec<T>, shape: Shape) -> FlexTensor 
     tensor(values, Layout::contiguous(shape))
 }
 
-/// Applies a function to every value. The layout stays, so that a transposed view stays one.
+/// Values to be changed, in the wide format until they are settled.
+#[inline(always)]
+pub(super) fn changed<'a, T: Stored>(values: &'a mut [T], place: &'a mut [T::Wide]) -> &'a mut [T::Wide] {
+    T::seen(values, place);
+    T::open(values, place)
+}
+
+/// Applies a function to every value, in place if nobody else holds the tensor. The layout stays, so that a transposed view stays one.
 pub(super) fn map<T: Stored>(input: FlexTensor, f: impl Fn(T::Wide) -> T::Wide + Copy + Sync) -> FlexTensor {
-    let input = trimmed(input);
+    let mut input = trimmed(input);
+    if input.is_unique() {
+        let values = input.storage_mut::<T>().par_chunks_mut(CHUNK);
+        values.for_each(|values| Arch::new().dispatch(MapHere { values, f }));
+        return input;
+    }
     let from = input.storage::<T>();
     let mut to = vec![T::default(); from.len()];
     to.par_chunks_mut(CHUNK)
@@ -130,24 +181,53 @@ impl<T: Stored, F: Fn(T::Wide) -> T::Wide> NullaryFnOnce for Map<'_, T, F> {
 
     #[inline(always)]
     fn call(self) {
-        let mut lanes = [T::Wide::zero(); BLOCK];
+        let [mut before, mut after] = [[T::Wide::zero(); BLOCK]; 2];
         for (from, to) in self.from.chunks(BLOCK).zip(self.to.chunks_mut(BLOCK)) {
-            let lanes = &mut lanes[..from.len()];
-            T::widen(from, lanes);
-            lanes.iter_mut().for_each(|x| *x = (self.f)(*x));
-            T::narrow(lanes, to);
+            let xs = T::seen(from, &mut before);
+            for (x, y) in xs.iter().zip(T::open(to, &mut after)) {
+                *y = (self.f)(*x);
+            }
+            T::settle(&after, to);
         }
     }
 }
 
-/// Applies a function to every pair of values of two tensors of one shape.
+struct MapHere<'a, T, F> {
+    values: &'a mut [T],
+    f: F,
+}
+
+impl<T: Stored, F: Fn(T::Wide) -> T::Wide> NullaryFnOnce for MapHere<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let mut place = [T::Wide::zero(); BLOCK];
+        for values in self.values.chunks_mut(BLOCK) {
+            for x in changed(values, &mut place) {
+                *x = (self.f)(*x);
+            }
+            T::settle(&place, values);
+        }
+    }
+}
+
+/// Applies a function to every pair of values of two tensors of one shape, in the place of the left one if nobody else holds it.
 pub(super) fn zip<T: Stored>(
     left: FlexTensor,
     right: FlexTensor,
     f: impl Fn(T::Wide, T::Wide) -> T::Wide + Copy + Sync,
 ) -> FlexTensor {
-    let (left, right) = (packed(left), packed(right));
-    let (xs, ys) = (left.storage::<T>(), right.storage::<T>());
+    let (mut left, right) = (packed(left), packed(right));
+    let ys = right.storage::<T>();
+    if left.is_unique() && left.storage::<T>().len() == ys.len() {
+        left.storage_mut::<T>()
+            .par_chunks_mut(CHUNK)
+            .zip(ys.par_chunks(CHUNK))
+            .for_each(|(xs, ys)| Arch::new().dispatch(ZipHere { xs, ys, f }));
+        return left;
+    }
+    let xs = left.storage::<T>();
     let mut to = vec![T::default(); xs.len()];
     to.par_chunks_mut(CHUNK)
         .zip(xs.par_chunks(CHUNK).zip(ys.par_chunks(CHUNK)))
@@ -167,17 +247,36 @@ impl<T: Stored, F: Fn(T::Wide, T::Wide) -> T::Wide> NullaryFnOnce for Zip<'_, T,
 
     #[inline(always)]
     fn call(self) {
-        let mut lanes = [[T::Wide::zero(); BLOCK]; 2];
+        let [mut left, mut right, mut after] = [[T::Wide::zero(); BLOCK]; 3];
         let pairs = self.xs.chunks(BLOCK).zip(self.ys.chunks(BLOCK));
         for ((xs, ys), to) in pairs.zip(self.to.chunks_mut(BLOCK)) {
-            let [left, right] = &mut lanes;
-            let (left, right) = (&mut left[..xs.len()], &mut right[..ys.len()]);
-            T::widen(xs, left);
-            T::widen(ys, right);
-            for (x, y) in left.iter_mut().zip(right) {
+            let (xs, ys) = (T::seen(xs, &mut left), T::seen(ys, &mut right));
+            for ((x, y), z) in xs.iter().zip(ys).zip(T::open(to, &mut after)) {
+                *z = (self.f)(*x, *y);
+            }
+            T::settle(&after, to);
+        }
+    }
+}
+
+struct ZipHere<'a, T, F> {
+    xs: &'a mut [T],
+    ys: &'a [T],
+    f: F,
+}
+
+impl<T: Stored, F: Fn(T::Wide, T::Wide) -> T::Wide> NullaryFnOnce for ZipHere<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let [mut left, mut right] = [[T::Wide::zero(); BLOCK]; 2];
+        for (xs, ys) in self.xs.chunks_mut(BLOCK).zip(self.ys.chunks(BLOCK)) {
+            let ys = T::seen(ys, &mut right);
+            for (x, y) in changed(xs, &mut left).iter_mut().zip(ys) {
                 *x = (self.f)(*x, *y);
             }
-            T::narrow(left, to);
+            T::settle(&left, xs);
         }
     }
 }
