@@ -1,13 +1,28 @@
-//! burn's attention on the CPU: one pass over the keys, in f32 for halves.
+//! Attention in one kernel on the CPU: some queries of a head at a time, whose scores stay in the cache; in f32 for halves. burn's own takes
+//! one head after the other, on one core.
 
 use burn::tensor::{
-    DType,
-    ops::{AttentionModuleOptions, BoolTensor, FloatTensor, ModuleOps},
+    DType, Shape, TensorMetadata,
+    ops::{BoolTensor, FloatTensor, FloatTensorOps},
 };
-use burn_flex::Flex;
+use burn_flex::{Flex, FlexTensor, Layout};
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
 
-use super::convert::round_to;
+use super::{
+    convert::round_to,
+    hide::Mask,
+    lanes::{Wide, softmax},
+    packed::packed,
+    stored::{Stored, contiguous, width},
+};
 use crate::launched::{Launch, note};
+
+/// Scores at a time: a quarter of what a core's second cache holds, in f32.
+const SCORES: usize = 64 * 1024;
+
+/// Queries at a time, if there are as many: of fewer, keys are put in order for the product longer than they are multiplied.
+const FEWEST: usize = 64;
 
 /// Halves are widened and rounded here: burn's own rounding to bf16 takes a value just above a tie the wrong way.
 pub(super) fn attention(
@@ -28,15 +43,156 @@ pub(super) fn attention(
         arithmetic: arithmetic.into(),
         emulated: matches!(dtype, DType::F16 | DType::BF16),
     });
-    let operand = |tensor| round_to(tensor, wide);
-    let options = AttentionModuleOptions::default();
-    let mixed = Flex::attention(
-        operand(query),
-        operand(key),
-        operand(value),
-        Some(padding),
-        None,
-        options,
-    );
+    let operands = [query, key, value].map(|tensor| packed(round_to(tensor, wide)));
+    let mixed = match wide {
+        DType::F64 => mixed::<f64>(operands, padding),
+        _ => mixed::<f32>(operands, padding),
+    };
     round_to(mixed, dtype)
+}
+
+fn mixed<W: Wide + Stored>([query, key, value]: [FlexTensor; 3], padding: FlexTensor) -> FlexTensor {
+    let [n, heads, queries, of_query] = query.shape().dims();
+    let [.., keys, of_value] = value.shape().dims::<4>();
+    let shape = Shape::new([n, heads, queries, of_value]);
+    let mut out = vec![W::default(); shape.num_elements()];
+    if out.is_empty() || keys == 0 {
+        return contiguous(out, shape);
+    }
+    let scale = W::of(1.0 / (of_query as f64).sqrt());
+    let padding = Mask::of(padding);
+    let together = (SCORES / keys).max(FEWEST);
+    out.par_chunks_mut(queries * of_value)
+        .enumerate()
+        .flat_map(|(head, out)| {
+            let pieces = out.par_chunks_mut(together * of_value).enumerate();
+            pieces.map(move |(piece, out)| (head, head * queries + piece * together, out))
+        })
+        .for_each(|(head, first, out)| {
+            let queries = rows(&query, first, out.len() / of_value);
+            let keys_across = rows(&key, head * keys, keys).transpose(0, 1);
+            let mut scores = Flex::float_matmul(queries, keys_across);
+            Arch::new().dispatch(Weigh {
+                scores: scores.storage_mut::<W>(),
+                keys,
+                scale,
+                padding: &padding,
+                first,
+            });
+            let mixed = Flex::float_matmul(scores, rows(&value, head * keys, keys));
+            out.copy_from_slice(mixed.storage());
+        });
+    contiguous(out, shape)
+}
+
+/// Some rows of a contiguous tensor, as a matrix.
+fn rows(tensor: &FlexTensor, first: usize, count: usize) -> FlexTensor {
+    let width = width(&tensor.shape());
+    let layout = Layout::new(Shape::new([count, width]), vec![width as isize, 1], first * width);
+    FlexTensor::from_arc(tensor.data_arc(), layout, tensor.dtype())
+}
+
+/// Makes weights of scores, row by row.
+struct Weigh<'a, W> {
+    scores: &'a mut [W],
+    keys: usize,
+    scale: W,
+    padding: &'a Mask,
+    /// Which row of the padding is the first.
+    first: usize,
+}
+
+impl<W: Wide> WithSimd for Weigh<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let mut shares = vec![W::zero(); self.keys];
+        for (row, scores) in self.scores.chunks_exact_mut(self.keys).enumerate() {
+            scores.iter_mut().for_each(|x| *x = *x * self.scale);
+            self.padding.hide(self.first + row, scores, W::neg_infinity());
+            if W::largest(simd, scores) == W::neg_infinity() {
+                // Who may look nowhere takes nothing from anybody, as with burn's attention.
+                scores.fill(W::zero());
+                continue;
+            }
+            softmax(simd, scores, &mut shares);
+            scores.copy_from_slice(&shares);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{
+        Bool, Distribution, Tensor, TensorData, TensorPrimitive,
+        backend::Backend,
+        ops::{AttentionModuleOptions, ModuleOps},
+    };
+
+    use super::*;
+
+    type Tensors = [Tensor<Flex, 4>; 3];
+
+    /// Queries, keys and values of `[n, heads, queries, keys]`, views as heads are.
+    fn drawn([n, heads, queries, keys]: [usize; 4], dtype: DType) -> Tensors {
+        let device = Default::default();
+        let drawn = |(positions, width)| {
+            let shape = [n, positions, heads, width];
+            let values = Tensor::<Flex, 4>::random(shape, Distribution::Normal(0.0, 1.0), &device);
+            Tensor::<Flex, 4>::from_data(values.into_data(), (&device, dtype)).swap_dims(1, 2)
+        };
+        [(queries, 24), (keys, 24), (keys, 40)].map(drawn)
+    }
+
+    /// The largest difference from burn's attention in f64.
+    fn apart(tensors: &Tensors, padding: &Tensor<Flex, 4, Bool>) -> f64 {
+        let device = Default::default();
+        let primitive = |tensor: Tensor<Flex, 4>| tensor.into_primitive().tensor();
+        let values = |tensor| {
+            let tensor = Tensor::<Flex, 4>::from_primitive(TensorPrimitive::Float(tensor));
+            tensor.into_data().iter::<f64>().collect::<Vec<_>>()
+        };
+        let [q, k, v] = tensors.clone().map(primitive);
+        let ours = values(attention(q, k, v, padding.clone().into_primitive()));
+        let [q, k, v] = tensors
+            .clone()
+            .map(|tensor| primitive(Tensor::from_data(tensor.into_data(), (&device, DType::F64))));
+        let padding = padding.clone().into_primitive();
+        let theirs = Flex::attention(q, k, v, Some(padding), None, AttentionModuleOptions::default());
+        let theirs = values(theirs);
+        assert_eq!(ours.len(), theirs.len());
+        let apart = ours.iter().zip(&theirs).map(|(x, y)| (x - y).abs());
+        apart.fold(0.0, mantissa_testing::worse)
+    }
+
+    #[test]
+    fn attention_is_burns_in_f64_whatever_the_padding_and_the_pieces() {
+        let device = Default::default();
+        Flex::seed(&device, 11);
+        // One piece; pieces and a part of one; one query of a text that is written on.
+        for shape @ [n, heads, queries, keys] in [[2, 3, 7, 7], [1, 2, 150, 1100], [2, 2, 1, 33]] {
+            let mask = |dims: [usize; 4], hides: fn(usize) -> bool| {
+                let hidden = (0..dims.iter().product()).map(hides).collect::<Vec<_>>();
+                Tensor::<Flex, 4, Bool>::from_data(TensorData::new(hidden, dims), &device).expand(shape)
+            };
+            let masks = [
+                mask([1, 1, 1, 1], |_| false),
+                mask([n, 1, 1, keys], |at| at % 5 > 2),
+                mask([1, 1, queries, keys], |at| at % 7 == 3),
+                mask([n, heads, queries, 1], |at| at % 3 == 1),
+            ];
+            for padding in &masks {
+                for (dtype, bound) in [
+                    (DType::F64, 1e-13),
+                    (DType::F32, 3e-6),
+                    (DType::F16, 2e-3),
+                    (DType::BF16, 2e-2),
+                ] {
+                    let apart = apart(&drawn(shape, dtype), padding);
+                    assert!(apart < bound, "{shape:?} {dtype:?}: {apart:e}");
+                }
+            }
+        }
+    }
 }

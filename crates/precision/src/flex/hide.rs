@@ -15,22 +15,16 @@ use super::{
 
 /// See [`crate::PrecisionBackend::hide`].
 pub(super) fn hide(tensor: FloatTensor<Flex>, hidden: BoolTensor<Flex>, value: f64) -> FloatTensor<Flex> {
-    let (shape, layout) = (tensor.shape(), hidden.layout());
-    let of_bytes = hidden.dtype().size() == 1 && layout.strides().iter().all(|stride| *stride >= 0);
-    match of_bytes && hidden.shape() == shape && shape.num_elements() > 0 {
-        true => by_format!(tensor.dtype(), hide_in(tensor, &hidden, value)),
+    let shape = tensor.shape();
+    match hidden.dtype().size() == 1 && hidden.shape() == shape && shape.num_elements() > 0 {
+        true => by_format!(tensor.dtype(), hide_in(tensor, Mask::of(hidden), value)),
         false => Flex::float_mask_fill(tensor, hidden, value.into()),
     }
 }
 
-fn hide_in<T: Stored>(tensor: FlexTensor, hidden: &FlexTensor, value: f64) -> FlexTensor {
+fn hide_in<T: Stored>(tensor: FlexTensor, hidden: Mask, value: f64) -> FlexTensor {
     let (tensor, value) = (packed(tensor), value.elem::<T>());
-    let (shape, layout) = (tensor.shape(), hidden.layout());
-    let mask: &[u8] = &hidden.bytes()[layout.start_offset()..];
-    let (Some((&step, strides)), n) = (layout.strides().split_last(), width(&shape)) else {
-        unreachable!("there is a last dimension");
-    };
-    let outer = &shape.as_slice()[..strides.len()];
+    let n = width(&tensor.shape());
     let from = tensor.storage::<T>();
     let mut to = vec![T::default(); from.len()];
     let chunk = chunk_of_rows(n);
@@ -38,23 +32,48 @@ fn hide_in<T: Stored>(tensor: FlexTensor, hidden: &FlexTensor, value: f64) -> Fl
         .zip(from.par_chunks(chunk))
         .enumerate()
         .for_each(|(at, (to, from))| {
-            let rows = to.chunks_exact_mut(n).zip(from.chunks_exact(n));
-            for (row, (to, from)) in rows.enumerate() {
-                let mask = &mask[place(at * (chunk / n) + row, outer, strides)..];
-                match step {
-                    0 => select(to, from, std::iter::repeat(&mask[0]), value),
-                    1 => select(to, from, &mask[..n], value),
-                    step => select(to, from, mask.iter().step_by(step as usize), value),
-                }
+            to.copy_from_slice(from);
+            for (row, to) in to.chunks_exact_mut(n).enumerate() {
+                hidden.hide(at * (chunk / n) + row, to, value);
             }
         });
-    contiguous(to, shape)
+    contiguous(to, tensor.shape())
+}
+
+/// A mask whose rows are looked up where they lie.
+pub(super) struct Mask(FlexTensor);
+
+impl Mask {
+    /// Of a mask whose values are bytes.
+    pub(super) fn of(hidden: BoolTensor<Flex>) -> Self {
+        assert_eq!(hidden.dtype().size(), 1, "a mask of bytes");
+        match hidden.layout().strides().iter().all(|stride| *stride >= 0) {
+            true => Self(hidden),
+            false => Self(hidden.to_contiguous()),
+        }
+    }
+
+    /// Puts a value in the place of what a row of the mask hides, in a row of the masked tensor.
+    #[inline(always)]
+    pub(super) fn hide<T: Copy>(&self, row: usize, values: &mut [T], value: T) {
+        let (shape, layout) = (self.0.layout().shape(), self.0.layout());
+        let Some((&step, strides)) = layout.strides().split_last() else {
+            unreachable!("there is a last dimension");
+        };
+        let outer = &shape.as_slice()[..strides.len()];
+        let mask = &self.0.bytes()[layout.start_offset() + place(row, outer, strides)..];
+        match step {
+            0 => select(values, std::iter::repeat(&mask[0]), value),
+            1 => select(values, &mask[..values.len()], value),
+            step => select(values, mask.iter().step_by(step as usize), value),
+        }
+    }
 }
 
 #[inline(always)]
-fn select<'a, T: Copy>(to: &mut [T], from: &[T], hidden: impl IntoIterator<Item = &'a u8>, value: T) {
-    for ((to, from), hidden) in to.iter_mut().zip(from).zip(hidden) {
-        *to = if *hidden != 0 { value } else { *from };
+fn select<'a, T: Copy>(values: &mut [T], hidden: impl IntoIterator<Item = &'a u8>, value: T) {
+    for (x, hidden) in values.iter_mut().zip(hidden) {
+        *x = if *hidden != 0 { value } else { *x };
     }
 }
 
