@@ -13,7 +13,7 @@ use half::bf16;
 use rayon::prelude::*;
 
 use super::{
-    bf16_pairs::{Columns, Instruction, Matrix},
+    bf16_pairs::{Columns, Instruction, Matrix, Pairs},
     buffers,
     packed::packed,
     stored::{Stored, contiguous},
@@ -41,7 +41,8 @@ pub(super) fn product(
     })
 }
 
-/// The same in bf16, with sums in f32 or rounded to bf16.
+/// The same in bf16, with sums in f32 or rounded to bf16. Rows of windows that are whole pairs of values are read where they lie on the
+/// images.
 pub(super) fn product_bf16<O: Stored<Wide = f32>>(
     with: Instruction,
     images: FloatTensor<Flex>,
@@ -52,6 +53,9 @@ pub(super) fn product_bf16<O: Stored<Wide = f32>>(
 ) -> FloatTensor<Flex> {
     let tiles = Tiles::of(images, filter, stride, padding, &filters);
     let columns = Columns::of_tensor(with, filters);
+    if (tiles.geometry.filter[1] * tiles.geometry.images[3]).is_multiple_of(2) {
+        return tiles.multiply_lying::<O>(&columns);
+    }
     tiles.multiply::<bf16, O>(|windows, [positions, window], out| {
         let rows = Matrix {
             values: &bytemuck::cast_slice(&windows)[..positions * window],
@@ -118,6 +122,48 @@ impl Tiles {
                     }
                 });
                 times(windows, [positions, window], out);
+            });
+        contiguous(out, Shape::new([n * y * x, channels]))
+    }
+
+    /// Some lines of an image at a time, with zeros around it.
+    fn multiply_lying<O: Stored<Wide = f32>>(&self, columns: &Columns) -> FlexTensor {
+        let (geometry, channels) = (&self.geometry, self.channels);
+        let values = self.images.storage::<bf16>();
+        let ([n, h, w, c], [y, x]) = (geometry.images, geometry.steps());
+        let ([rows, across], stride) = (geometry.filter, geometry.stride);
+        let row = (w + 2 * geometry.padding) * c;
+        let mut out = vec![O::default(); n * y * x * channels];
+        let lines = (TILE_BYTES / size_of::<bf16>() / (row * stride).max(1)).clamp(1, y.max(1));
+        out.par_chunks_mut((y * x * channels).max(1))
+            .enumerate()
+            .flat_map(|(image, out)| {
+                let pieces = out.par_chunks_mut(lines * x * channels).enumerate();
+                pieces.map(move |(piece, out)| (image, piece * lines, out))
+            })
+            .for_each(|(image, first, out)| {
+                let image = &values[image * h * w * c..][..h * w * c];
+                let lines = out.len() / (x * channels);
+                let count = ((lines - 1) * stride + rows) * row;
+                let padded = buffers::filled(count.div_ceil(2), |padded| {
+                    padded.fill(0.0);
+                    let padded: &mut [bf16] = &mut bytemuck::cast_slice_mut(padded)[..count];
+                    for (at, to) in padded.chunks_exact_mut(row).enumerate() {
+                        let from = (first * stride + at).checked_sub(geometry.padding);
+                        if let Some(from) = from.filter(|from| *from < h) {
+                            to[geometry.padding * c..][..w * c]
+                                .copy_from_slice(&image[from * w * c..][..w * c]);
+                        }
+                    }
+                });
+                let windows = Pairs {
+                    bytes: &padded,
+                    count: across * c / 2,
+                    step: 2 * size_of::<bf16>(),
+                    part_step: row * size_of::<bf16>(),
+                };
+                let place = |at: usize| stride * (at / x * row + at % x * c) * size_of::<bf16>();
+                columns.times_pairs(&windows, place, out);
             });
         contiguous(out, Shape::new([n * y * x, channels]))
     }

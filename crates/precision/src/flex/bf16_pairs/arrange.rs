@@ -1,0 +1,189 @@
+//! Factors of a product in memory, and how they are rearranged: neighbours in depth side by side, and those of all lanes of a strip after one
+//! another.
+
+use burn::tensor::TensorMetadata;
+use burn_flex::FlexTensor;
+use half::bf16;
+use pulp::{Arch, NullaryFnOnce};
+
+use super::{
+    Instruction,
+    instruction::{LANES, turned},
+};
+
+/// A factor in memory: lanes (rows of the left, columns of the right one), and the depth that sums run over.
+#[derive(Clone, Copy)]
+pub(in crate::flex) struct Matrix<'a> {
+    pub values: &'a [bf16],
+    pub lanes: usize,
+    pub depth: usize,
+    /// From a lane to the next, and along the depth; one of them is 1.
+    pub steps: [usize; 2],
+}
+
+impl<'a> Matrix<'a> {
+    /// The rows of a matrix of a tensor's batch that begins so far behind the first.
+    pub(super) fn of(tensor: &'a FlexTensor, place: usize) -> Self {
+        let (shape, layout) = (tensor.shape(), tensor.layout());
+        let rank = shape.num_dims();
+        Self {
+            values: &tensor.storage()[layout.start_offset() + place..],
+            lanes: shape[rank - 2],
+            depth: shape[rank - 1],
+            steps: [rank - 2, rank - 1].map(|dim| layout.strides()[dim] as usize),
+        }
+    }
+
+    /// The columns of the same.
+    pub(super) fn turned(self) -> Self {
+        let [lane, along] = self.steps;
+        Self {
+            lanes: self.depth,
+            depth: self.lanes,
+            steps: [along, lane],
+            ..self
+        }
+    }
+
+    /// Rearranges the `W` lanes from `first` on, as many as there are: `to` has for each pair of the depth the pairs of all lanes.
+    pub(super) fn arrange<const W: usize>(self, with: Instruction, first: usize, to: &mut [[u32; W]]) {
+        Arch::new().dispatch(Arrange {
+            with,
+            from: self,
+            first,
+            to,
+        });
+    }
+}
+
+struct Arrange<'a, const W: usize> {
+    with: Instruction,
+    from: Matrix<'a>,
+    first: usize,
+    to: &'a mut [[u32; W]],
+}
+
+impl<const W: usize> NullaryFnOnce for Arrange<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let lanes = W.min(self.from.lanes - self.first);
+        if lanes < W {
+            self.to.as_flattened_mut().fill(0);
+        }
+        match self.from.steps {
+            [1, _] if lanes == W => self.whole_rows(),
+            [1, _] => self.rows(lanes),
+            _ => self.lane_by_lane(lanes),
+        }
+    }
+}
+
+impl<'a, const W: usize> Arrange<'a, W> {
+    /// Values of two neighbours in depth for all lanes.
+    fn neighbours(&self, pair: usize, lanes: usize) -> [&'a [bf16]; 2] {
+        let Matrix {
+            values, depth, steps, ..
+        } = self.from;
+        [2 * pair, 2 * pair + 1].map(|at| match at < depth {
+            true => &values[at * steps[1] + self.first..][..lanes],
+            false => &[],
+        })
+    }
+
+    #[inline(always)]
+    fn whole_rows(self) {
+        let whole = self.from.depth / 2;
+        for at in 0..whole {
+            let [low, high] = self.neighbours(at, W);
+            let (low, high): (&[bf16; W], &[bf16; W]) = match (low.try_into(), high.try_into()) {
+                (Ok(low), Ok(high)) => (low, high),
+                _ => unreachable!("both are W lanes"),
+            };
+            for (to, (low, high)) in self.to[at].iter_mut().zip(low.iter().zip(high)) {
+                *to = pair(*low, *high);
+            }
+        }
+        if whole < self.to.len() {
+            let [low, _] = self.neighbours(whole, W);
+            for (to, low) in self.to[whole].iter_mut().zip(low) {
+                *to = pair(*low, bf16::ZERO);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn rows(self, lanes: usize) {
+        for at in 0..self.to.len() {
+            let [low, high] = self.neighbours(at, lanes);
+            let high = high.iter().chain(std::iter::repeat(&bf16::ZERO));
+            for (to, (low, high)) in self.to[at].iter_mut().zip(low.iter().zip(high)) {
+                *to = pair(*low, *high);
+            }
+        }
+    }
+
+    /// A square of lanes and pairs at a time, which is turned in the registers; what is left at the edges goes pair by pair.
+    #[inline(always)]
+    fn lane_by_lane(self, lanes: usize) {
+        let Matrix {
+            values, depth, steps, ..
+        } = self.from;
+        let (first, with) = (self.first, self.with);
+        let of_lane = |lane: usize| &values[(first + lane) * steps[0]..][..depth];
+        for (block, to) in self.to.chunks_mut(LANES).enumerate() {
+            let from = block * 2 * LANES;
+            let until = depth.min(from + 2 * LANES);
+            let mut lane = 0;
+            let together = W.min(LANES);
+            while until - from == 2 * LANES && lane + together <= lanes {
+                let mut square = [[0; LANES]; LANES];
+                for (place, row) in square[..together].iter_mut().enumerate() {
+                    *row = bytemuck::pod_read_unaligned(bytemuck::cast_slice(
+                        &of_lane(lane + place)[from..until],
+                    ));
+                }
+                for (to, turned) in to.iter_mut().zip(turned(with, &square)) {
+                    to[lane..lane + together].copy_from_slice(&turned[..together]);
+                }
+                lane += together;
+            }
+            for lane in lane..lanes {
+                let (pairs, rest) = of_lane(lane)[from..until].as_chunks::<2>();
+                for (to, [low, high]) in to.iter_mut().zip(pairs) {
+                    to[lane] = pair(*low, *high);
+                }
+                if let [last] = rest {
+                    to[pairs.len()][lane] = pair(*last, bf16::ZERO);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn pair(low: bf16, high: bf16) -> u32 {
+    u32::from(low.to_bits()) | u32::from(high.to_bits()) << 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flex::bf16_pairs::instruction::Square;
+
+    #[test]
+    fn a_square_is_turned() {
+        let Some(with) = super::super::tests::instruction() else {
+            return;
+        };
+        let square: Square =
+            std::array::from_fn(|row| std::array::from_fn(|column| (100 * row + column) as u32));
+        let turned = turned(with, &square);
+        for (row, values) in turned.iter().enumerate() {
+            for (column, value) in values.iter().enumerate() {
+                assert_eq!(*value, (100 * column + row) as u32);
+            }
+        }
+    }
+}

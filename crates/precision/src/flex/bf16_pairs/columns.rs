@@ -1,0 +1,172 @@
+//! The columns of a right factor, rearranged, and rows times them.
+
+use std::sync::Arc;
+
+use burn::tensor::Bytes;
+use burn_flex::FlexTensor;
+use half::bf16;
+use pulp::{Arch, NullaryFnOnce};
+use rayon::prelude::*;
+
+use super::{
+    arrange::Matrix,
+    instruction::{Instruction, LANES, Pairs, ROWS, tile},
+    readable,
+};
+use crate::flex::{buffers, stored::Stored};
+
+/// Columns of a strip: of three registers, and with the rows of a tile 24 of sums, and room for one of columns and one of rows. The last
+/// strip has fewer registers, if they are enough.
+const COLUMNS: usize = 3 * LANES;
+
+/// Values of rows that are multiplied at a time: with a strip of columns they lie in a core's second cache.
+const BLOCK: usize = 128 << 10;
+
+/// Rows that are multiplied at a time at the most.
+const MOST_ROWS: usize = 128;
+
+const PAIR: usize = size_of::<u32>();
+
+pub(in crate::flex) struct Columns {
+    with: Instruction,
+    /// Strips of columns one after the other.
+    buffer: Arc<Bytes>,
+    count: usize,
+    depth: usize,
+}
+
+impl Columns {
+    /// Rearranges columns.
+    pub fn of(with: Instruction, columns: Matrix<'_>) -> Self {
+        let pairs = columns.depth.div_ceil(2);
+        let buffer = buffers::filled(columns.lanes.next_multiple_of(LANES) * pairs, |values| {
+            let values: &mut [u32] = bytemuck::cast_slice_mut(values);
+            values
+                .par_chunks_mut(COLUMNS * pairs)
+                .enumerate()
+                .for_each(|(strip, to)| {
+                    let first = strip * COLUMNS;
+                    match to.len() / pairs / LANES {
+                        1 => columns.arrange::<LANES>(with, first, to.as_chunks_mut().0),
+                        2 => columns.arrange::<{ 2 * LANES }>(with, first, to.as_chunks_mut().0),
+                        _ => columns.arrange::<COLUMNS>(with, first, to.as_chunks_mut().0),
+                    }
+                });
+        });
+        Self {
+            with,
+            buffer,
+            count: columns.lanes,
+            depth: columns.depth,
+        }
+    }
+
+    /// The columns of a tensor `[depth, columns]`.
+    pub fn of_tensor(with: Instruction, tensor: FlexTensor) -> Self {
+        Self::of(with, Matrix::of(&readable(tensor), 0).turned())
+    }
+
+    /// Rows times these columns, shared by so many threads: `out` is `[rows, columns]`.
+    pub fn times<T: Stored<Wide = f32>>(&self, rows: Matrix<'_>, out: &mut [T], threads: usize) {
+        let (n, pairs) = (self.count, self.depth.div_ceil(2));
+        let in_cache = (BLOCK / self.depth / ROWS * ROWS).clamp(ROWS, MOST_ROWS);
+        let share = (out.len() / n).div_ceil(threads);
+        let together = in_cache.min(share.next_multiple_of(ROWS)).max(ROWS);
+        out.par_chunks_mut(together * n)
+            .enumerate()
+            .for_each(|(block, out)| {
+                let first = block * together;
+                if rows.steps[1] == 1 && self.depth.is_multiple_of(2) {
+                    let lying = Pairs {
+                        bytes: bytemuck::cast_slice(rows.values),
+                        count: pairs,
+                        step: PAIR,
+                        part_step: 0,
+                    };
+                    let place = |row| (first + row) * rows.steps[0] * size_of::<bf16>();
+                    return self.times_pairs(&lying, place, out);
+                }
+                let strips = (out.len() / n).div_ceil(ROWS);
+                let buffer = buffers::filled(strips * pairs * ROWS, |values| {
+                    let values = bytemuck::cast_slice_mut::<f32, u32>(values).as_chunks_mut().0;
+                    for (strip, to) in values.chunks_mut(pairs).enumerate() {
+                        rows.arrange::<ROWS>(self.with, first + strip * ROWS, to);
+                    }
+                });
+                let arranged = Pairs {
+                    bytes: &buffer,
+                    count: pairs,
+                    step: ROWS * PAIR,
+                    part_step: 0,
+                };
+                let place = |row| (row / ROWS * pairs * ROWS + row % ROWS) * PAIR;
+                self.times_pairs(&arranged, place, out);
+            });
+    }
+
+    /// Rows, by the byte where each begins, times these columns, by this thread.
+    pub fn times_pairs<T: Stored<Wide = f32>>(
+        &self,
+        rows: &Pairs<'_>,
+        place: impl Fn(usize) -> usize,
+        out: &mut [T],
+    ) {
+        let strips = bytemuck::cast_slice::<u8, u32>(&self.buffer);
+        let (n, pairs) = (self.count, self.depth.div_ceil(2));
+        for left in (0..n).step_by(COLUMNS) {
+            let strip = &strips[left * pairs..];
+            match (n - left).div_ceil(LANES) {
+                1 => self.strip::<1, T>(rows, &place, strip, left, out),
+                2 => self.strip::<2, T>(rows, &place, strip, left, out),
+                _ => self.strip::<3, T>(rows, &place, strip, left, out),
+            }
+        }
+    }
+
+    /// The sums of a strip of `R` registers of columns.
+    fn strip<const R: usize, T: Stored<Wide = f32>>(
+        &self,
+        rows: &Pairs<'_>,
+        place: impl Fn(usize) -> usize,
+        strip: &[u32],
+        left: usize,
+        out: &mut [T],
+    ) {
+        let n = self.count;
+        let (registers, _) = strip.as_chunks::<LANES>();
+        let columns = &registers.as_chunks::<R>().0[..self.depth.div_ceil(2)];
+        let last = out.len() / n - 1;
+        for (number, out) in out.chunks_mut(ROWS * n).enumerate() {
+            // What a tile has more rows than there are is computed and left out.
+            let places = std::array::from_fn(|row| place((number * ROWS + row).min(last)));
+            let sums = tile(self.with, rows, places, columns);
+            Arch::new().dispatch(Write {
+                sums: sums.each_ref().map(|sums| sums.as_flattened()),
+                out,
+                n,
+                left,
+                width: (n - left).min(R * LANES),
+            });
+        }
+    }
+}
+
+/// Writes a tile into some rows of a product, from a column on.
+struct Write<'a, T> {
+    sums: [&'a [f32]; ROWS],
+    out: &'a mut [T],
+    n: usize,
+    left: usize,
+    width: usize,
+}
+
+impl<T: Stored<Wide = f32>> NullaryFnOnce for Write<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (out, sums) in self.out.chunks_mut(self.n).zip(self.sums) {
+            T::narrow(&sums[..self.width], &mut out[self.left..][..self.width]);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! `vdpbf16ps`, and what is built of it alone.
+
+use std::sync::LazyLock;
+
+use half::bf16;
+
+/// Values of a register.
+pub(super) const LANES: usize = 16;
+
+/// Rows of a tile of sums.
+pub(super) const ROWS: usize = 8;
+
+/// That this processor has the instruction.
+#[derive(Clone, Copy)]
+pub(in crate::flex) struct Instruction(());
+
+impl Instruction {
+    /// If it has, and nobody asked for what processors without it do.
+    pub fn here() -> Option<Self> {
+        static IS_HERE: LazyLock<bool> = LazyLock::new(|| {
+            let left_out = std::env::var_os("MANTISSA_BF16_PRODUCTS").is_some_and(|how| how == "widened");
+            is_in_processor() && !left_out
+        });
+        IS_HERE.then_some(Self(()))
+    }
+}
+
+fn is_in_processor() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// The sum of the products of two rows of one length.
+#[expect(unsafe_code, reason = "an instruction that not every processor has")]
+pub(in crate::flex) fn dot(_: Instruction, a: &[bf16], b: &[bf16]) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction is here.
+    return unsafe { here::dot(a, b) };
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!("no processor but these has it: {a:?} {b:?}")
+}
+
+pub(super) type Square = [[u32; LANES]; LANES];
+
+/// A square whose rows are the columns of the given one.
+#[expect(unsafe_code, reason = "instructions that not every processor has")]
+pub(super) fn turned(_: Instruction, square: &Square) -> Square {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: they are here.
+    return unsafe { here::turned(square) };
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!("no processor but these has it: {square:?}")
+}
+
+/// Where the pairs of rows lie: in parts of one length, each part of a row so many bytes behind the one before, and in it each pair behind the
+/// one before.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::flex) struct Pairs<'a> {
+    pub bytes: &'a [u8],
+    /// Pairs of a part.
+    pub count: usize,
+    pub step: usize,
+    pub part_step: usize,
+}
+
+/// Sums of [`ROWS`] rows with `R` registers of columns.
+pub(super) type Tile<const R: usize> = [[[f32; LANES]; R]; ROWS];
+
+/// The sums of rows, by the byte where each begins, and a strip of columns. There are no more than 3 registers.
+#[expect(unsafe_code, reason = "an instruction that not every processor has")]
+pub(super) fn tile<const R: usize>(
+    _: Instruction,
+    rows: &Pairs<'_>,
+    places: [usize; ROWS],
+    columns: &[[[u32; LANES]; R]],
+) -> Tile<R> {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction is here.
+    return unsafe { here::tile(rows, places, columns) };
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!("no processor but these has it: {rows:?} {places:?} {columns:?}")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "registers and arrays of the same bits")]
+mod here {
+    use std::{arch::x86_64::*, mem::transmute};
+
+    use half::bf16;
+
+    use super::{LANES, Pairs, ROWS, Square, Tile};
+
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    pub(super) fn tile<const R: usize>(
+        rows: &Pairs<'_>,
+        places: [usize; ROWS],
+        columns: &[[[u32; LANES]; R]],
+    ) -> Tile<R> {
+        let mut sums = [[_mm512_setzero_ps(); R]; ROWS];
+        for (part, columns) in columns.chunks_exact(rows.count).enumerate() {
+            let length = (rows.count - 1) * rows.step + size_of::<u32>();
+            let lanes = places.map(|place| rows.bytes[place + part * rows.part_step..][..length].as_ptr());
+            for (at, columns) in columns.iter().enumerate() {
+                // SAFETY: any bits are a value of both types, and sizes agree.
+                let register = |values: [u32; LANES]| unsafe { transmute::<[u32; LANES], __m512bh>(values) };
+                let first = register(columns[0]);
+                let second = register(columns[if R > 1 { 1 } else { 0 }]);
+                let third = register(columns[if R > 2 { 2 } else { 0 }]);
+                // Written out, and a row after the other: what is indexed by a variable does not stay in registers, nor does what more
+                // than one row waits for.
+                macro_rules! add {
+                    ($($lane:literal)*) => { $(
+                        // SAFETY: there are as many pairs in each lane as there are columns, and any bits are a pair.
+                        let pair: __m512bh = unsafe {
+                            let pair = lanes[$lane].add(at * rows.step).cast::<i32>();
+                            transmute(_mm512_set1_epi32(pair.read_unaligned()))
+                        };
+                        sums[$lane][0] = _mm512_dpbf16_ps(sums[$lane][0], pair, first);
+                        if R > 1 {
+                            sums[$lane][1] = _mm512_dpbf16_ps(sums[$lane][1], pair, second);
+                        }
+                        if R > 2 {
+                            sums[$lane][2] = _mm512_dpbf16_ps(sums[$lane][2], pair, third);
+                        }
+                    )* };
+                }
+                add!(0 1 2 3 4 5 6 7);
+            }
+        }
+        let mut tile = [[[0.0; LANES]; R]; ROWS];
+        macro_rules! store {
+            ($register:literal: $($lane:literal)*) => { if $register < R { $(
+                // SAFETY: any bits are a value of both types, and sizes agree.
+                tile[$lane][$register] = unsafe { transmute::<__m512, [f32; LANES]>(sums[$lane][$register]) };
+            )* } };
+        }
+        store!(0: 0 1 2 3 4 5 6 7);
+        store!(1: 0 1 2 3 4 5 6 7);
+        store!(2: 0 1 2 3 4 5 6 7);
+        tile
+    }
+
+    /// Neighbouring rows are zipped value by value and pair by pair, which turns squares of four; then these change places.
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn turned(square: &Square) -> Square {
+        // SAFETY: any bits are a value of both types, and sizes agree.
+        let rows: [__m512i; LANES] = unsafe { transmute(*square) };
+        let mut values = rows;
+        for at in (0..LANES).step_by(2) {
+            values[at] = _mm512_unpacklo_epi32(rows[at], rows[at + 1]);
+            values[at + 1] = _mm512_unpackhi_epi32(rows[at], rows[at + 1]);
+        }
+        let mut fours = values;
+        for at in (0..LANES).step_by(4) {
+            fours[at] = _mm512_unpacklo_epi64(values[at], values[at + 2]);
+            fours[at + 1] = _mm512_unpackhi_epi64(values[at], values[at + 2]);
+            fours[at + 2] = _mm512_unpacklo_epi64(values[at + 1], values[at + 3]);
+            fours[at + 3] = _mm512_unpackhi_epi64(values[at + 1], values[at + 3]);
+        }
+        // The even and the odd quarters of two registers.
+        let even = |a, b| _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+        let odd = |a, b| _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
+        let mut columns = fours;
+        for at in 0..4 {
+            let [a, b, c, d] = [fours[at], fours[at + 4], fours[at + 8], fours[at + 12]];
+            let (first_even, first_odd) = (even(a, b), odd(a, b));
+            let (second_even, second_odd) = (even(c, d), odd(c, d));
+            columns[at] = even(first_even, second_even);
+            columns[at + 4] = even(first_odd, second_odd);
+            columns[at + 8] = odd(first_even, second_even);
+            columns[at + 12] = odd(first_odd, second_odd);
+        }
+        // SAFETY: as above.
+        unsafe { transmute(columns) }
+    }
+
+    /// Registers of sums, so that one does not wait for itself.
+    const SUMS: usize = 4;
+
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    pub(super) fn dot(a: &[bf16], b: &[bf16]) -> f32 {
+        let mut sums = [_mm512_setzero_ps(); SUMS];
+        let mut add = |a: [bf16; 2 * LANES * SUMS], b: [bf16; 2 * LANES * SUMS]| {
+            // SAFETY: any bits are a value of the three types, and sizes agree.
+            let a: [__m512bh; SUMS] = unsafe { transmute(a) };
+            let b: [__m512bh; SUMS] = unsafe { transmute(b) };
+            for (sum, (a, b)) in sums.iter_mut().zip(a.into_iter().zip(b)) {
+                *sum = _mm512_dpbf16_ps(*sum, a, b);
+            }
+        };
+        let ((whole, rest), (other_whole, other_rest)) = (a.as_chunks(), b.as_chunks());
+        for (a, b) in whole.iter().zip(other_whole) {
+            add(*a, *b);
+        }
+        if !rest.is_empty() {
+            let [mut a, mut b] = [[bf16::ZERO; 2 * LANES * SUMS]; 2];
+            a[..rest.len()].copy_from_slice(rest);
+            b[..rest.len()].copy_from_slice(&other_rest[..rest.len()]);
+            add(a, b);
+        }
+        let [a, b, c, d] = sums;
+        _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d)))
+    }
+}

@@ -1,0 +1,254 @@
+//! Products of bf16 matrices by the processor's own instruction (`vdpbf16ps` of AVX512-BF16): two products at a time are added to a sum
+//! in f32. Each of the two is rounded to nearest even as it is added, and what is subnormal, as an operand or a sum, counts as zero; so
+//! says Intel's manual, and so does PyTorch compute on these processors.
+//!
+//! Columns are rearranged first, as the instruction reads them: strips of a few, neighbours in depth side by side. Rows whose neighbours in
+//! depth are neighbours in memory are read where they lie, others are rearranged, too. A few rows by a strip of columns are then a tile of
+//! sums that never leaves the registers.
+
+mod arrange;
+mod columns;
+mod instruction;
+
+use burn::tensor::{DType, Shape, TensorMetadata, calculate_matmul_output};
+use burn_flex::FlexTensor;
+use half::bf16;
+use rayon::prelude::*;
+
+use super::stored::{Stored, contiguous};
+
+pub(super) use arrange::Matrix;
+pub(super) use columns::Columns;
+pub(super) use instruction::{Instruction, Pairs, dot};
+
+/// Batched, broadcasting product of bf16 tensors, shapes `[…, m, k] × […, k, n]`, its sums in f32 or rounded to bf16.
+pub(super) fn product(with: Instruction, lhs: FlexTensor, rhs: FlexTensor, output: DType) -> FlexTensor {
+    match output {
+        DType::F32 => product_in::<f32>(with, lhs, rhs),
+        DType::BF16 => product_in::<bf16>(with, lhs, rhs),
+        other => unreachable!("sums of bf16 are no {other:?}"),
+    }
+}
+
+fn product_in<T: Stored<Wide = f32>>(with: Instruction, lhs: FlexTensor, rhs: FlexTensor) -> FlexTensor {
+    let shape = calculate_matmul_output(&lhs.shape(), &rhs.shape()).expect("the caller's shapes fit");
+    let rank = shape.num_dims();
+    let [m, n] = [shape[rank - 2], shape[rank - 1]];
+    let of_one = |tensor: &FlexTensor| {
+        tensor.shape().num_elements() == tensor.shape()[rank - 2] * tensor.shape()[rank - 1]
+    };
+    let (lhs, rhs) = (readable(lhs), readable(rhs));
+    let mut out = vec![T::default(); shape.num_elements()];
+    if out.is_empty() || lhs.shape()[rank - 1] == 0 {
+        return contiguous(out, shape);
+    }
+    if of_one(&rhs) && lhs.is_contiguous() {
+        // All rows of a batch meet the same columns.
+        let k = lhs.shape()[rank - 1];
+        let rows = Matrix {
+            values: &lhs.storage()[lhs.layout().start_offset()..],
+            lanes: shape.num_elements() / n,
+            depth: k,
+            steps: [k, 1],
+        };
+        Columns::of_tensor(with, rhs).times(rows, &mut out, rayon::current_num_threads());
+    } else {
+        let [lhs_at, rhs_at] = [&lhs, &rhs].map(|tensor| places(tensor, &shape));
+        let threads = rayon::current_num_threads().div_ceil(lhs_at.len());
+        out.par_chunks_mut(m * n)
+            .zip(lhs_at.par_iter().zip(&rhs_at))
+            .for_each(|(out, (lhs_at, rhs_at))| {
+                let columns = Columns::of(with, Matrix::of(&rhs, *rhs_at).turned());
+                columns.times(Matrix::of(&lhs, *lhs_at), out, threads);
+            });
+    }
+    contiguous(out, shape)
+}
+
+/// The tensor with rows or columns that lie side by side in memory.
+fn readable(tensor: FlexTensor) -> FlexTensor {
+    let strides = tensor.layout().strides();
+    let side_by_side = strides.iter().rev().take(2).any(|stride| *stride == 1);
+    if side_by_side && strides.iter().all(|stride| *stride >= 0) {
+        tensor
+    } else {
+        tensor.to_contiguous()
+    }
+}
+
+/// Where the matrices of a batch begin, broadcast to the shape of a product.
+fn places(tensor: &FlexTensor, shape: &Shape) -> Vec<usize> {
+    let (own, strides) = (tensor.shape(), tensor.layout().strides());
+    let mut places = vec![0];
+    for dim in 0..shape.num_dims() - 2 {
+        let step = if own[dim] == 1 { 0 } else { strides[dim] as usize };
+        places = places
+            .iter()
+            .flat_map(|place| (0..shape[dim]).map(move |at| place + at * step))
+            .collect();
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Tensor, TensorData};
+    use burn_flex::Flex;
+
+    use super::*;
+
+    /// Tests of an instruction that is not everywhere.
+    pub(super) fn instruction() -> Option<Instruction> {
+        let found = Instruction::here();
+        let missing = "this processor has no AVX512-BF16".to_owned();
+        mantissa_testing::is_there("avx512bf16", found.map(|_| ()).ok_or(missing));
+        found
+    }
+
+    /// Whole numbers from -4 to 4: sums of a few thousand products are exact in f32, in any order.
+    fn whole<const D: usize>(shape: [usize; D], seed: usize) -> Tensor<Flex, D> {
+        let count: usize = shape.iter().product();
+        let values = (0..count)
+            .map(|at| (((at * 31 + seed) * 2_654_435_761) >> 7) % 9)
+            .map(|x| x as f32 - 4.0);
+        Tensor::from_data(
+            TensorData::new(values.collect(), shape),
+            (&Default::default(), DType::BF16),
+        )
+    }
+
+    fn multiplied<const D: usize>(
+        with: Instruction,
+        lhs: Tensor<Flex, D>,
+        rhs: Tensor<Flex, D>,
+        output: DType,
+    ) -> Vec<f32> {
+        let [lhs, rhs] = [lhs, rhs].map(|tensor| tensor.into_primitive().tensor());
+        let product = product(with, lhs, rhs, output);
+        assert_eq!(product.dtype(), output);
+        product.into_data().iter().collect()
+    }
+
+    /// The same by loops in f64.
+    fn by_loops<const D: usize>(lhs: &Tensor<Flex, D>, rhs: &Tensor<Flex, D>) -> Vec<f32> {
+        let shape = calculate_matmul_output(&lhs.shape(), &rhs.shape()).unwrap();
+        let (m, n, k) = (shape[D - 2], shape[D - 1], lhs.dims()[D - 1]);
+        let spread = |tensor: &Tensor<Flex, D>, rows, columns| {
+            let mut dims = shape.clone();
+            (dims[D - 2], dims[D - 1]) = (rows, columns);
+            tensor
+                .clone()
+                .expand::<D, _>(dims)
+                .into_data()
+                .iter::<f64>()
+                .collect::<Vec<_>>()
+        };
+        let (a, b) = (spread(lhs, m, k), spread(rhs, k, n));
+        let value = |at: usize| {
+            let (of, row, column) = (at / (m * n), at / n % m, at % n);
+            (0..k)
+                .map(|p| a[(of * m + row) * k + p] * b[(of * k + p) * n + column])
+                .sum::<f64>() as f32
+        };
+        (0..shape.num_elements()).map(value).collect()
+    }
+
+    #[test]
+    fn products_of_all_shapes_and_layouts_are_those_of_loops() {
+        let Some(with) = instruction() else { return };
+        for (m, k, n) in [
+            (1, 1, 1),
+            (8, 2, 48),
+            (9, 3, 49),
+            (7, 33, 47),
+            (130, 257, 100),
+            (300, 64, 1),
+            (16, 1200, 97),
+        ] {
+            let (a, b) = (whole([m, k], 1), whole([k, n], 2));
+            let (turned_a, turned_b) = (whole([k, m], 3).transpose(), whole([n, k], 4).transpose());
+            for lhs in [&a, &turned_a] {
+                for rhs in [&b, &turned_b] {
+                    let product = multiplied(with, lhs.clone(), rhs.clone(), DType::F32);
+                    assert_eq!(product, by_loops(lhs, rhs), "{m} × {k} × {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn batches_are_broadcast_and_read_where_they_lie() {
+        let Some(with) = instruction() else { return };
+        let is_right = |lhs: Tensor<Flex, 4>, rhs: Tensor<Flex, 4>| {
+            assert_eq!(
+                multiplied(with, lhs.clone(), rhs.clone(), DType::F32),
+                by_loops(&lhs, &rhs)
+            );
+        };
+        // Heads of attention: positions are as far apart as a token is wide.
+        let heads = |seed| whole([3, 17, 5, 8], seed).swap_dims(1, 2);
+        is_right(heads(1), heads(2).transpose());
+        is_right(heads(1).transpose(), heads(2));
+        is_right(whole([3, 1, 9, 4], 1), whole([1, 5, 4, 50], 2));
+        is_right(whole([3, 5, 9, 4], 1), whole([1, 1, 4, 50], 2));
+        is_right(heads(1), whole([1, 1, 8, 20], 2));
+        is_right(whole([1, 1, 9, 17], 1), heads(2));
+        // Windows and every second row or column of something larger, and turned round.
+        let large = whole([2, 2, 30, 40], 5);
+        is_right(
+            large.clone().narrow(2, 3, 11).narrow(3, 5, 16),
+            heads(2).narrow(0, 0, 2).narrow(1, 1, 2).narrow(2, 0, 16),
+        );
+        let steps = large.slice(burn::tensor::s![.., .., 0..30;2, 0..32;2]);
+        is_right(steps.clone(), whole([2, 2, 16, 3], 1));
+        is_right(steps.flip([2, 3]), whole([2, 2, 16, 3], 1));
+    }
+
+    #[test]
+    fn sums_in_bf16_are_rounded_once() {
+        let Some(with) = instruction() else { return };
+        let (a, b) = (whole([20, 999], 1), whole([999, 70], 2));
+        let rounded: Vec<f32> = by_loops(&a, &b)
+            .into_iter()
+            .map(bf16::from_f32)
+            .map(f32::from)
+            .collect();
+        assert_eq!(multiplied(with, a, b, DType::BF16), rounded);
+    }
+
+    #[test]
+    fn what_is_not_finite_stays_in_its_row_and_column_and_subnormals_are_zero() {
+        let Some(with) = instruction() else { return };
+        let of = |values: Vec<f32>, shape| {
+            Tensor::<Flex, 2>::from_data(TensorData::new(values, shape), (&Default::default(), DType::BF16))
+        };
+        let rows = of(
+            vec![1.0, 2.0, 3.0, f32::INFINITY, 1.0, 1.0, 1.0, f32::NAN, 1.0],
+            [3, 3],
+        );
+        let product = multiplied(with, rows, of(vec![1.0, 0.5, 0.0], [3, 1]), DType::F32);
+        assert_eq!(product[..2], [2.0, f32::INFINITY]);
+        assert!(product[2].is_nan());
+        let smallest = f32::MIN_POSITIVE;
+        let product = multiplied(
+            with,
+            of(vec![smallest, smallest / 2.0], [2, 1]),
+            of(vec![1.0, 4.0], [1, 2]),
+            DType::F32,
+        );
+        assert_eq!(product, [smallest, 4.0 * smallest, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn nothing_to_sum_is_zero() {
+        let Some(with) = instruction() else { return };
+        assert_eq!(
+            multiplied(with, whole([2, 0], 1), whole([0, 3], 1), DType::F32),
+            [0.0; 6]
+        );
+        assert_eq!(
+            multiplied(with, whole([0, 2], 1), whole([2, 3], 1), DType::F32),
+            [0.0; 0]
+        );
+    }
+}
