@@ -163,9 +163,21 @@ pub trait PrecisionBackend: Backend {
         convolution::windows::<Self>(images, filter, stride, padding)
     }
 
-    /// `(x − mean) / deviation · scale + shift` of `[rows, columns]`, each of the four `[columns]`: all floats, and of one dtype.
+    /// `(x − mean) / deviation · scale + shift` of `[rows, columns]`, each of the four `[columns]`: all floats, and of one dtype. Of halves
+    /// the four are f32, and so is what is computed; it is rounded once.
     fn normalize_columns(rows: FloatTensor<Self>, by: [FloatTensor<Self>; 4]) -> FloatTensor<Self> {
-        batch_norm::normalize_columns::<Self>(rows, by)
+        let (wide, dtype) = widen::<Self>(rows);
+        narrow::<Self>(batch_norm::normalize_columns::<Self>(wide, by), dtype)
+    }
+
+    /// The larger of each element and 0.
+    fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::relu(input)
+    }
+
+    /// The sum of two tensors of one shape and one dtype.
+    fn plus(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_add(a, b)
     }
 
     /// Attention in one kernel: `softmax(query · keyᵀ / √width) · value` over the positions that are no `padding`. Floats

@@ -4,7 +4,11 @@
 use burn::tensor::{DType, Tensor, TensorPrimitive, ops::FloatTensor};
 use mantissa_core::BatchNormMomentum;
 
-use crate::{Compute, PrecisionBackend, autocast::Operation, compute::round};
+use crate::{
+    Compute, PrecisionBackend,
+    autocast::Operation,
+    compute::{inside, round, wide},
+};
 
 /// Mean and variance of every channel, `[c]` each, in f32 or f64.
 #[derive(Debug, Clone)]
@@ -61,8 +65,9 @@ impl Compute {
         let [n, c, h, w] = input.dims();
         let count = n * h * w;
         assert!(count > 1, "batch norm needs two values of a channel, not {count}");
-        let (wide, dtype) = self.for_batch_norm(input);
-        let rows = wide.swap_dims(0, 1).reshape([c, count]);
+        let [input] = self.cast(Operation::BatchNorm, [input]);
+        let dtype = input.dtype();
+        let rows = wide(input).swap_dims(0, 1).reshape([c, count]);
         let mean = rows.clone().mean_dim(1);
         let centred = rows - mean.clone();
         let variance = (centred.clone() * centred.clone()).mean_dim(1);
@@ -86,8 +91,9 @@ impl Compute {
         epsilon: f64,
     ) -> Tensor<B, 4> {
         let [n, c, h, w] = input.dims();
-        let (wide, dtype) = self.for_batch_norm(input);
-        let as_wide = |values: Tensor<B, 1>| round(values, wide.dtype());
+        let [input] = self.cast(Operation::BatchNorm, [input]);
+        let format = inside(input.dtype());
+        let as_wide = |values: Tensor<B, 1>| round(values, format);
         let deviation = (as_wide(running.variance.clone()) + epsilon).sqrt();
         let by = [
             as_wide(running.mean.clone()),
@@ -96,22 +102,11 @@ impl Compute {
             as_wide(shift),
         ];
         // Products leave images channels-last in memory: they stay where they are.
-        let rows = wide.permute([0, 2, 3, 1]).reshape([n * h * w, c]);
+        let rows = input.permute([0, 2, 3, 1]).reshape([n * h * w, c]);
         let primitive = |tensor: Tensor<B, 1>| tensor.into_primitive().tensor();
         let output = B::normalize_columns(rows.into_primitive().tensor(), by.map(primitive));
         let output = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(output));
-        round(output.reshape([n, h, w, c]).permute([0, 3, 1, 2]), dtype)
-    }
-
-    /// The input as batch norm computes on it, and the format that its result has.
-    fn for_batch_norm<B: PrecisionBackend>(&self, input: Tensor<B, 4>) -> (Tensor<B, 4>, DType) {
-        let [input] = self.cast(Operation::BatchNorm, [input]);
-        let dtype = input.dtype();
-        let wide = match dtype {
-            DType::F16 | DType::BF16 => round(input, DType::F32),
-            _ => input,
-        };
-        (wide, dtype)
+        output.reshape([n, h, w, c]).permute([0, 3, 1, 2])
     }
 }
 

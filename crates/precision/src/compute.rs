@@ -34,9 +34,15 @@ pub(crate) fn round<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>, d
 
 /// Halves as f32, others as they are. A factor that is not a number of the format has to meet them so: in bf16 0.999 is 1.
 pub(crate) fn wide<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
-    match tensor.dtype() {
-        DType::F16 | DType::BF16 => round(tensor, DType::F32),
-        _ => tensor,
+    let dtype = inside(tensor.dtype());
+    round(tensor, dtype)
+}
+
+/// What is computed in where inputs are of a format: f32 for halves.
+pub(crate) fn inside(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        dtype => dtype,
     }
 }
 
@@ -443,7 +449,15 @@ impl Compute {
     /// Sum of two tensors.
     pub fn add<B: PrecisionBackend, const D: usize>(&self, a: Tensor<B, D>, b: Tensor<B, D>) -> Tensor<B, D> {
         let [a, b] = self.cast(Operation::Add, [a, b]);
-        a + b
+        match a.shape() == b.shape() {
+            true => tensor_of(B::plus(primitive(a), primitive(b))),
+            false => a + b,
+        }
+    }
+
+    /// The larger of each element and 0: a number of the input's format, whatever that is.
+    pub fn relu<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+        tensor_of(B::rectify(primitive(input)))
     }
 
     /// Product of two tensors, element by element.

@@ -6,28 +6,24 @@ use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 
 use super::{
-    convert::CHUNK,
     packed::packed,
-    stored::{Stored, by_format, contiguous},
+    stored::{BLOCK, Stored, by_format, chunk_of_rows, contiguous},
 };
 
-/// `(x − mean) / deviation · scale + shift` of `[rows, columns]`, each number of a column `[columns]`; all of one format.
+/// See [`crate::PrecisionBackend::normalize_columns`].
 pub(super) fn normalize(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor {
     by_format!(rows.dtype(), normalize_in(rows, by))
 }
 
 fn normalize_in<T: Stored>(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor {
     let (rows, by) = (packed(rows), by.map(packed));
-    let columns = rows.shape()[1];
+    let columns = rows.shape()[1].max(1);
     let from = rows.storage::<T>();
-    let wide = |values: &FlexTensor| {
-        let mut wide = vec![T::Wide::default(); columns];
-        T::widen(&values.storage::<T>()[..columns], &mut wide);
-        wide
-    };
-    let by = [wide(&by[0]), wide(&by[1]), wide(&by[2]), wide(&by[3])];
+    // Some rows are one long one, by numbers that repeat.
+    let together = (BLOCK / columns).max(1);
+    let by = by.map(|values| values.storage::<T::Wide>().repeat(together));
     let mut to = vec![T::default(); rows.shape().num_elements()];
-    let chunk = (CHUNK / columns.max(1)).max(1) * columns.max(1);
+    let chunk = chunk_of_rows(together * columns);
     to.par_chunks_mut(chunk)
         .zip(from.par_chunks(chunk))
         .for_each(|(to, from)| Arch::new().dispatch(Normalize { from, to, by: &by }));
@@ -46,16 +42,16 @@ impl<T: Stored> NullaryFnOnce for Normalize<'_, T> {
     #[inline(always)]
     fn call(self) {
         let [mean, deviation, scale, shift] = self.by;
-        let columns = mean.len();
-        let mut lanes = vec![T::Wide::default(); columns];
-        let rows = self.from.chunks_exact(columns);
-        for (from, to) in rows.zip(self.to.chunks_exact_mut(columns)) {
-            T::widen(from, &mut lanes);
+        let n = mean.len();
+        let [mut before, mut after] = [(); 2].map(|()| vec![T::Wide::default(); n]);
+        for (from, to) in self.from.chunks(n).zip(self.to.chunks_mut(n)) {
+            let values = T::seen(from, &mut before);
             let by = mean.iter().zip(deviation).zip(scale.iter().zip(shift));
-            for (x, ((mean, deviation), (scale, shift))) in lanes.iter_mut().zip(by) {
-                *x = (*x - *mean) / *deviation * *scale + *shift;
+            let values = values.iter().zip(T::open(to, &mut after));
+            for ((x, y), ((mean, deviation), (scale, shift))) in values.zip(by) {
+                *y = (*x - *mean) / *deviation * *scale + *shift;
             }
-            T::narrow(&lanes, to);
+            T::settle(&after, to);
         }
     }
 }

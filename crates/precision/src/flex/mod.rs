@@ -12,6 +12,7 @@ mod lanes;
 mod matmul;
 mod norm;
 mod packed;
+mod pointwise;
 mod rotate;
 mod row;
 mod softmax;
@@ -60,6 +61,14 @@ impl PrecisionBackend for Flex {
 
     fn normalize_columns(rows: FloatTensor<Self>, by: [FloatTensor<Self>; 4]) -> FloatTensor<Self> {
         columns::normalize(rows, by)
+    }
+
+    fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        pointwise::rectify(input)
+    }
+
+    fn plus(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        pointwise::plus(a, b)
     }
 
     fn fused_attention(

@@ -2,7 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 
-use burn::tensor::{Bool, Int, Tensor, activation::relu};
+use burn::tensor::{Bool, Int, Tensor};
 use mantissa_precision::{Compute, Moments, PrecisionBackend, Rotation, Sight, Tracked, swap_middle};
 
 use super::{Kept, KvCache};
@@ -276,7 +276,7 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     }
 
     pub(super) fn relu<const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
-        relu(input)
+        self.compute.relu(input)
     }
 
     fn scale_and_shift(&self, name: &str) -> [Tensor<B, 1>; 2] {

@@ -1,0 +1,80 @@
+//! ReLU, and the sums of branches of a network. burn's go value by value for halves, and on one core.
+
+use burn_flex::FlexTensor;
+use num_traits::Zero;
+
+use super::stored::{Stored, by_format, map, zip};
+
+/// The larger of each element and 0; NaN stays, as with PyTorch.
+pub(super) fn rectify(input: FlexTensor) -> FlexTensor {
+    by_format!(input.dtype(), rectify_in(input))
+}
+
+fn rectify_in<T: Stored>(input: FlexTensor) -> FlexTensor {
+    let zero = T::Wide::zero();
+    map::<T>(input, move |x| if x < zero { zero } else { x })
+}
+
+/// The sum of two tensors of one shape.
+pub(super) fn plus(a: FlexTensor, b: FlexTensor) -> FlexTensor {
+    by_format!(a.dtype(), plus_in(a, b))
+}
+
+fn plus_in<T: Stored>(a: FlexTensor, b: FlexTensor) -> FlexTensor {
+    zip::<T>(a, b, |x, y| x + y)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Distribution, Tensor, TensorPrimitive};
+    use burn_flex::Flex;
+
+    use super::*;
+
+    fn list(tensor: FlexTensor) -> Vec<f64> {
+        let tensor = Tensor::<Flex, 3>::from_primitive(TensorPrimitive::Float(tensor));
+        tensor.into_data().iter::<f64>().collect()
+    }
+
+    #[test]
+    fn sums_and_relu_are_burns_in_every_format_and_layout() {
+        let device = Default::default();
+        for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+            let drawn = || {
+                let values = Tensor::<Flex, 3>::random([3, 41, 70], Distribution::Normal(0.0, 1.0), &device);
+                Tensor::<Flex, 3>::from_data(values.into_data(), (&device, dtype))
+            };
+            let primitive = |tensor: &Tensor<Flex, 3>| tensor.clone().into_primitive().tensor();
+            // The first two are turned, a part of a larger one, or neither.
+            let pairs = [
+                (drawn(), drawn()),
+                (drawn().swap_dims(0, 2), drawn().swap_dims(0, 2)),
+                (drawn().narrow(1, 3, 9), drawn().narrow(1, 0, 9)),
+                (drawn().swap_dims(1, 2), drawn().reshape([3, 70, 41])),
+            ];
+            for (a, b) in pairs {
+                let sums = list(plus(primitive(&a), primitive(&b)));
+                let one_by_one = list(primitive(&a)).into_iter().zip(list(primitive(&b)));
+                let format = mantissa_core::Format::ALL
+                    .iter()
+                    .find(|format| crate::dtype(**format) == dtype);
+                let format = format.expect("a format of tensors");
+                // The sum of two halves is a number of f64.
+                let rounded = one_by_one.map(|(x, y)| format.round(x + y).value);
+                assert_eq!(sums, rounded.collect::<Vec<_>>(), "{dtype:?}");
+                let positive = list(primitive(&a)).into_iter().map(|x| x.max(0.0));
+                assert_eq!(
+                    list(rectify(primitive(&a))),
+                    positive.collect::<Vec<_>>(),
+                    "{dtype:?}"
+                );
+            }
+            let odd =
+                Tensor::<Flex, 3>::from_data([[[f64::NAN, f64::INFINITY, -f64::INFINITY]]], (&device, dtype));
+            let [nan, inf, zero] = list(rectify(primitive(&odd)))[..] else {
+                unreachable!("there are three");
+            };
+            assert!(nan.is_nan() && inf == f64::INFINITY && zero == 0.0, "{dtype:?}");
+        }
+    }
+}
