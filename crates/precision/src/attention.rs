@@ -1,7 +1,7 @@
 //! Attention in one kernel, and its gradient.
 //!
-//! The kernel is burn's, and with it the arithmetic: on GPUs it multiplies in f16 tiles, whatever its inputs are. What it
-//! executes is for the probe to find out. burn has no gradient for it; here the backward pass computes the weights of
+//! On GPUs the kernel is burn's, and with it the arithmetic: it multiplies in f16 tiles, whatever its inputs are. On the CPU it
+//! is ours, in f32 for halves. What it executes is for the probe to find out. burn has no gradient for it; here the backward pass computes the weights of
 //! attention anew, in the precision of the setting, and keeps none of them between the passes.
 
 #[cfg(feature = "cubecl")]

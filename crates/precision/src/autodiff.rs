@@ -234,6 +234,20 @@ impl<B: PrecisionBackend> Backward<B, 1> for Softmax {
 }
 
 #[derive(Debug)]
+struct Rectify;
+
+impl<B: PrecisionBackend> Backward<B, 1> for Rectify {
+    type State = FloatTensor<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let output = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
+            B::rectify_backward(output, grad)
+        });
+    }
+}
+
+#[derive(Debug)]
 struct GeluStep;
 
 impl<B: PrecisionBackend> Backward<B, 1> for GeluStep {
@@ -430,6 +444,18 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
     }
 
     fn softmax_last_backward(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
+        unreachable!("second derivatives are never asked for")
+    }
+
+    fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        let output = B::rectify(input.primitive);
+        match Rectify.prepare::<C>([input.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(output.clone(), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        }
+    }
+
+    fn rectify_backward(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
         unreachable!("second derivatives are never asked for")
     }
 

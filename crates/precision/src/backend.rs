@@ -175,6 +175,11 @@ pub trait PrecisionBackend: Backend {
         Self::relu(input)
     }
 
+    /// Gradient of [`PrecisionBackend::rectify`], from its output.
+    fn rectify_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::relu_backward(output, grad)
+    }
+
     /// The sum of two tensors of one shape and one dtype.
     fn plus(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_add(a, b)

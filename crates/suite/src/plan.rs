@@ -341,7 +341,7 @@ fn model_skips(model: &Model, setting: &Setting, training: bool) -> Option<Strin
     }
     let drops = training && model.attention_dropout().is_some_and(|share| share > 0.0);
     (drops && setting.attention() == Attention::Fused).then(|| {
-        "burn's fused attention has no dropout: that of attention weights has to be 0 in `model_size`"
+        "attention in one kernel has no dropout: that of attention weights has to be 0 in `model_size`"
             .to_owned()
     })
 }

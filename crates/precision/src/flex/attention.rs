@@ -1,5 +1,5 @@
-//! Attention in one kernel on the CPU: some queries of a head at a time, whose scores stay in the cache; in f32 for halves. burn's own takes
-//! one head after the other, on one core.
+//! Attention in one kernel on the CPU: some queries of a head at a time, whose scores are all that there are; in f32 for halves. burn's own
+//! takes one head after the other, on one core.
 
 use burn::tensor::{
     DType, Shape, TensorMetadata,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::launched::{Launch, note};
 
-/// Scores at a time: a quarter of what a core's second cache holds, in f32.
+/// Scores at a time, unless they are of more keys: a quarter of what a core's second cache holds, in f32.
 const SCORES: usize = 64 * 1024;
 
 /// Queries at a time, if there are as many: of fewer, keys are put in order for the product longer than they are multiplied.
@@ -54,6 +54,22 @@ pub(super) fn attention(
 fn mixed<W: Wide + Stored>([query, key, value]: [FlexTensor; 3], padding: FlexTensor) -> FlexTensor {
     let [n, heads, queries, of_query] = query.shape().dims();
     let [.., keys, of_value] = value.shape().dims::<4>();
+    // Products below read wherever they are told to.
+    assert_eq!(
+        key.shape().dims(),
+        [n, heads, keys, of_query],
+        "keys of the queries"
+    );
+    assert_eq!(
+        value.shape().dims(),
+        [n, heads, keys, of_value],
+        "values of the keys"
+    );
+    assert_eq!(
+        padding.shape().dims(),
+        [n, heads, queries, keys],
+        "a mask of the scores"
+    );
     let shape = Shape::new([n, heads, queries, of_value]);
     let mut out = vec![W::default(); shape.num_elements()];
     if out.is_empty() || keys == 0 {
@@ -111,7 +127,7 @@ impl<W: Wide> WithSimd for Weigh<'_, W> {
         for (row, scores) in self.scores.chunks_exact_mut(self.keys).enumerate() {
             scores.iter_mut().for_each(|x| *x = *x * self.scale);
             self.padding.hide(self.first + row, scores, W::neg_infinity());
-            if W::largest(simd, scores) == W::neg_infinity() {
+            if scores.iter().all(|x| *x == W::neg_infinity()) {
                 // Who may look nowhere takes nothing from anybody, as with burn's attention.
                 scores.fill(W::zero());
                 continue;
@@ -164,6 +180,29 @@ mod tests {
         assert_eq!(ours.len(), theirs.len());
         let apart = ours.iter().zip(&theirs).map(|(x, y)| (x - y).abs());
         apart.fold(0.0, mantissa_testing::worse)
+    }
+
+    #[test]
+    fn what_is_no_number_is_none_in_the_end_however_many_keys_there_are() {
+        let device = Default::default();
+        for keys in [1, 15, 16, 33] {
+            let [query, key, value] = drawn([1, 1, 1, keys], DType::F32);
+            let query = query * f32::NAN;
+            let padding = Tensor::<Flex, 4, Bool>::full([1, 1, 1, keys], false, &device);
+            let [q, k, v] = [query, key, value].map(|tensor| tensor.into_primitive().tensor());
+            let mixed = attention(q, k, v, padding.into_primitive());
+            assert!(mixed.into_data().iter::<f64>().all(f64::is_nan), "{keys} keys");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "keys of the queries")]
+    fn keys_of_fewer_texts_are_refused() {
+        let [query, ..] = drawn([2, 1, 1, 7], DType::F32);
+        let [_, key, value] = drawn([1, 1, 1, 7], DType::F32);
+        let padding = Tensor::<Flex, 4, Bool>::full([2, 1, 1, 7], false, &Default::default());
+        let [q, k, v] = [query, key, value].map(|tensor| tensor.into_primitive().tensor());
+        attention(q, k, v, padding.into_primitive());
     }
 
     #[test]

@@ -13,8 +13,8 @@ use pulp::Simd;
 pub(super) trait Wide: Float + burn::tensor::Element + bytemuck::Pod + Send + Sync {
     /// The nearest value.
     fn of(x: f64) -> Self;
-    /// `e^x` for `x` up to 0, times a constant of the format that keeps it from being subnormal: for weights that are divided by
-    /// their sum.
+    /// `e^x` for `x` up to 0, times a constant of the format, for weights that are divided by their sum. That of f32 keeps it
+    /// from being subnormal; that of f64 is 1.
     fn weight(self) -> Self;
     /// The hyperbolic tangent.
     fn tangent(self) -> Self;
@@ -24,14 +24,15 @@ pub(super) trait Wide: Float + burn::tensor::Element + bytemuck::Pod + Send + Sy
     fn dot<S: Simd>(simd: S, xs: &[Self], ys: &[Self]) -> Self;
     /// The sum of a row.
     fn total<S: Simd>(simd: S, xs: &[Self]) -> Self;
-    /// The largest of a row; minus infinity if there is none.
+    /// The largest of a row; minus infinity if there is none. NaN may be taken for a number or left out.
     fn largest<S: Simd>(simd: S, xs: &[Self]) -> Self;
 }
 
 /// Registers that are joined into side by side, so that none waits for itself.
 const CHAINS: usize = 4;
 
-/// Joins registers that are named: the compiler takes loops over sums apart again, where it sees their surroundings.
+/// Joins registers that are named: the compiler takes loops over sums apart again, where it sees their surroundings. The order of
+/// a sum is that of the registers, and so of the processor, whatever the threads.
 #[inline(always)]
 fn joined<R: Copy>(all: &[R], start: R, join: impl Fn(R, R) -> R) -> R {
     let (chunks, more) = all.as_chunks::<CHAINS>();
@@ -174,7 +175,7 @@ fn below(x: f32, most: f32) -> f32 {
 /// more than 110.
 #[inline(always)]
 fn reduced(x: f32) -> (f32, u32) {
-    /// Adding it leaves the nearest whole number in the lowest bits, and zeros in the next lowest.
+    /// Adding it leaves the nearest whole number in the lowest nine bits.
     const WHOLE: f32 = 12_582_912.0; // 1.5 · 2^23
     // ln 2 in two parts, the first with zeros at its end: `n` times it is exact.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];

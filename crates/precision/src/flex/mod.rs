@@ -67,6 +67,10 @@ impl PrecisionBackend for Flex {
         pointwise::rectify(input)
     }
 
+    fn rectify_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+        pointwise::rectify_backward(output, grad)
+    }
+
     fn plus(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
         pointwise::plus(a, b)
     }

@@ -15,6 +15,16 @@ fn rectify_in<T: Stored>(input: FlexTensor) -> FlexTensor {
     map::<T>(input, move |x| if x < zero { zero } else { x })
 }
 
+/// The gradient where the output is not 0; so it is, with PyTorch, where that is NaN.
+pub(super) fn rectify_backward(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
+    by_format!(output.dtype(), rectify_backward_in(output, grad))
+}
+
+fn rectify_backward_in<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
+    let zero = T::Wide::zero();
+    zip::<T>(output, grad, move |y, grad| if y <= zero { zero } else { grad })
+}
+
 /// The sum of two tensors of one shape.
 pub(super) fn plus(a: FlexTensor, b: FlexTensor) -> FlexTensor {
     by_format!(a.dtype(), plus_in(a, b))
@@ -30,10 +40,28 @@ mod tests {
     use burn_flex::Flex;
 
     use super::*;
+    use crate::PrecisionBackend;
 
     fn list(tensor: FlexTensor) -> Vec<f64> {
         let tensor = Tensor::<Flex, 3>::from_primitive(TensorPrimitive::Float(tensor));
         tensor.into_data().iter::<f64>().collect()
+    }
+
+    #[test]
+    fn what_relu_makes_zero_passes_no_gradient_on_and_nan_stays() {
+        type Graph = burn::backend::Autodiff<Flex>;
+        let device = Default::default();
+        let values = Tensor::<Graph, 1>::from_data([-1.0, -0.0, 2.0, f32::NAN], &device).require_grad();
+        let rectified = Graph::rectify(values.clone().into_primitive().tensor());
+        let rectified = Tensor::<Graph, 1>::from_primitive(TensorPrimitive::Float(rectified));
+        let shown = rectified.clone().into_data().to_vec::<f32>().unwrap();
+        assert_eq!(shown[..3], [0.0, 0.0, 2.0]);
+        assert!(shown[3].is_nan());
+        let gradient = values.grad(&(rectified * 3.0).sum().backward()).unwrap();
+        assert_eq!(
+            gradient.into_data().to_vec::<f32>().unwrap(),
+            [0.0, 0.0, 3.0, 3.0]
+        );
     }
 
     #[test]

@@ -41,8 +41,8 @@ pub(super) fn product(
     })
 }
 
-/// The same in bf16, with sums in f32 or rounded to bf16. Rows of windows that are whole pairs of values are read where they lie on the
-/// images.
+/// The same in bf16, with sums in f32 or rounded to bf16. Rows of windows that are whole pairs of values are read where they lie, on
+/// images with zeros around them.
 pub(super) fn product_bf16<O: Stored<Wide = f32>>(
     with: Instruction,
     images: FloatTensor<Flex>,
@@ -89,6 +89,7 @@ impl Tiles {
             stride,
             padding,
         };
+        assert_eq!(filters.shape()[0], geometry.window(), "values of a filter");
         Self {
             geometry,
             images: packed(images),

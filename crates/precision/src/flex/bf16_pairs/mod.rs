@@ -2,8 +2,8 @@
 //! in f32. Each of the two is rounded to nearest even as it is added, and what is subnormal, as an operand or a sum, counts as zero; so
 //! says Intel's manual, and so does PyTorch compute on these processors.
 //!
-//! Columns are rearranged first, as the instruction reads them: strips of a few, neighbours in depth side by side. Rows whose neighbours in
-//! depth are neighbours in memory are read where they lie, others are rearranged, too. A few rows by a strip of columns are then a tile of
+//! Columns are rearranged first, as the instruction reads them: strips of a few, neighbours in depth side by side. Rows of whole pairs
+//! whose neighbours in depth are neighbours in memory are read where they lie, others are rearranged, too. A few rows by a strip of columns are then a tile of
 //! sums that never leaves the registers.
 
 mod arrange;
