@@ -11,6 +11,7 @@ use mantissa_core::{Accumulator, Gelu, Layout, MatmulPrecision};
 
 use crate::{
     batch_norm,
+    compute::inside,
     convolution::{self, Convolution},
     rotation,
 };
@@ -495,10 +496,7 @@ fn normal_distribution<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
 /// Half tensors as f32, others as they are; and the dtype to come back to.
 fn widen<B: PrecisionBackend>(tensor: FloatTensor<B>) -> (FloatTensor<B>, DType) {
     let dtype = tensor.dtype();
-    match dtype {
-        DType::F16 | DType::BF16 => (B::round_to(tensor, FloatDType::F32), dtype),
-        _ => (tensor, dtype),
-    }
+    (narrow::<B>(tensor, inside(dtype)), dtype)
 }
 
 fn narrow<B: PrecisionBackend>(tensor: FloatTensor<B>, dtype: DType) -> FloatTensor<B> {

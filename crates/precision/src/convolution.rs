@@ -4,9 +4,12 @@
 //! all three products of a layer, its output and both gradients, are one matrix product each: positions × window, times
 //! window × channels. Images stand channels-last in memory, as those products leave them.
 
-use burn::tensor::{DType, Shape, Tensor, TensorMetadata, TensorPrimitive, ops::FloatTensor, s};
+use burn::tensor::{Shape, Tensor, TensorMetadata, TensorPrimitive, ops::FloatTensor, s};
 
-use crate::{MatmulMode, PrecisionBackend, compute::round};
+use crate::{
+    MatmulMode, PrecisionBackend,
+    compute::{round, wide},
+};
 
 /// Bytes of unfolded windows that exist at a time: larger batches are taken in parts. Windows of 3 × 3 repeat each value
 /// nine times, which would be most of a network's memory.
@@ -156,14 +159,6 @@ fn tensor<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> Ten
     Tensor::from_primitive(TensorPrimitive::Float(primitive))
 }
 
-/// Halves as f32, for sums of sums.
-fn wide<B: PrecisionBackend>(tensor: Tensor<B, 2>) -> Tensor<B, 2> {
-    match tensor.dtype() {
-        DType::F16 | DType::BF16 => round(tensor, DType::F32),
-        _ => tensor,
-    }
-}
-
 /// `[n, c, h, w]` as `[n, h, w, c]`.
 fn channels_last<B: PrecisionBackend>(images: Tensor<B, 4>) -> Tensor<B, 4> {
     images.permute([0, 2, 3, 1])
@@ -262,6 +257,8 @@ fn spread<B: PrecisionBackend>(
 #[cfg(test)]
 mod tests {
     use mantissa_core::{Accumulator, MatmulPrecision};
+
+    use burn::tensor::DType;
 
     use super::*;
     use crate::device::Flex;

@@ -2,14 +2,14 @@
 
 use burn::{
     backend::{Autodiff, autodiff::grads::Gradients},
-    tensor::{DType, Tensor},
+    tensor::Tensor,
 };
 
 use mantissa_core::Format;
 
 use crate::{
     PrecisionBackend, Tracked,
-    compute::{dtype, round, total},
+    compute::{dtype, round, total, wide},
 };
 
 /// Sum of gradients, one vector a parameter.
@@ -60,10 +60,7 @@ impl<B: PrecisionBackend> GradientSum<B> {
             let Some(grad) = parameter.grad_remove(grads) else {
                 continue;
             };
-            let grad = match grad.dtype() {
-                DType::F16 | DType::BF16 => round(grad, DType::F32),
-                _ => grad,
-            };
+            let grad = wide(grad);
             *sum = Some(match sum.take() {
                 Some(sum) => sum + grad,
                 None => grad,

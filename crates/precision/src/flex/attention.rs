@@ -16,7 +16,10 @@ use super::{
     packed::packed,
     stored::{Stored, contiguous, width},
 };
-use crate::launched::{Launch, note};
+use crate::{
+    compute::inside,
+    launched::{Launch, note},
+};
 
 /// Scores at a time, unless they are of more keys: a quarter of what a core's second cache holds, in f32.
 const SCORES: usize = 64 * 1024;
@@ -32,19 +35,19 @@ pub(super) fn attention(
     padding: BoolTensor<Flex>,
 ) -> FloatTensor<Flex> {
     let dtype = query.dtype();
-    let (wide, arithmetic) = match dtype {
-        DType::F64 => (DType::F64, "f64 × f64 → f64"),
-        DType::F16 => (DType::F32, "f16 widened to f32 → f32"),
-        DType::BF16 => (DType::F32, "bf16 widened to f32 → f32"),
-        _ => (DType::F32, "f32 × f32 → f32"),
+    let arithmetic = match dtype {
+        DType::F64 => "f64 × f64 → f64",
+        DType::F16 => "f16 widened to f32 → f32",
+        DType::BF16 => "bf16 widened to f32 → f32",
+        _ => "f32 × f32 → f32",
     };
     note(Launch {
         kernel: "attention".into(),
         arithmetic: arithmetic.into(),
-        emulated: matches!(dtype, DType::F16 | DType::BF16),
+        emulated: inside(dtype) != dtype,
     });
-    let operands = [query, key, value].map(|tensor| packed(round_to(tensor, wide)));
-    let mixed = match wide {
+    let operands = [query, key, value].map(|tensor| packed(round_to(tensor, inside(dtype))));
+    let mixed = match inside(dtype) {
         DType::F64 => mixed::<f64>(operands, padding),
         _ => mixed::<f32>(operands, padding),
     };

@@ -105,4 +105,32 @@ mod tests {
             assert!(nan.is_nan() && inf == f64::INFINITY && zero == 0.0, "{dtype:?}");
         }
     }
+
+    #[test]
+    fn results_take_the_place_of_a_tensor_only_if_nobody_else_holds_it() {
+        let device = Default::default();
+        for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+            let drawn = || {
+                let values = Tensor::<Flex, 3>::random([2, 3, 500], Distribution::Normal(0.0, 1.0), &device);
+                let values = Tensor::<Flex, 3>::from_data(values.into_data(), (&device, dtype));
+                values.into_primitive().tensor()
+            };
+            let place = |tensor: &FlexTensor| tensor.bytes().as_ptr();
+            let (held, other) = (drawn(), drawn());
+            let before = list(held.clone());
+            let results = [
+                rectify(held.clone()),
+                rectify_backward(held.clone(), other.clone()),
+                plus(held.clone(), other.clone()),
+                plus(held.clone(), held.clone()),
+            ];
+            for result in results {
+                assert_ne!(place(&result), place(&held), "{dtype:?}");
+            }
+            assert_eq!(list(held.clone()), before, "{dtype:?}");
+            let first = place(&held);
+            let result = plus(rectify(held), other);
+            assert_eq!(place(&result), first, "{dtype:?}");
+        }
+    }
 }
