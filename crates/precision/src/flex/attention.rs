@@ -15,6 +15,7 @@ use super::{
     lanes::{Wide, softmax},
     packed::packed,
     stored::{Stored, contiguous, width},
+    written::written,
 };
 use crate::{
     compute::inside,
@@ -74,20 +75,18 @@ fn mixed<W: Wide + Stored>([query, key, value]: [FlexTensor; 3], padding: FlexTe
         "a mask of the scores"
     );
     let shape = Shape::new([n, heads, queries, of_value]);
-    let mut out = vec![W::default(); shape.num_elements()];
-    if out.is_empty() || keys == 0 {
-        return contiguous(out, shape);
+    if shape.num_elements() == 0 || keys == 0 {
+        return contiguous(vec![W::default(); shape.num_elements()], shape);
     }
     let scale = W::of(1.0 / (of_query as f64).sqrt());
     let padding = Mask::of(padding);
     let together = (SCORES / keys).max(FEWEST);
-    out.par_chunks_mut(queries * of_value)
-        .enumerate()
-        .flat_map(|(head, out)| {
-            let pieces = out.par_chunks_mut(together * of_value).enumerate();
-            pieces.map(move |(piece, out)| (head, head * queries + piece * together, out))
-        })
-        .for_each(|(head, first, out)| {
+    let of_head = queries * of_value;
+    let out = written(n * heads * of_head, of_head, |these, out: &mut [W]| {
+        let head = these.start / of_head;
+        let pieces = out.par_chunks_mut(together * of_value).enumerate();
+        pieces.for_each(|(piece, out)| {
+            let first = head * queries + piece * together;
             let queries = rows(&query, first, out.len() / of_value);
             let keys_across = rows(&key, head * keys, keys).transpose(0, 1);
             let mut scores = Flex::float_matmul(queries, keys_across);
@@ -101,6 +100,7 @@ fn mixed<W: Wide + Stored>([query, key, value]: [FlexTensor; 3], padding: FlexTe
             let mixed = Flex::float_matmul(scores, rows(&value, head * keys, keys));
             out.copy_from_slice(mixed.storage());
         });
+    });
     contiguous(out, shape)
 }
 

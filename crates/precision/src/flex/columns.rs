@@ -3,11 +3,11 @@
 use burn::tensor::TensorMetadata;
 use burn_flex::FlexTensor;
 use pulp::{Arch, NullaryFnOnce};
-use rayon::prelude::*;
 
 use super::{
     packed::packed,
     stored::{BLOCK, Stored, by_format, chunk_of_rows, contiguous},
+    written::written,
 };
 
 /// See [`crate::PrecisionBackend::normalize_columns`].
@@ -22,11 +22,10 @@ fn normalize_in<T: Stored>(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor 
     // Some rows are one long one, by numbers that repeat.
     let together = (BLOCK / columns).max(1);
     let by = by.map(|values| values.storage::<T::Wide>().repeat(together));
-    let mut to = vec![T::default(); rows.shape().num_elements()];
-    let chunk = chunk_of_rows(together * columns);
-    to.par_chunks_mut(chunk)
-        .zip(from.par_chunks(chunk))
-        .for_each(|(to, from)| Arch::new().dispatch(Normalize { from, to, by: &by }));
+    let to = written(from.len(), chunk_of_rows(together * columns), |these, to| {
+        let from = &from[these];
+        Arch::new().dispatch(Normalize { from, to, by: &by });
+    });
     contiguous(to, rows.shape())
 }
 

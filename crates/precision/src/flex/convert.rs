@@ -16,6 +16,7 @@ use rayon::prelude::*;
 use super::{
     buffers,
     stored::{Stored, by_format, map, tensor as new},
+    written::written,
 };
 use crate::layout::Limits;
 
@@ -78,8 +79,10 @@ fn map_chunks<A: Stored, B: Stored>(
     convert: impl Fn(&[A], &mut [B]) + Copy + Sync,
 ) -> FlexTensor {
     let from = tensor.storage::<A>();
-    let mut to = vec![B::default(); from.len()];
-    in_chunks(from, &mut to, convert);
+    let to = written(from.len(), CHUNK, |these, to| {
+        let from = &from[these];
+        Arch::new().dispatch(Convert { from, to, convert });
+    });
     new(to, tensor.layout().clone())
 }
 

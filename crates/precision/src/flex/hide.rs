@@ -6,11 +6,11 @@ use burn::tensor::{
     ops::{BoolTensor, FloatTensor, FloatTensorOps},
 };
 use burn_flex::{Flex, FlexTensor};
-use rayon::prelude::*;
 
 use super::{
     packed::{packed, place},
     stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+    written::written,
 };
 
 /// See [`crate::PrecisionBackend::hide`].
@@ -26,17 +26,13 @@ fn hide_in<T: Stored>(tensor: FlexTensor, hidden: Mask, value: f64) -> FlexTenso
     let (tensor, value) = (packed(tensor), value.elem::<T>());
     let n = width(&tensor.shape());
     let from = tensor.storage::<T>();
-    let mut to = vec![T::default(); from.len()];
-    let chunk = chunk_of_rows(n);
-    to.par_chunks_mut(chunk)
-        .zip(from.par_chunks(chunk))
-        .enumerate()
-        .for_each(|(at, (to, from))| {
-            to.copy_from_slice(from);
-            for (row, to) in to.chunks_exact_mut(n).enumerate() {
-                hidden.hide(at * (chunk / n) + row, to, value);
-            }
-        });
+    let to = written(from.len(), chunk_of_rows(n), |these, to| {
+        let first = these.start / n;
+        to.copy_from_slice(&from[these]);
+        for (row, to) in to.chunks_exact_mut(n).enumerate() {
+            hidden.hide(first + row, to, value);
+        }
+    });
     contiguous(to, tensor.shape())
 }
 

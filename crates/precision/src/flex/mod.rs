@@ -19,6 +19,7 @@ mod softmax;
 mod stored;
 mod tiles;
 mod windows;
+mod written;
 
 use burn::tensor::{
     DType, FloatDType,

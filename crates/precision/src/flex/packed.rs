@@ -3,11 +3,10 @@
 
 use burn::tensor::TensorMetadata;
 use burn_flex::FlexTensor;
-use rayon::prelude::*;
 
 use super::{
-    convert::CHUNK,
-    stored::{Stored, by_format, contiguous},
+    stored::{Stored, by_format, chunk_of_rows, contiguous},
+    written::written,
 };
 
 /// The same tensor with its values in order, and nothing else in its buffer.
@@ -26,15 +25,16 @@ fn rows<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     let Some((&width, outer)) = shape.as_slice().split_last() else {
         unreachable!("there is a last dimension");
     };
-    let mut to = vec![T::default(); shape.num_elements()];
-    let together = (CHUNK / width).max(1);
-    to.par_chunks_mut(together * width)
-        .enumerate()
-        .for_each(|(chunk, to)| {
+    let to = written(
+        shape.num_elements(),
+        chunk_of_rows(width),
+        |these, to: &mut [T]| {
+            let first = these.start / width;
             for (row, to) in to.chunks_exact_mut(width).enumerate() {
-                to.copy_from_slice(&from[place(chunk * together + row, outer, layout.strides())..][..width]);
+                to.copy_from_slice(&from[place(first + row, outer, layout.strides())..][..width]);
             }
-        });
+        },
+    );
     contiguous(to, shape)
 }
 

@@ -5,11 +5,11 @@ use burn::tensor::TensorMetadata;
 use burn_flex::FlexTensor;
 use num_traits::Zero;
 use pulp::{Arch, NullaryFnOnce};
-use rayon::prelude::*;
 
 use super::{
     packed::packed,
     stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+    written::written,
 };
 
 /// See [`crate::PrecisionBackend::rotate`].
@@ -31,25 +31,20 @@ fn rotate_in<T: Stored>(
 ) -> FlexTensor {
     let input = packed(input);
     let (from, n) = (input.storage::<T>(), width(&input.shape()));
-    let mut to = vec![T::default(); from.len()];
-    if to.is_empty() {
-        return contiguous(to, input.shape());
+    if from.is_empty() {
+        return input;
     }
-    let chunk = chunk_of_rows(n);
-    to.par_chunks_mut(chunk)
-        .zip(from.par_chunks(chunk))
-        .enumerate()
-        .for_each(|(at, (to, from))| {
-            Arch::new().dispatch(Rows {
-                from,
-                to,
-                n,
-                first: at * (chunk / n),
-                cosine: cosine.storage(),
-                sine: sine.storage(),
-                interleaved,
-            });
+    let to = written(from.len(), chunk_of_rows(n), |these, to| {
+        Arch::new().dispatch(Rows {
+            first: these.start / n,
+            from: &from[these],
+            to,
+            n,
+            cosine: cosine.storage(),
+            sine: sine.storage(),
+            interleaved,
         });
+    });
     contiguous(to, input.shape())
 }
 

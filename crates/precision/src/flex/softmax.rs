@@ -4,12 +4,12 @@ use burn::tensor::TensorMetadata;
 use burn_flex::FlexTensor;
 use num_traits::Zero;
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 use super::{
     lanes::{self, Wide},
     packed::packed,
     stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+    written::written,
 };
 
 pub(super) fn softmax(input: FlexTensor) -> FlexTensor {
@@ -19,11 +19,10 @@ pub(super) fn softmax(input: FlexTensor) -> FlexTensor {
 fn softmax_in<T: Stored>(input: FlexTensor) -> FlexTensor {
     let input = packed(input);
     let (from, n) = (input.storage::<T>(), width(&input.shape()));
-    let mut to = vec![T::default(); from.len()];
-    let chunk = chunk_of_rows(n);
-    to.par_chunks_mut(chunk)
-        .zip(from.par_chunks(chunk))
-        .for_each(|(to, from)| Arch::new().dispatch(Rows { from, to, n }));
+    let to = written(from.len(), chunk_of_rows(n), |these, to| {
+        let from = &from[these];
+        Arch::new().dispatch(Rows { from, to, n });
+    });
     contiguous(to, input.shape())
 }
 
@@ -55,18 +54,14 @@ fn softmax_backward_in<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexT
     let (output, grad) = (packed(output), packed(grad));
     let n = width(&output.shape());
     let (outputs, grads) = (output.storage::<T>(), grad.storage::<T>());
-    let mut to = vec![T::default(); outputs.len()];
-    let chunk = chunk_of_rows(n);
-    to.par_chunks_mut(chunk)
-        .zip(outputs.par_chunks(chunk).zip(grads.par_chunks(chunk)))
-        .for_each(|(to, (outputs, grads))| {
-            Arch::new().dispatch(RowsBackward {
-                outputs,
-                grads,
-                to,
-                n,
-            })
+    let to = written(outputs.len(), chunk_of_rows(n), |these, to| {
+        Arch::new().dispatch(RowsBackward {
+            outputs: &outputs[these.clone()],
+            grads: &grads[these],
+            to,
+            n,
         });
+    });
     contiguous(to, output.shape())
 }
 

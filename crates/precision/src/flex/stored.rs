@@ -11,6 +11,7 @@ use super::{
     convert::{CHUNK, narrow_bf16, round_bf16, round_f16, trimmed},
     lanes::Wide,
     packed::packed,
+    written::written,
 };
 
 /// A format that tensors are stored in.
@@ -163,10 +164,10 @@ pub(super) fn map<T: Stored>(input: FlexTensor, f: impl Fn(T::Wide) -> T::Wide +
         return input;
     }
     let from = input.storage::<T>();
-    let mut to = vec![T::default(); from.len()];
-    to.par_chunks_mut(CHUNK)
-        .zip(from.par_chunks(CHUNK))
-        .for_each(|(to, from)| Arch::new().dispatch(Map { from, to, f }));
+    let to = written(from.len(), CHUNK, |these, to| {
+        let from = &from[these];
+        Arch::new().dispatch(Map { from, to, f });
+    });
     tensor(to, input.layout().clone())
 }
 
@@ -228,10 +229,10 @@ pub(super) fn zip<T: Stored>(
         return left;
     }
     let xs = left.storage::<T>();
-    let mut to = vec![T::default(); xs.len()];
-    to.par_chunks_mut(CHUNK)
-        .zip(xs.par_chunks(CHUNK).zip(ys.par_chunks(CHUNK)))
-        .for_each(|(to, (xs, ys))| Arch::new().dispatch(Zip { xs, ys, to, f }));
+    let to = written(xs.len(), CHUNK, |these, to| {
+        let (xs, ys) = (&xs[these.clone()], &ys[these]);
+        Arch::new().dispatch(Zip { xs, ys, to, f });
+    });
     contiguous(to, left.shape())
 }
 

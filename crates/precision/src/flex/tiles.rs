@@ -18,6 +18,7 @@ use super::{
     packed::packed,
     stored::{Stored, contiguous},
     windows::Geometry,
+    written::written,
 };
 
 /// Bytes of windows at a time: about what a core's second cache holds beside the filters and the result.
@@ -105,25 +106,23 @@ impl Tiles {
         let (geometry, channels) = (&self.geometry, self.channels);
         let values = self.images.storage::<E>();
         let (n, [y, x], window) = (geometry.images[0], geometry.steps(), geometry.window());
-        let mut out = vec![O::default(); n * y * x * channels];
         let line = x * window;
         let lines = (TILE_BYTES / size_of::<E>() / line.max(1)).max(1);
-        out.par_chunks_mut((lines * x * channels).max(1))
-            .enumerate()
-            .for_each(|(tile, out)| {
-                let positions = out.len() / channels;
-                let count = positions * window;
-                let words = (count * size_of::<E>()).div_ceil(size_of::<f32>());
-                let windows = buffers::filled(words, |windows| {
-                    windows.fill(0.0);
-                    // Where a line is one value, the half of a word that is left over is no line.
-                    let windows: &mut [E] = &mut bytemuck::cast_slice_mut(windows)[..count];
-                    for (at, to) in windows.chunks_exact_mut(line).enumerate() {
-                        geometry.copy_line(values, tile * lines + at, to);
-                    }
-                });
-                times(windows, [positions, window], out);
+        let out = written(n * y * x * channels, lines * x * channels, |these, out| {
+            let first = these.start / (x * channels);
+            let positions = out.len() / channels;
+            let count = positions * window;
+            let words = (count * size_of::<E>()).div_ceil(size_of::<f32>());
+            let windows = buffers::filled(words, |windows| {
+                windows.fill(0.0);
+                // Where a line is one value, the half of a word that is left over is no line.
+                let windows: &mut [E] = &mut bytemuck::cast_slice_mut(windows)[..count];
+                for (at, to) in windows.chunks_exact_mut(line).enumerate() {
+                    geometry.copy_line(values, first + at, to);
+                }
             });
+            times(windows, [positions, window], out);
+        });
         contiguous(out, Shape::new([n * y * x, channels]))
     }
 
@@ -134,16 +133,13 @@ impl Tiles {
         let ([n, h, w, c], [y, x]) = (geometry.images, geometry.steps());
         let ([rows, across], stride) = (geometry.filter, geometry.stride);
         let row = (w + 2 * geometry.padding) * c;
-        let mut out = vec![O::default(); n * y * x * channels];
         let lines = (TILE_BYTES / size_of::<bf16>() / (row * stride).max(1)).clamp(1, y.max(1));
-        out.par_chunks_mut((y * x * channels).max(1))
-            .enumerate()
-            .flat_map(|(image, out)| {
-                let pieces = out.par_chunks_mut(lines * x * channels).enumerate();
-                pieces.map(move |(piece, out)| (image, piece * lines, out))
-            })
-            .for_each(|(image, first, out)| {
-                let image = &values[image * h * w * c..][..h * w * c];
+        let of_image = y * x * channels;
+        let out = written(n * of_image, of_image, |these, out: &mut [O]| {
+            let image = &values[these.start / of_image * h * w * c..][..h * w * c];
+            let pieces = out.par_chunks_mut(lines * x * channels).enumerate();
+            pieces.for_each(|(piece, out)| {
+                let first = piece * lines;
                 let lines = out.len() / (x * channels);
                 let count = ((lines - 1) * stride + rows) * row;
                 let padded = buffers::filled(count.div_ceil(2), |padded| {
@@ -166,6 +162,7 @@ impl Tiles {
                 let place = |at: usize| stride * (at / x * row + at % x * c) * size_of::<bf16>();
                 columns.times_pairs(&windows, place, out);
             });
+        });
         contiguous(out, Shape::new([n * y * x, channels]))
     }
 }

@@ -1,13 +1,15 @@
 //! Windows of images on the CPU: whole rows of a window at a time, in parallel. burn's copy of a strided view goes value
 //! by value, which takes many times as long as the product that follows.
 
-use burn::tensor::{Bytes, DType, Element, Shape, TensorMetadata};
-use burn_flex::{FlexTensor, Layout};
+use burn::tensor::{Shape, TensorMetadata};
+use burn_flex::FlexTensor;
 use bytemuck::Pod;
-use half::{bf16, f16};
-use rayon::prelude::*;
 
-use super::packed::packed;
+use super::{
+    packed::packed,
+    stored::{Stored, by_format, contiguous},
+    written::written,
+};
 
 /// See [`crate::PrecisionBackend::windows`].
 pub(super) fn windows(images: FlexTensor, filter: [usize; 2], stride: usize, padding: usize) -> FlexTensor {
@@ -18,13 +20,16 @@ pub(super) fn windows(images: FlexTensor, filter: [usize; 2], stride: usize, pad
         padding,
     };
     let images = packed(images);
-    match images.dtype() {
-        DType::F64 => geometry.copy(&images, 0f64),
-        DType::F32 => geometry.copy(&images, 0f32),
-        DType::F16 => geometry.copy(&images, f16::ZERO),
-        DType::BF16 => geometry.copy(&images, bf16::ZERO),
-        dtype => unreachable!("images are no {dtype:?}"),
-    }
+    by_format!(images.dtype(), windows_in(&images, geometry))
+}
+
+fn windows_in<T: Stored>(images: &FlexTensor, geometry: Geometry) -> FlexTensor {
+    let (n, [y, x], window) = (geometry.images[0], geometry.steps(), geometry.window());
+    let (values, line) = (images.storage::<T>(), x * window);
+    let windows = written(n * y * line, line, |these, to| {
+        geometry.copy_line(values, these.start / line, to);
+    });
+    contiguous(windows, Shape::new([n * y * x, window]))
 }
 
 /// Channels-last images and the windows over them. A *line* is all windows that begin in one row of an image.
@@ -65,20 +70,5 @@ impl Geometry {
             let from = row * w + (left + first).saturating_sub(self.padding);
             to[first * c..last * c].copy_from_slice(&image[from * c..][..(last - first) * c]);
         }
-    }
-
-    fn copy<E: Element + Pod + Send + Sync>(&self, images: &FlexTensor, zero: E) -> FlexTensor {
-        let (n, [y, x], window) = (self.images[0], self.steps(), self.window());
-        let values = images.storage::<E>();
-        let mut windows = vec![zero; n * y * x * window];
-        windows
-            .par_chunks_mut((x * window).max(1))
-            .enumerate()
-            .for_each(|(at, line)| self.copy_line(values, at, line));
-        FlexTensor::new(
-            Bytes::from_elems(windows),
-            Layout::contiguous(Shape::new([n * y * x, window])),
-            images.dtype(),
-        )
     }
 }

@@ -13,7 +13,7 @@ use super::{
     instruction::{Instruction, LANES, Pairs, ROWS, tile},
     readable,
 };
-use crate::flex::{buffers, stored::Stored};
+use crate::flex::{buffers, stored::Stored, written::written};
 
 /// Columns of a strip: of three registers, and with the rows of a tile 24 of sums, and room for one of columns and one of rows. The last
 /// strip has fewer registers, if they are enough.
@@ -66,42 +66,57 @@ impl Columns {
         Self::of(with, Matrix::of(&readable(tensor), 0).turned())
     }
 
+    /// The product `[rows, columns]` of all these rows, shared by all threads.
+    pub fn product<T: Stored<Wide = f32>>(&self, rows: Matrix<'_>) -> Vec<T> {
+        let together = self.together(rows.lanes, rayon::current_num_threads());
+        written(rows.lanes * self.count, together * self.count, |these, out| {
+            self.times_some(rows, these.start / self.count, out);
+        })
+    }
+
     /// Rows times these columns, shared by so many threads: `out` is `[rows, columns]`.
     pub fn times<T: Stored<Wide = f32>>(&self, rows: Matrix<'_>, out: &mut [T], threads: usize) {
-        let (n, pairs) = (self.count, self.depth.div_ceil(2));
-        let in_cache = (BLOCK / self.depth / ROWS * ROWS).clamp(ROWS, MOST_ROWS);
-        let share = (out.len() / n).div_ceil(threads);
-        let together = in_cache.min(share.next_multiple_of(ROWS)).max(ROWS);
-        out.par_chunks_mut(together * n)
+        let together = self.together(out.len() / self.count, threads);
+        out.par_chunks_mut(together * self.count)
             .enumerate()
-            .for_each(|(block, out)| {
-                let first = block * together;
-                if rows.steps[1] == 1 && self.depth.is_multiple_of(2) {
-                    let lying = Pairs {
-                        bytes: bytemuck::cast_slice(rows.values),
-                        count: pairs,
-                        step: PAIR,
-                        part_step: 0,
-                    };
-                    let place = |row| (first + row) * rows.steps[0] * size_of::<bf16>();
-                    return self.times_pairs(&lying, place, out);
-                }
-                let strips = (out.len() / n).div_ceil(ROWS);
-                let buffer = buffers::filled(strips * pairs * ROWS, |values| {
-                    let values = bytemuck::cast_slice_mut::<f32, u32>(values).as_chunks_mut().0;
-                    for (strip, to) in values.chunks_mut(pairs).enumerate() {
-                        rows.arrange::<ROWS>(self.with, first + strip * ROWS, to);
-                    }
-                });
-                let arranged = Pairs {
-                    bytes: &buffer,
-                    count: pairs,
-                    step: ROWS * PAIR,
-                    part_step: 0,
-                };
-                let place = |row| (row / ROWS * pairs * ROWS + row % ROWS) * PAIR;
-                self.times_pairs(&arranged, place, out);
-            });
+            .for_each(|(block, out)| self.times_some(rows, block * together, out));
+    }
+
+    /// How many of some rows are multiplied at a time.
+    fn together(&self, rows: usize, threads: usize) -> usize {
+        let in_cache = (BLOCK / self.depth / ROWS * ROWS).clamp(ROWS, MOST_ROWS);
+        let share = rows.div_ceil(threads);
+        in_cache.min(share.next_multiple_of(ROWS)).max(ROWS)
+    }
+
+    /// Rows, from the `first` on, times these columns, by this thread.
+    fn times_some<T: Stored<Wide = f32>>(&self, rows: Matrix<'_>, first: usize, out: &mut [T]) {
+        let (n, pairs) = (self.count, self.depth.div_ceil(2));
+        if rows.steps[1] == 1 && self.depth.is_multiple_of(2) {
+            let lying = Pairs {
+                bytes: bytemuck::cast_slice(rows.values),
+                count: pairs,
+                step: PAIR,
+                part_step: 0,
+            };
+            let place = |row| (first + row) * rows.steps[0] * size_of::<bf16>();
+            return self.times_pairs(&lying, place, out);
+        }
+        let strips = (out.len() / n).div_ceil(ROWS);
+        let buffer = buffers::filled(strips * pairs * ROWS, |values| {
+            let values = bytemuck::cast_slice_mut::<f32, u32>(values).as_chunks_mut().0;
+            for (strip, to) in values.chunks_mut(pairs).enumerate() {
+                rows.arrange::<ROWS>(self.with, first + strip * ROWS, to);
+            }
+        });
+        let arranged = Pairs {
+            bytes: &buffer,
+            count: pairs,
+            step: ROWS * PAIR,
+            part_step: 0,
+        };
+        let place = |row| (row / ROWS * pairs * ROWS + row % ROWS) * PAIR;
+        self.times_pairs(&arranged, place, out);
     }
 
     /// Rows, by the byte where each begins, times these columns, by this thread.

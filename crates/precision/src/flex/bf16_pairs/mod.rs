@@ -13,9 +13,11 @@ mod instruction;
 use burn::tensor::{DType, Shape, TensorMetadata, calculate_matmul_output};
 use burn_flex::FlexTensor;
 use half::bf16;
-use rayon::prelude::*;
 
-use super::stored::{Stored, contiguous};
+use super::{
+    stored::{Stored, contiguous},
+    written::written,
+};
 
 pub(super) use arrange::Matrix;
 pub(super) use columns::Columns;
@@ -38,11 +40,10 @@ fn product_in<T: Stored<Wide = f32>>(with: Instruction, lhs: FlexTensor, rhs: Fl
         tensor.shape().num_elements() == tensor.shape()[rank - 2] * tensor.shape()[rank - 1]
     };
     let (lhs, rhs) = (readable(lhs), readable(rhs));
-    let mut out = vec![T::default(); shape.num_elements()];
-    if out.is_empty() || lhs.shape()[rank - 1] == 0 {
-        return contiguous(out, shape);
+    if shape.num_elements() == 0 || lhs.shape()[rank - 1] == 0 {
+        return contiguous(vec![T::default(); shape.num_elements()], shape);
     }
-    if of_one(&rhs) && lhs.is_contiguous() {
+    let out = if of_one(&rhs) && lhs.is_contiguous() {
         // All rows of a batch meet the same columns.
         let k = lhs.shape()[rank - 1];
         let rows = Matrix {
@@ -51,17 +52,16 @@ fn product_in<T: Stored<Wide = f32>>(with: Instruction, lhs: FlexTensor, rhs: Fl
             depth: k,
             steps: [k, 1],
         };
-        Columns::of_tensor(with, rhs).times(rows, &mut out, rayon::current_num_threads());
+        Columns::of_tensor(with, rhs).product(rows)
     } else {
         let [lhs_at, rhs_at] = [&lhs, &rhs].map(|tensor| places(tensor, &shape));
         let threads = rayon::current_num_threads().div_ceil(lhs_at.len());
-        out.par_chunks_mut(m * n)
-            .zip(lhs_at.par_iter().zip(&rhs_at))
-            .for_each(|(out, (lhs_at, rhs_at))| {
-                let columns = Columns::of(with, Matrix::of(&rhs, *rhs_at).turned());
-                columns.times(Matrix::of(&lhs, *lhs_at), out, threads);
-            });
-    }
+        written(shape.num_elements(), m * n, |these, out: &mut [T]| {
+            let (lhs_at, rhs_at) = (lhs_at[these.start / (m * n)], rhs_at[these.start / (m * n)]);
+            let columns = Columns::of(with, Matrix::of(&rhs, rhs_at).turned());
+            columns.times(Matrix::of(&lhs, lhs_at), out, threads);
+        })
+    };
     contiguous(out, shape)
 }
 
