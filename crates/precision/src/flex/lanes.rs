@@ -22,6 +22,8 @@ pub(super) trait Wide: Float + burn::tensor::Element + bytemuck::Pod + Send + Sy
     fn normal(self) -> (Self, Self);
     /// The sum of the products of two rows of one length.
     fn dot<S: Simd>(simd: S, xs: &[Self], ys: &[Self]) -> Self;
+    /// The sum of the squares of what the values of a row are apart from a level.
+    fn spread<S: Simd>(simd: S, xs: &[Self], level: Self) -> Self;
     /// The sum of a row.
     fn total<S: Simd>(simd: S, xs: &[Self]) -> Self;
     /// The largest of a row; minus infinity if there is none. NaN may be taken for a number or left out.
@@ -31,24 +33,24 @@ pub(super) trait Wide: Float + burn::tensor::Element + bytemuck::Pod + Send + Sy
 /// Registers that are joined into side by side, so that none waits for itself.
 const CHAINS: usize = 4;
 
-/// Joins registers that are named: the compiler takes loops over sums apart again, where it sees their surroundings. The order of
-/// a sum is that of the registers, and so of the processor, whatever the threads.
+/// Joins registers that are named, each taken into one of them: the compiler takes loops over sums apart again, where it sees their
+/// surroundings. The order of a sum is that of the registers, and so of the processor, whatever the threads.
 #[inline(always)]
-fn joined<R: Copy>(all: &[R], start: R, join: impl Fn(R, R) -> R) -> R {
+fn joined<R: Copy>(all: &[R], start: R, take: impl Fn(R, R) -> R, join: impl Fn(R, R) -> R) -> R {
     let (chunks, more) = all.as_chunks::<CHAINS>();
     let mut parts = [start; CHAINS];
     for chunk in chunks {
         for chain in 0..CHAINS {
-            parts[chain] = join(parts[chain], chunk[chain]);
+            parts[chain] = take(parts[chain], chunk[chain]);
         }
     }
     let [a, b, c, d] = parts;
     let start = join(join(a, b), join(c, d));
-    more.iter().fold(start, |all, x| join(all, *x))
+    more.iter().fold(start, |all, x| take(all, *x))
 }
 
 macro_rules! of_rows {
-    ($split:ident, $splat:ident, $mul_add:ident, $add:ident, $max:ident, $sum:ident, $most:ident) => {
+    ($split:ident, $splat:ident, $mul_add:ident, $add:ident, $sub:ident, $max:ident, $sum:ident, $most:ident) => {
         #[inline(always)]
         fn dot<S: Simd>(simd: S, xs: &[Self], ys: &[Self]) -> Self {
             let ((xs, last_xs), (ys, last_ys)) = (S::$split(xs), S::$split(ys));
@@ -71,14 +73,29 @@ macro_rules! of_rows {
         #[inline(always)]
         fn total<S: Simd>(simd: S, xs: &[Self]) -> Self {
             let (xs, last) = S::$split(xs);
-            let total = joined(xs, simd.$splat(0.0), |a, b| simd.$add(a, b));
+            let add = |a, b| simd.$add(a, b);
+            let total = joined(xs, simd.$splat(0.0), add, add);
             last.iter().fold(simd.$sum(total), |total, x| total + x)
+        }
+
+        #[inline(always)]
+        fn spread<S: Simd>(simd: S, xs: &[Self], level: Self) -> Self {
+            let (xs, last) = S::$split(xs);
+            let levels = simd.$splat(level);
+            let take = |sum, x| {
+                let apart = simd.$sub(x, levels);
+                simd.$mul_add(apart, apart, sum)
+            };
+            let total = joined(xs, simd.$splat(0.0), take, |a, b| simd.$add(a, b));
+            let last = last.iter().map(|x| (x - level) * (x - level));
+            last.fold(simd.$sum(total), |total, x| total + x)
         }
 
         #[inline(always)]
         fn largest<S: Simd>(simd: S, xs: &[Self]) -> Self {
             let (xs, last) = S::$split(xs);
-            let most = joined(xs, simd.$splat(Self::NEG_INFINITY), |a, b| simd.$max(a, b));
+            let max = |a, b| simd.$max(a, b);
+            let most = joined(xs, simd.$splat(Self::NEG_INFINITY), max, max);
             last.iter().fold(simd.$most(most), |most, x| most.max(*x))
         }
     };
@@ -90,6 +107,7 @@ impl Wide for f64 {
         splat_f64s,
         mul_add_f64s,
         add_f64s,
+        sub_f64s,
         max_f64s,
         reduce_sum_f64s,
         reduce_max_f64s
@@ -116,6 +134,7 @@ impl Wide for f32 {
         splat_f32s,
         mul_add_f32s,
         add_f32s,
+        sub_f32s,
         max_f32s,
         reduce_sum_f32s,
         reduce_max_f32s
@@ -247,16 +266,17 @@ mod tests {
 
     use super::*;
 
-    /// A row times itself, its sum and the largest of it.
+    /// A row times itself, its sum, its squares around 2 and the largest of it.
     struct OfRow<'a>(&'a [f64]);
 
     impl WithSimd for OfRow<'_> {
-        type Output = [f64; 3];
+        type Output = [f64; 4];
 
-        fn with_simd<S: Simd>(self, simd: S) -> [f64; 3] {
+        fn with_simd<S: Simd>(self, simd: S) -> [f64; 4] {
             [
                 f64::dot(simd, self.0, self.0),
                 f64::total(simd, self.0),
+                f64::spread(simd, self.0, 2.0),
                 f64::largest(simd, self.0),
             ]
         }
@@ -312,6 +332,7 @@ mod tests {
             let wanted = [
                 row.iter().map(|x| x * x).sum(),
                 row.iter().sum(),
+                row.iter().map(|x| (x - 2.0) * (x - 2.0)).sum(),
                 row.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             ];
             assert_eq!(Arch::new().dispatch(OfRow(&row)), wanted);

@@ -4,13 +4,13 @@ use burn::tensor::{DType, Shape, TensorMetadata};
 use burn_flex::FlexTensor;
 use num_traits::{Float, Zero};
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 use super::{
     convert::round_to,
     lanes::Wide,
     packed::packed,
     stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+    written::written_with,
 };
 use crate::{Normalized, backend::LayerNormGradients};
 
@@ -38,25 +38,16 @@ fn normalize_in<T: Stored<Wide: Stored>>(
     let input = packed(input);
     let (from, n) = (input.storage::<T>(), width(&input.shape()));
     let (scale, shift) = (wide::<T>(scale), shift.map(wide::<T>));
-    let mut to = vec![T::default(); from.len()];
-    let rows = from.len() / n;
-    let [mut means, mut inverses] = [(); 2].map(|()| vec![T::Wide::zero(); rows]);
-    let chunk = chunk_of_rows(n);
-    to.par_chunks_mut(chunk)
-        .zip(from.par_chunks(chunk))
-        .zip(means.par_chunks_mut(chunk / n))
-        .zip(inverses.par_chunks_mut(chunk / n))
-        .for_each(|(((to, from), means), inverses)| {
-            Arch::new().dispatch(Rows::<T> {
-                from,
-                scale: scale.storage(),
-                shift: shift.as_ref().map(FlexTensor::storage),
-                epsilon: T::Wide::of(epsilon),
-                to,
-                means,
-                inverses,
-            })
-        });
+    let (to, kept) = written_with(from.len(), chunk_of_rows(n), |these, to| {
+        Arch::new().dispatch(Rows::<T> {
+            from: &from[these],
+            scale: scale.storage(),
+            shift: shift.as_ref().map(FlexTensor::storage),
+            epsilon: T::Wide::of(epsilon),
+            to,
+        })
+    });
+    let (means, inverses) = kept.into_iter().flatten().unzip();
     let mut reduced = input.shape();
     let last = reduced.num_dims() - 1;
     reduced[last] = 1;
@@ -73,40 +64,41 @@ struct Rows<'a, T: Stored> {
     shift: Option<&'a [T::Wide]>,
     epsilon: T::Wide,
     to: &'a mut [T],
-    means: &'a mut [T::Wide],
-    inverses: &'a mut [T::Wide],
 }
 
 impl<T: Stored> WithSimd for Rows<'_, T> {
-    type Output = ();
+    /// Mean and inverse deviation of each row.
+    type Output = Vec<(T::Wide, T::Wide)>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let n = self.scale.len();
         let count = T::Wide::of(n as f64);
         let [mut before, mut after] = [(); 2].map(|()| vec![T::Wide::zero(); n]);
-        let rows = self.from.chunks_exact(n).zip(self.to.chunks_exact_mut(n));
-        for (((from, to), kept_mean), kept_inverse) in rows.zip(self.means).zip(self.inverses) {
+        let mut kept = Vec::with_capacity(self.from.len() / n);
+        for (from, to) in self.from.chunks_exact(n).zip(self.to.chunks_exact_mut(n)) {
             let row = T::seen(from, &mut before);
             let mean = match self.shift {
                 Some(_) => T::Wide::total(simd, row) / count,
                 None => T::Wide::zero(),
             };
-            let normal = T::open(to, &mut after);
-            for (x, y) in row.iter().zip(&mut *normal) {
-                *y = *x - mean;
-            }
-            let variance = T::Wide::dot(simd, normal, normal) / count;
+            let variance = T::Wide::spread(simd, row, mean) / count;
             let inverse = (variance + self.epsilon).sqrt().recip();
-            for (y, scale) in normal.iter_mut().zip(self.scale) {
-                *y = *y * inverse * *scale;
-            }
-            for (y, shift) in normal.iter_mut().zip(self.shift.unwrap_or_default()) {
-                *y = *y + *shift;
+            let normal = |x: &T::Wide, scale: &T::Wide| (*x - mean) * inverse * *scale;
+            let values = row.iter().zip(self.scale).zip(T::open(to, &mut after));
+            if let Some(shift) = self.shift {
+                for (((x, scale), y), shift) in values.zip(shift) {
+                    *y = normal(x, scale) + *shift;
+                }
+            } else {
+                for ((x, scale), y) in values {
+                    *y = normal(x, scale);
+                }
             }
             T::settle(&after, to);
-            (*kept_mean, *kept_inverse) = (mean, inverse);
+            kept.push((mean, inverse));
         }
+        kept
     }
 }
 
@@ -134,26 +126,18 @@ fn normalize_backward_in<T: Stored<Wide: Stored>>(
     let (input, grad) = (packed(input), packed(grad));
     let (inputs, grads, n) = (input.storage::<T>(), grad.storage::<T>(), width(&input.shape()));
     let (scale_format, scale) = (scale.dtype(), wide::<T>(scale));
-    let mut to = vec![T::default(); inputs.len()];
-    let chunk = chunk_of_rows(n);
-
-    // The sums over rows are added chunk by chunk in order, so that the result does not depend on the threads.
-    let sums: Vec<[Vec<T::Wide>; 2]> = to
-        .par_chunks_mut(chunk)
-        .zip(inputs.par_chunks(chunk).zip(grads.par_chunks(chunk)))
-        .enumerate()
-        .map(|(index, (to, (inputs, grads)))| {
-            let first = index * chunk / n;
-            Arch::new().dispatch(RowsBackward::<T> {
-                inputs,
-                grads,
-                scale: scale.storage(),
-                means: mean.as_ref().map(|means| &means.storage()[first..]),
-                inverses: &inverse.storage()[first..],
-                to,
-            })
+    let (to, sums) = written_with(inputs.len(), chunk_of_rows(n), |these, to| {
+        let first = these.start / n;
+        Arch::new().dispatch(RowsBackward::<T> {
+            inputs: &inputs[these.clone()],
+            grads: &grads[these],
+            scale: scale.storage(),
+            means: mean.as_ref().map(|means| &means.storage()[first..]),
+            inverses: &inverse.storage()[first..],
+            to,
         })
-        .collect();
+    });
+    // Added chunk by chunk in order, so that the result does not depend on the threads.
     let mut totals = [(); 2].map(|()| vec![T::Wide::zero(); n]);
     for parts in sums {
         for (totals, parts) in totals.iter_mut().zip(parts) {
