@@ -32,9 +32,11 @@ fn main() {
     );
 }
 
-/// The output of a git command; absent outside a repository or without git.
+/// The output of a git command; absent outside a repository or without git. It leaves the index as it is, which is watched: a build would else be the
+/// cause of the next.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git")
+        .arg("--no-optional-locks")
         .args(arguments)
         .output()
         .ok()
