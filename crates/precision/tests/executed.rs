@@ -1,36 +1,37 @@
 //! The probe on real backends: it confirms what is right, and convicts what is not.
 //!
-//! What was launched is noted for the whole process, as a worker is one. So these tests are a program of their own, where
-//! nothing else computes, and run one after another.
+//! What was launched is noted for the whole process, as a worker is one. So each of these tests is a process of its own.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::Command;
 
 use mantissa_core::{Accumulator, Executed, ExecutedVerdict, MatmulPrecision, Precision};
 use mantissa_precision::{Compute, Operation, PrecisionBackend, device::Flex, probe};
 
-/// Held by a test while it computes.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether a Vulkan device answers.
-#[cfg(feature = "vulkan")]
-fn vulkan_is_there() -> bool {
-    mantissa_testing::is_there(
-        "vulkan",
-        mantissa_precision::device::available(mantissa_core::Backend::Vulkan),
-    )
-}
-
-/// Whether a Vulkan device computes in halves, as the software rasteriser does.
-#[cfg(feature = "vulkan")]
-fn vulkan_halves_are_there() -> bool {
-    use mantissa_precision::device::{VulkanPlain, supports};
-
-    let halves = || supports::<VulkanPlain>(mantissa_core::Format::F16, &Default::default());
-    let missing = || Err("Vulkan: the device does not compute in f16".into());
-    vulkan_is_there() && mantissa_testing::is_there("vulkan", if halves() { Ok(()) } else { missing() })
+/// Runs the body of a test, a closure in it, in another process of this program, in which nothing else computes.
+fn alone<F: Fn()>(body: F) {
+    const ALONE: &str = "MANTISSA_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let closure = std::any::type_name::<F>();
+    let (_program, test) = closure
+        .trim_end_matches("::{{closure}}")
+        .split_once("::")
+        .unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let (told, wrong) = (
+        String::from_utf8_lossy(&child.stdout),
+        String::from_utf8_lossy(&child.stderr),
+    );
+    print!("{told}");
+    assert!(
+        child.status.success() && told.contains("1 passed"),
+        "{test}:\n{told}{wrong}"
+    );
 }
 
 /// Every precision that the design defines, with every matmul precision and accumulator it allows.
@@ -83,82 +84,85 @@ fn convicts<B: PrecisionBackend>() {
 
 #[test]
 fn the_cpu_executes_what_is_asked_for_and_says_how() {
-    let _alone = alone();
-    for compute in defined() {
-        confirms::<Flex>(compute);
-    }
-    let kind =
-        |precision, matmul, accumulator| confirms::<Flex>(Compute::new(precision, matmul, accumulator));
-    let full = kind(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
-    assert_eq!(
-        (full.operand_bits, full.exponent_bits, full.emulated),
-        (Some(24), Some(8), false)
-    );
-    assert_eq!(full.kernel.as_deref(), Some("gemm (f32 × f32 → f32)"));
-    let tf32 = kind(Precision::True32, MatmulPrecision::High, Accumulator::F32);
-    assert_eq!((tf32.operand_bits, tf32.emulated), (Some(11), true));
-    assert!(tf32.rounding.unwrap().starts_with("operands to nearest even"));
-
-    for precision in [
-        Precision::Mixed16,
-        Precision::MixedBf16,
-        Precision::True16,
-        Precision::TrueBf16,
-    ] {
-        let narrow = kind(precision, MatmulPrecision::Highest, Accumulator::F16);
+    alone(|| {
+        for compute in defined() {
+            confirms::<Flex>(compute);
+        }
+        let kind =
+            |precision, matmul, accumulator| confirms::<Flex>(Compute::new(precision, matmul, accumulator));
+        let full = kind(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
         assert_eq!(
-            (narrow.accumulator.as_deref(), narrow.emulated),
-            (Some("f16"), true),
-            "{precision}"
+            (full.operand_bits, full.exponent_bits, full.emulated),
+            (Some(24), Some(8), false)
         );
-        let wide = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32);
-        let narrow = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F16);
-        assert_eq!(
-            executed::<Flex>(narrow, wide).verdict,
-            ExecutedVerdict::Differs,
-            "{precision}"
-        );
-    }
-    convicts::<Flex>();
+        assert_eq!(full.kernel.as_deref(), Some("gemm (f32 × f32 → f32)"));
+        let tf32 = kind(Precision::True32, MatmulPrecision::High, Accumulator::F32);
+        assert_eq!((tf32.operand_bits, tf32.emulated), (Some(11), true));
+        assert!(tf32.rounding.unwrap().starts_with("operands to nearest even"));
 
-    for compute in defined() {
-        let seen = of::<Flex>(Operation::Convolution, compute, compute);
-        assert_eq!(
-            seen.verdict,
-            ExecutedVerdict::AsRequested,
-            "{compute:?}: {seen:?}"
-        );
-    }
-    let single = |matmul| Compute::new(Precision::True32, matmul, Accumulator::F32);
-    let (full, tf32) = (single(MatmulPrecision::Highest), single(MatmulPrecision::High));
-    let planted = of::<Flex>(Operation::Convolution, tf32, full);
-    assert_eq!(
-        (planted.verdict, planted.operand_bits),
-        (ExecutedVerdict::Differs, Some(11))
-    );
+        for precision in [
+            Precision::Mixed16,
+            Precision::MixedBf16,
+            Precision::True16,
+            Precision::TrueBf16,
+        ] {
+            let narrow = kind(precision, MatmulPrecision::Highest, Accumulator::F16);
+            assert_eq!(
+                (narrow.accumulator.as_deref(), narrow.emulated),
+                (Some("f16"), true),
+                "{precision}"
+            );
+            let wide = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32);
+            let narrow = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F16);
+            assert_eq!(
+                executed::<Flex>(narrow, wide).verdict,
+                ExecutedVerdict::Differs,
+                "{precision}"
+            );
+        }
+        convicts::<Flex>();
 
-    // A kernel that was not observed takes the verdict back.
-    let full = Compute::new(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
-    let probed = probe::<Flex>(&[Operation::Matmul], full, &full.requested(), &Default::default()).unwrap();
-    let one = burn::tensor::Tensor::<Flex, 2>::ones([4, 4], &Default::default());
-    Compute::new(Precision::True32, MatmulPrecision::High, Accumulator::F32).matmul(one.clone(), one);
-    let seen = probed.confirm();
-    assert_eq!(seen.verdict, ExecutedVerdict::Unverified);
-    assert!(seen.kernel.unwrap().contains("tf32"));
+        for compute in defined() {
+            let seen = of::<Flex>(Operation::Convolution, compute, compute);
+            assert_eq!(
+                seen.verdict,
+                ExecutedVerdict::AsRequested,
+                "{compute:?}: {seen:?}"
+            );
+        }
+        let single = |matmul| Compute::new(Precision::True32, matmul, Accumulator::F32);
+        let (full, tf32) = (single(MatmulPrecision::Highest), single(MatmulPrecision::High));
+        let planted = of::<Flex>(Operation::Convolution, tf32, full);
+        assert_eq!(
+            (planted.verdict, planted.operand_bits),
+            (ExecutedVerdict::Differs, Some(11))
+        );
+
+        // A kernel that was not observed takes the verdict back.
+        let full = Compute::new(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
+        let probed =
+            probe::<Flex>(&[Operation::Matmul], full, &full.requested(), &Default::default()).unwrap();
+        let one = burn::tensor::Tensor::<Flex, 2>::ones([4, 4], &Default::default());
+        Compute::new(Precision::True32, MatmulPrecision::High, Accumulator::F32).matmul(one.clone(), one);
+        let seen = probed.confirm();
+        assert_eq!(seen.verdict, ExecutedVerdict::Unverified);
+        assert!(seen.kernel.unwrap().contains("tf32"));
+    });
 }
 
 #[test]
 fn few_rows_are_observed_where_they_are_asked_for() {
-    let _alone = alone();
-    for precision in [Precision::True32, Precision::TrueBf16, Precision::Mixed16] {
-        let compute = Compute::from(precision);
-        let seen = of::<Flex>(Operation::FewRows, compute, compute);
-        assert_eq!(
-            seen.verdict,
-            ExecutedVerdict::AsRequested,
-            "{precision}: {seen:?}"
-        );
-    }
+    alone(|| {
+        for precision in [Precision::True32, Precision::TrueBf16, Precision::Mixed16] {
+            let compute = Compute::from(precision);
+            let seen = of::<Flex>(Operation::FewRows, compute, compute);
+            assert_eq!(
+                seen.verdict,
+                ExecutedVerdict::AsRequested,
+                "{precision}: {seen:?}"
+            );
+        }
+    });
 }
 
 /// Attention in one kernel.
@@ -169,15 +173,16 @@ fn attends<B: PrecisionBackend>(precision: Precision) -> Executed {
 
 #[test]
 fn attention_on_the_cpu_is_what_the_setting_says() {
-    let _alone = alone();
-    for &precision in Precision::ALL {
-        let seen = attends::<Flex>(precision);
-        assert_eq!(
-            seen.verdict,
-            ExecutedVerdict::AsRequested,
-            "{precision}: {seen:?}"
-        );
-    }
+    alone(|| {
+        for &precision in Precision::ALL {
+            let seen = attends::<Flex>(precision);
+            assert_eq!(
+                seen.verdict,
+                ExecutedVerdict::AsRequested,
+                "{precision}: {seen:?}"
+            );
+        }
+    });
 }
 
 #[cfg(feature = "vulkan")]
@@ -185,19 +190,20 @@ fn attention_on_the_cpu_is_what_the_setting_says() {
 fn attention_on_a_gpu_multiplies_in_f16_and_the_probe_says_so() {
     use mantissa_precision::device::{VulkanFused, VulkanPlain};
 
-    let _alone = alone();
-    if !vulkan_is_there() {
-        return;
-    }
-    let seen = attends::<VulkanPlain>(Precision::True32);
-    assert_eq!(
-        (seen.operand_bits, seen.exponent_bits),
-        (Some(11), Some(5)),
-        "{seen:?}"
-    );
-    assert_eq!(seen.verdict, ExecutedVerdict::Differs);
-    let seen = attends::<VulkanFused>(Precision::Mixed16);
-    assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
+    alone(|| {
+        if !crate::vulkan_is_there() {
+            return;
+        }
+        let seen = attends::<VulkanPlain>(Precision::True32);
+        assert_eq!(
+            (seen.operand_bits, seen.exponent_bits),
+            (Some(11), Some(5)),
+            "{seen:?}"
+        );
+        assert_eq!(seen.verdict, ExecutedVerdict::Differs);
+        let seen = attends::<VulkanFused>(Precision::Mixed16);
+        assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
+    });
 }
 
 #[cfg(feature = "vulkan")]
@@ -206,40 +212,41 @@ fn the_software_rasteriser_executes_what_is_asked_for() {
     use mantissa_core::Format;
     use mantissa_precision::device::{VulkanFused, VulkanPlain, supports};
 
-    let _alone = alone();
-    if !vulkan_is_there() {
-        return;
-    }
-    let device = Default::default();
-    for compute in defined() {
-        let (stored, computed) = (compute.precision().parameters(), compute.precision().compute());
-        if [stored, computed]
-            .iter()
-            .all(|format: &Format| supports::<VulkanPlain>(*format, &device))
-        {
-            confirms::<VulkanPlain>(compute);
-            // burn fuses no f64 kernels.
-            if stored != Format::F64 {
-                confirms::<VulkanFused>(compute);
+    alone(|| {
+        if !crate::vulkan_is_there() {
+            return;
+        }
+        let device = Default::default();
+        for compute in defined() {
+            let (stored, computed) = (compute.precision().parameters(), compute.precision().compute());
+            if [stored, computed]
+                .iter()
+                .all(|format: &Format| supports::<VulkanPlain>(*format, &device))
+            {
+                confirms::<VulkanPlain>(compute);
+                // burn fuses no f64 kernels.
+                if stored != Format::F64 {
+                    confirms::<VulkanFused>(compute);
+                }
             }
         }
-    }
-    convicts::<VulkanPlain>();
-    convicts::<VulkanFused>();
+        convicts::<VulkanPlain>();
+        convicts::<VulkanFused>();
 
-    let halves = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
-    let (wide, narrow) = (halves(Accumulator::F32), halves(Accumulator::F16));
-    if vulkan_halves_are_there() {
-        assert_eq!(
-            confirms::<VulkanPlain>(narrow).accumulator.as_deref(),
-            Some("f16")
-        );
-        let planted = executed::<VulkanPlain>(narrow, wide);
-        assert_eq!(planted.verdict, ExecutedVerdict::Differs, "{planted:?}");
-    }
-    for matmul in [MatmulPrecision::Highest, MatmulPrecision::High] {
-        let compute = Compute::new(Precision::True32, matmul, Accumulator::F32);
-        let seen = of::<VulkanFused>(Operation::Convolution, compute, compute);
-        assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
-    }
+        let halves = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
+        let (wide, narrow) = (halves(Accumulator::F32), halves(Accumulator::F16));
+        if crate::vulkan_halves_are_there() {
+            assert_eq!(
+                confirms::<VulkanPlain>(narrow).accumulator.as_deref(),
+                Some("f16")
+            );
+            let planted = executed::<VulkanPlain>(narrow, wide);
+            assert_eq!(planted.verdict, ExecutedVerdict::Differs, "{planted:?}");
+        }
+        for matmul in [MatmulPrecision::Highest, MatmulPrecision::High] {
+            let compute = Compute::new(Precision::True32, matmul, Accumulator::F32);
+            let seen = of::<VulkanFused>(Operation::Convolution, compute, compute);
+            assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
+        }
+    });
 }

@@ -1,11 +1,8 @@
-//! The training step against what is not ours: PyTorch's autocast, PyTorch's and timm's optimizers, and
-//! updates of whole batches.
+//! What this crate does on real backends. One program, as each compiles every backend anew.
 
-mod accumulation;
-mod autocast;
-mod batch_norm;
-mod harness;
-mod optimizers;
+mod engine;
+mod executed;
+mod training;
 
 /// Whether a Vulkan device answers.
 #[cfg(feature = "vulkan")]

@@ -1,0 +1,8 @@
+//! The training step against what is not ours: PyTorch's autocast, PyTorch's and timm's optimizers, and
+//! updates of whole batches.
+
+mod accumulation;
+mod autocast;
+mod batch_norm;
+mod harness;
+mod optimizers;
