@@ -1,5 +1,6 @@
-//! Results in memory that is new. Rust's way to it lays down zeros, on one core and in a pass over memory of its own, which is as long as
-//! many an operation: here each chunk is filled by the core that writes it then, and in its cache.
+//! Results in memory that is new. Rust's way to it lays down zeros on one core, in a pass over memory of its own (of halves; of f32 and f64
+//! where the allocator has no pages that are zero), which is as long as many an operation: here each chunk is filled by the core that
+//! writes it then, and in its cache.
 
 use std::{mem::MaybeUninit, ops::Range, slice::from_raw_parts_mut};
 

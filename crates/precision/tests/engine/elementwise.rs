@@ -219,25 +219,33 @@ fn what_is_not_finite_very_large_or_subnormal_comes_out_as_the_formula_has_it() 
 
 type Ad = Autodiff<Flex>;
 
-/// The gradients of an input and a scale under RMS norm, from its Jacobian.
-fn rms_gradients(x: &[f64], scale: &[f64], grad: &[f64]) -> [Vec<f64>; 2] {
+/// The gradients of an input, a scale and a shift under layer norm, or under RMS norm, which takes no mean away, from their
+/// Jacobians.
+fn norm_gradients(x: &[f64], scale: &[f64], grad: &[f64], layer: bool) -> [Vec<f64>; 3] {
     let n = scale.len();
-    let (mut of_x, mut of_scale) = (vec![0.0; x.len()], vec![0.0; n]);
-    for (at, row) in x.chunks_exact(n).enumerate() {
-        let inverse = (row.iter().map(|x| x * x).sum::<f64>() / n as f64 + 1e-5)
-            .sqrt()
-            .recip();
+    let (mut of_x, mut of_scale, mut of_shift) = (vec![0.0; x.len()], vec![0.0; n], vec![0.0; n]);
+    let of_all = (n as f64).recip();
+    for (row, (xs, grads)) in x.chunks_exact(n).zip(grad.chunks_exact(n)).enumerate() {
+        let mean = if layer {
+            xs.iter().sum::<f64>() * of_all
+        } else {
+            0.0
+        };
+        let square: f64 = xs.iter().map(|x| (x - mean).powi(2)).sum();
+        let inverse = (square * of_all + 1e-5).sqrt().recip();
+        let normal: Vec<f64> = xs.iter().map(|x| (x - mean) * inverse).collect();
         for j in 0..n {
-            let grad = grad[at * n + j];
-            of_scale[j] += grad * row[j] * inverse;
+            of_scale[j] += grads[j] * normal[j];
+            of_shift[j] += grads[j];
             for i in 0..n {
-                let own = if i == j { inverse } else { 0.0 };
-                let slope = own - row[i] * row[j] * inverse.powi(3) / n as f64;
-                of_x[at * n + i] += grad * scale[j] * slope;
+                let own = if i == j { 1.0 } else { 0.0 };
+                let level = if layer { of_all } else { 0.0 };
+                let slope = (own - level - normal[i] * normal[j] * of_all) * inverse;
+                of_x[row * n + i] += grads[j] * scale[j] * slope;
             }
         }
     }
-    [of_x, of_scale]
+    [of_x, of_scale, of_shift]
 }
 
 fn gradients_agree<B: PrecisionBackend>(precision: Precision, most: f64) {
@@ -258,9 +266,18 @@ fn gradients_agree<B: PrecisionBackend>(precision: Precision, most: f64) {
     let factors = upload::<Autodiff<B>, 1>(&scale, [ROWS[1]], format).require_grad();
     let output = compute.rms_norm(input.clone(), factors.clone(), 1e-5);
     let grads = (output * weight()).sum().backward();
-    let [of_x, of_scale] = rms_gradients(&x, &scale, &grad);
+    let [of_x, of_scale, _] = norm_gradients(&x, &scale, &grad, false);
     largest(list(input.grad(&grads).unwrap()), of_x, "RMS norm");
     largest(list(factors.grad(&grads).unwrap()), of_scale, "its scale");
+
+    let [input, factors] = [input, factors.unsqueeze()].map(|tensor| tensor.detach().require_grad());
+    let shift = upload::<Autodiff<B>, 1>(&scale, [ROWS[1]], format).require_grad();
+    let output = compute.layer_norm(input.clone(), factors.clone().squeeze_dim(0), shift.clone(), 1e-5);
+    let grads = (output * weight()).sum().backward();
+    let [of_x, of_scale, of_shift] = norm_gradients(&x, &scale, &grad, true);
+    largest(list(input.grad(&grads).unwrap()), of_x, "layer norm");
+    largest(list(factors.grad(&grads).unwrap()), of_scale, "its scale");
+    largest(list(shift.grad(&grads).unwrap()), of_shift, "its shift");
 
     for form in [Gelu::Exact, Gelu::Tanh] {
         let input = upload::<Autodiff<B>, 2>(&x, ROWS, format).require_grad();
@@ -290,6 +307,76 @@ fn gradients_are_those_of_the_formulas_on_the_software_rasteriser() {
     if crate::vulkan_is_there() {
         gradients_agree::<VulkanPlain>(Precision::True32, 60.0);
         gradients_agree::<VulkanFused>(Precision::True32, 60.0);
+    }
+}
+
+#[test]
+fn a_mean_that_is_large_beside_the_deviation_leaves_layer_norm_its_digits() {
+    let format = Format::F32;
+    let x: Vec<f64> = values(ROWS[0] * ROWS[1], 7, format);
+    let x: Vec<f64> = x.iter().map(|x| format.round(512.0 + x).value).collect();
+    let row = |value: f64| upload::<Flex, 1>(&[value; ROWS[1]], [ROWS[1]], format);
+    let input = upload::<Flex, 2>(&x, ROWS, format);
+    let got = list(compute(Precision::True32).layer_norm(input, row(1.0), row(0.0), 1e-5));
+    let (ones, zeros) = ([1.0; ROWS[1]], [0.0; ROWS[1]]);
+    let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
+    let want = x
+        .chunks_exact(ROWS[1])
+        .flat_map(|row| normalized(row, mean(row), &ones, &zeros));
+    let off = got
+        .iter()
+        .zip(want)
+        .map(|(got, want)| (got - want).abs())
+        .fold(0.0, mantissa_testing::worse);
+    // The distance from 512 to the next number is 6.1e-5; a variance that is a difference of squares would be off by 1e-3 and more.
+    assert!(off < 6.1e-5, "{off:e}");
+}
+
+#[test]
+fn a_row_comes_to_the_same_beside_many_others() {
+    const MANY: usize = 1500;
+    let width = ROWS[1];
+    for precision in TRUE {
+        let (format, compute) = (precision.parameters(), compute(precision));
+        let x = values(MANY * width, 8, format);
+        let row = |salt: u64| upload::<Flex, 1>(&values(width, salt, format), [width], format);
+        let columns = |rows: Tensor<Flex, 2>| {
+            let wide = |salt: u64| upload::<Flex, 1>(&values(width, salt, Format::F32), [width], Format::F32);
+            let by = [11, 12, 13, 14].map(|salt: u64| wide(salt).into_primitive().tensor());
+            let rows = Flex::normalize_columns(rows.into_primitive().tensor(), by);
+            Tensor::from_primitive(TensorPrimitive::Float(rows))
+        };
+        type Operation<'a> = (&'static str, &'a dyn Fn(Tensor<Flex, 2>) -> Tensor<Flex, 2>);
+        let gradient = |x: Tensor<Flex, 2>, f: &dyn Fn(Tensor<Ad, 2>) -> Tensor<Ad, 2>| {
+            let input = Tensor::<Ad, 2>::from_inner(x.clone()).require_grad();
+            let grads = (f(input.clone()) * Tensor::from_inner(x)).sum().backward();
+            input.grad(&grads).unwrap()
+        };
+        let operations: [Operation; 10] = [
+            ("gelu", &|x| compute.gelu(x)),
+            ("softmax", &|x| compute.softmax(x)),
+            ("layer norm", &|x| compute.layer_norm(x, row(9), row(10), 1e-5)),
+            ("RMS norm", &|x| compute.rms_norm(x, row(9), 1e-5)),
+            ("batch norm", &columns),
+            ("f16", &|x| x.cast(DType::F16)),
+            ("gradient of gelu", &|x| gradient(x, &|x| compute.gelu(x))),
+            ("gradient of softmax", &|x| gradient(x, &|x| compute.softmax(x))),
+            ("gradient of layer norm", &|x| {
+                let [scale, shift] = [9, 10].map(|salt| Tensor::from_inner(row(salt)));
+                gradient(x, &|x| compute.layer_norm(x, scale.clone(), shift.clone(), 1e-5))
+            }),
+            ("gradient of RMS norm", &|x| {
+                let scale = Tensor::from_inner(row(9));
+                gradient(x, &|x| compute.rms_norm(x, scale.clone(), 1e-5))
+            }),
+        ];
+        for (name, operation) in operations {
+            let all = list(operation(upload(&x, [MANY, width], format)));
+            let alone = x
+                .chunks_exact(100 * width)
+                .flat_map(|rows| list(operation(upload(rows, [100, width], format))));
+            assert!(all.iter().copied().eq(alone), "{name} in {precision}");
+        }
     }
 }
 
