@@ -188,13 +188,19 @@ fn every_model_is_pytorchs() {
 }
 
 /// Whether PyTorch leaves convolutions of bf16 to oneDNN, which sums them in f32: not on processors without AVX-512.
-fn onednn_computes_bf16() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512dq");
-    #[cfg(not(target_arch = "x86_64"))]
-    true
+fn onednn_computes_bf16(python: &Path) -> bool {
+    let asked = std::process::Command::new(python)
+        .args([
+            "-c",
+            "import torch; print(torch.ops.mkldnn._is_mkldnn_bf16_supported())",
+        ])
+        .output()
+        .unwrap();
+    match String::from_utf8_lossy(&asked.stdout).trim() {
+        "True" => true,
+        "False" => false,
+        _ => panic!("{}", String::from_utf8_lossy(&asked.stderr)),
+    }
 }
 
 #[test]
@@ -217,6 +223,7 @@ fn every_kernel_is_pytorchs() {
     let (burn, torch) = (named("burn"), named("torch"));
     assert_eq!(burn.len(), torch.len());
     let value = |record: &Value, metric: &str| record["metrics"][metric]["value"].as_f64();
+    let onednn = onednn_computes_bf16(&python);
     let mut compared = 0;
     for (cell, here) in &burn {
         let there = &torch[cell];
@@ -244,16 +251,18 @@ fn every_kernel_is_pytorchs() {
         if cell.ends_with("\"fused\"") {
             assert_eq!(there["executed"]["verdict"], "unverified", "{cell}: {there}");
         } else {
-            // PyTorch's own convolution sums in bf16, and the probe finds it.
-            let own = cell.starts_with("convolution bf16") && !onednn_computes_bf16();
-            let (ours, theirs) = (&here["executed"]["verdict"], &there["executed"]["verdict"]);
-            match own {
-                true => assert_eq!(
-                    [theirs, &there["executed"]["accumulator"]],
+            let (ours, theirs) = (&here["executed"], &there["executed"]);
+            assert_eq!(ours["operand_bits"], theirs["operand_bits"], "{cell}: {there}");
+            if cell.starts_with("convolution bf16") && !onednn {
+                // PyTorch's own convolution sums in bf16, and the probe finds it.
+                assert_eq!(ours["verdict"], "as-requested", "{cell}: {here}");
+                assert_eq!(
+                    [&theirs["verdict"], &theirs["accumulator"]],
                     ["differs", "bf16"],
                     "{cell}: {there}"
-                ),
-                false => assert_eq!(ours, theirs, "{cell}: {there}"),
+                );
+            } else {
+                assert_eq!(ours["verdict"], theirs["verdict"], "{cell}: {there}");
             }
         }
         compared += 1;
