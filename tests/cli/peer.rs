@@ -1,6 +1,10 @@
 //! Cells that another framework computes.
 
-use std::{collections::BTreeMap, path::PathBuf, process::Output};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Output,
+};
 
 use mantissa_testing::is_there;
 use serde_json::Value;
