@@ -23,7 +23,7 @@ pub fn python() -> Option<PathBuf> {
 }
 
 /// Runs a fixture with burn into `burn`, and with PyTorch into `torch`. `also`: more arguments of both.
-fn both(place: &Place, suite: &str, python: &std::path::Path, also: &[&str]) {
+fn both(place: &Place, suite: &str, python: &Path, also: &[&str]) {
     let suite = fixture(suite);
     let run = |out: &str, peer: &[&str]| {
         let words = [
