@@ -39,7 +39,13 @@ fn both(place: &Place, suite: &str, python: &Path, also: &[&str]) {
         let mut command = place.command(&[&words[..], also, peer].concat());
         command.env("PYTHONPATH", root().join("peers/pytorch"));
         let output = ended(command);
-        assert!(output.status.success(), "{}", stderr(&output));
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success(),
+            "{}: {}{told}",
+            output.status,
+            stderr(&output)
+        );
     };
     run("burn", &[]);
     let peer = format!("{} -m mantissa_torch", python.display());

@@ -23,10 +23,10 @@ pub fn fixture(name: &str) -> String {
     format!("fixtures/{name}.toml")
 }
 
-/// Runs a program to its end, or for ten minutes.
+/// Runs a program to its end, or for half an hour: long enough for dozens of cells of PyTorch beside everything else that tests run.
 pub fn ended(command: std::process::Command) -> Output {
-    let minutes = std::time::Duration::from_secs(600);
-    let output = Command::from_std(command).timeout(minutes).output();
+    let half_an_hour = std::time::Duration::from_secs(1800);
+    let output = Command::from_std(command).timeout(half_an_hour).output();
     output.expect("the program starts")
 }
 

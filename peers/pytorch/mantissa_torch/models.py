@@ -1,6 +1,5 @@
 """The models that users of PyTorch run, of the sizes and with the weights that were handed over."""
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import torchvision
 import transformers
 from safetensors.torch import load_file, save_file
 from torch import nn
+from transformers.cache_utils import DynamicCache
 
 from mantissa_torch.setting import Unavailable
 
@@ -174,7 +174,3 @@ def with_weights(model, weights):
 
 def read(folder, handed):
     return {part: load_file(folder / handed[part]) for part in ("train", "validation", "test") if handed.get(part)}
-
-
-def described(folder, cell):
-    return json.loads((folder / cell).read_text())

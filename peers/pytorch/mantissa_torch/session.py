@@ -3,15 +3,14 @@
 import contextlib
 import ctypes
 import gc
+import json
 import time
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
-from transformers.cache_utils import DynamicCache
 
-from mantissa_torch import models
 from mantissa_torch.kernels import kernel
 from mantissa_torch.setting import Setting, Unavailable
 
@@ -42,11 +41,16 @@ class Session:
 
     def __init__(self, folder, cell):
         forget_workspaces()
-        begun = time.monotonic()
         self.folder = Path(folder)
-        self.handed = models.described(self.folder, cell)
+        self.handed = json.loads((self.folder / cell).read_text())
         workload, self.seed = self.handed["cell"]["workload"], self.handed["cell"]["seed"]
         [(self.kind, self.task)] = workload["task"].items()
+        if self.kind != "kernel":
+            # Libraries of models, which take as long to start as PyTorch: not for kernels, and no part of reading.
+            from mantissa_torch import models
+
+            self.models = models
+        begun = time.monotonic()
         self.setting = Setting(self.handed["cell"]["setting"])
         self.outermost = contextlib.ExitStack()
         if self.kind == "kernel":
@@ -62,7 +66,7 @@ class Session:
                     event.record()
         else:
             self.load_model()
-            self.parts = models.read(self.folder, self.handed)
+            self.parts = self.models.read(self.folder, self.handed)
             self.places = {part: places(tensors) for part, tensors in self.parts.items() if "rows" in tensors}
             self.first_running = {name: value.clone() for name, value in self.model.named_buffers()}
             # Small enough that no step of the warm-up overflows: the optimizer has its state before any time is taken.
@@ -79,10 +83,10 @@ class Session:
 
     def load_model(self):
         [(self.model_kind, size)] = self.task["model"].items()
-        self.model = models.build(self.model_kind, size, self.handed, self.folder, self.setting)
+        self.model = self.models.build(self.model_kind, size, self.handed, self.folder, self.setting)
         by_classes = bool(self.handed.get("classes"))
-        asked_at_places = self.kind != "generate" and self.model_kind in models.HEADS and (self.model_kind == "bloom" or not by_classes)
-        called = models.Answers(self.model, self.model_kind, by_classes) if asked_at_places else self.model
+        asked_at_places = self.kind != "generate" and self.model_kind in self.models.HEADS and (self.model_kind == "bloom" or not by_classes)
+        called = self.models.Answers(self.model, self.model_kind, by_classes) if asked_at_places else self.model
         self.asked_at_places = asked_at_places
         self.called = torch.compile(called) if self.setting.compiled else called
         # More shapes than that many compilations serve would be computed one operation at a time, with a warning alone.
@@ -220,7 +224,7 @@ class Session:
     def write(self):
         self.model.eval()
         generator = torch.Generator().manual_seed(self.seed)
-        cache = DynamicCache(config=self.model.config)
+        cache = self.models.DynamicCache(config=self.model.config)
         begun = since = time.monotonic()
         given, seconds, tokens = self.prompts.to(self.setting.device), [], []
         for _ in range(self.task["new_tokens"]):
