@@ -3,6 +3,8 @@
 import functools
 import gc
 import math
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -141,3 +143,17 @@ def test_a_copy_is_of_values_that_are_not_zeros(tmp_path):
 def test_kernels_that_pytorch_lacks_are_unavailable(kind, setting):
     with pytest.raises(Unavailable):
         kernel({kind: {}}, Setting(SETTING | setting))
+
+
+def test_no_kernel_waits_for_the_libraries_of_models(tmp_path):
+    handed(tmp_path, {"kernel": {"kernel": {"matmul": {}}}}, {}, {"operands": {"lhs": torch.eye(2), "rhs": torch.eye(2)}})
+    loaded = f"""
+import sys
+from mantissa_torch.__main__ import Answering
+answering = Answering()
+answering.answer({{"load": {{"folder": {str(tmp_path)!r}, "cell": "cell.json"}}}})
+answering.answer({{"launch": {{"what": "kernel"}}}})
+sys.stderr.write(str([name for name in ("torchvision", "transformers") if name in sys.modules]))
+"""
+    told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "[]")
