@@ -6,6 +6,9 @@ pub mod inputs;
 pub mod runs;
 #[path = "../../crates/suite/tests/hostile/readers.rs"]
 pub mod suites;
+#[path = "../../crates/report/tests/support/mod.rs"]
+#[expect(dead_code, reason = "the tests of the report use the rest")]
+mod support;
 
 /// A target that gives what it gets to a reader.
 #[macro_export]

@@ -1,15 +1,13 @@
 //! From run folders to what the gate says of them.
 
-mod support;
-
 use std::{collections::BTreeSet, fs, path::Path};
 
+use crate::support::{Invented, cell, fingerprint, noise};
 use mantissa_core::{Axis, Backend, Cell, Gpu, MetricName, Profile, Setting, Status, Unit};
 use mantissa_gate::{
     Baselines, Comparison, Day, Fences, FindingKind, Gate, GateError, Gated, History, Measured, Mismatch,
     Outcome, Part, Policy, compare,
 };
-use support::{Invented, cell, fingerprint, noise};
 
 const TODAY: Day = Day {
     year: 2026,

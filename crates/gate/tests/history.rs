@@ -1,9 +1,8 @@
 //! From a history to its trends, their page, and its columns.
 
-mod support;
-
 use std::{collections::BTreeSet, fs, path::Path};
 
+use crate::support::{Invented, cell, noise};
 use mantissa_core::{Axis, Cell, MetricName};
 use mantissa_gate::{Gate, History, Measured, Policy, Trend};
 use mantissa_report::Trends;
@@ -11,7 +10,6 @@ use parquet::{
     file::reader::{FileReader, SerializedFileReader},
     record::Field,
 };
-use support::{Invented, cell, noise};
 
 fn cells() -> Vec<Cell> {
     ["64", "128", "256"]

@@ -1,13 +1,10 @@
 //! Several runs in one report.
 
-#[path = "support/mod.rs"]
-mod support;
-
 use std::{fs, path::Path};
 
+use crate::support::{Add, article, cell, invented, record, run, suite, train_metrics, workload};
 use mantissa_core::{Axis, Cell, ExecutedVerdict, Metric, MetricName, Model, Samples, Series, Status, Task};
 use mantissa_report::{MOST_RUNS, Run, load_beside, render_beside};
-use support::{Add, article, cell, invented, record, run, suite, train_metrics, workload};
 
 /// A run of one workload, a cell for each precision, each in as many processes as there are times.
 fn timed(name: &str, precisions: &[(&str, &[f64])]) -> Run {

@@ -1,19 +1,16 @@
 //! The page in a real browser, Chromium without a head: what it does, and that it asks nobody for anything.
 
-#[path = "support/mod.rs"]
-mod support;
-
 use std::{
     fs,
     path::Path,
     process::{Command, Output},
 };
 
+use crate::support::{Add, cell, invented, record, run, suite, train_metrics, workload};
 use mantissa_core::{Axis, Status};
 use mantissa_report::{Report, Run, figures, html};
 use mantissa_testing::is_there;
 use serde_json::Value;
-use support::{Add, cell, invented, record, run, suite, train_metrics, workload};
 
 fn page(run: &Run) -> String {
     let report = Report::new(run).unwrap();

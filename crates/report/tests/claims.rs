@@ -1,18 +1,14 @@
 //! What the articles say, tested on invented runs.
 
-#[path = "support/mod.rs"]
-#[expect(dead_code, reason = "the other tests use the rest")]
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{Add, article, loss, record, run, suite, train_metrics, workload};
 use mantissa_core::{
     Axis, AxisValue, Bounds, Cell, Claim, ClaimSource, Claimed, Comparison, DatasetKind, EvaluateTask,
     Executed, ExecutedVerdict, LlamaSize, Metric, MetricName, Model, ResNetSize, Samples, Status, Task,
     Workload,
 };
 use mantissa_report::{Budget, Report, Run, Standing, advise, figures, html, markdown, terminal_tables};
-use support::{Add, article, loss, record, run, suite, train_metrics, workload};
 
 fn values(pairs: &[(Axis, &str)]) -> BTreeMap<Axis, AxisValue> {
     pairs
@@ -216,7 +212,7 @@ fn standing(run: &Run) -> (Standing, String) {
 
 fn cell(precision: &str, matmul: &str, seed: u64) -> Cell {
     let axes = [(Axis::Precision, precision), (Axis::Matmul, matmul)];
-    let cell = support::cell("article", &workload("w"), &axes);
+    let cell = crate::support::cell("article", &workload("w"), &axes);
     Cell::new("article", cell.workload, cell.setting, seed)
 }
 
@@ -483,7 +479,7 @@ fn given_weights_are_told_by_their_examples_and_seeds_add_nothing() {
         };
         for seed in 1..=6 {
             for (precision, right) in ["32-true", "bf16-mixed"].into_iter().zip(right) {
-                let cell = support::cell("article", &workload, &[(Axis::Precision, precision)]);
+                let cell = crate::support::cell("article", &workload, &[(Axis::Precision, precision)]);
                 let cell = Cell::new("article", cell.workload, cell.setting, seed);
                 let mut record = record(&cell, Status::Ok, None);
                 train_metrics(&mut record, 100.0, right.matches('1').count() as u64, 1e9);
@@ -527,7 +523,7 @@ fn words_that_are_predicted_alike_are_predicted_equally_well() {
             task,
         };
         for precision in ["32-true", "bf16-mixed"] {
-            let cell = support::cell("article", &workload, &[(Axis::Precision, precision)]);
+            let cell = crate::support::cell("article", &workload, &[(Axis::Precision, precision)]);
             let mut record = record(&cell, Status::Ok, None);
             let wide = Metric::estimate(MetricName::TestAccuracy, 0.63, (0.58, 0.67), 20, "invented");
             let agreement = Metric::estimate(MetricName::Agreement, 0.99, (low, 0.995), 20, "invented");

@@ -1,16 +1,12 @@
 //! Figures that compare settings, on invented runs: what they say, when they are left out, and what they do with hostile values.
 
-#[path = "support/mod.rs"]
-#[expect(dead_code, reason = "the other tests use the rest")]
-mod support;
-
+use crate::support::{Add, cell, kernels, matmul, record, run, suite, train_metrics, workload};
 use mantissa_analysis::wilson;
 use mantissa_core::{
     Axis, Cell, DatasetKind, EvaluateTask, Format, Metric, MetricName, RangeCounts, Record, Samples, Series,
     Status, Task, TensorClass, TensorRange, Workload,
 };
 use mantissa_report::{Figure, Report, Run, figures};
-use support::{Add, cell, kernels, matmul, record, run, suite, train_metrics, workload};
 
 /// A figure and its SVG.
 fn drawn(run: &Run, id: &str) -> Option<(Figure, String)> {

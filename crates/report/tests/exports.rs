@@ -1,17 +1,14 @@
 //! What other programs get: rows that lose no cell and no digit, and tables that stand alone.
 
-#[path = "support/mod.rs"]
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::{Add, cell, invented, matmul, record, run, suite, train_metrics, workload};
 use mantissa_core::{Axis, Executed, ExecutedVerdict, Gpu, Metric, MetricName, Status};
 use mantissa_report::{ExportFormat, ReportError, Run, export};
 use parquet::{
     file::{reader::FileReader, serialized_reader::SerializedFileReader},
     record::Field,
 };
-use support::{Add, cell, invented, matmul, record, run, suite, train_metrics, workload};
 
 fn exported(runs: &[Run], format: ExportFormat, metrics: &[MetricName]) -> String {
     String::from_utf8(export(runs, format, metrics).unwrap()).unwrap()
@@ -287,7 +284,7 @@ fn processes_that_executed_or_read_different_things_are_said_to() {
             verdict: ExecutedVerdict::AsRequested,
             ..Executed::unverified()
         };
-        record.data = Some(support::synthetic());
+        record.data = Some(crate::support::synthetic());
     }
     // No kernel was seen, so that nobody knows whether it emulated anything.
     assert_eq!(executed(&run), ["11", "f32", "as-requested", "", "true"]);
@@ -301,7 +298,7 @@ fn processes_that_executed_or_read_different_things_are_said_to() {
     let data = |run: &Run| tidy(std::slice::from_ref(run))[0]["data"].clone();
     assert_eq!(data(&run), "synthetic reviews, seed 1");
     let other = |hash: &str, name: &str| {
-        let mut data = support::synthetic();
+        let mut data = crate::support::synthetic();
         (data.hash, data.name) = (hash.into(), name.into());
         Some(data)
     };

@@ -1,16 +1,13 @@
 //! The page, the summary and the CSV of an invented run.
 
-#[path = "support/mod.rs"]
-mod support;
-
 use std::{fs, path::PathBuf};
 
+use crate::support::{Add, cell, invented, loss, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{Axis, Event, ExecutedVerdict, Metric, MetricName, Record, Status};
 use mantissa_report::{
     Digest, Report, Run, csv, figures, html, json, load, markdown, render, terminal_tables,
 };
-use support::{Add, cell, invented, loss, record, run, suite, train_metrics, workload};
 
 fn page(run: &Run) -> String {
     let report = Report::new(run).unwrap();

@@ -1,16 +1,11 @@
 //! The figures of an invented run.
 
-#[path = "support/mod.rs"]
-mod support;
-#[path = "support/traces.rs"]
-mod traces;
-
 use std::{collections::HashSet, fs};
 
+use crate::support::{Add, cell, invented, loss, matmul, record, run, suite, workload};
+use crate::traces::{launches, trace};
 use mantissa_core::{Axis, Cell, Event, Metric, MetricName, Samples, Status};
 use mantissa_report::{Figure, Report, figures, html, markdown, render};
-use support::{Add, cell, invented, loss, matmul, record, run, suite, workload};
-use traces::{launches, trace};
 
 /// Decodes a PNG to its size and the number of its colours.
 fn decode(bytes: &[u8]) -> (u32, u32, usize) {
@@ -216,8 +211,8 @@ fn the_chart_has_one_bar_a_setting_however_many_seeds() {
             let lost = precision == "bf16-true" && seed == 1;
             let status = if lost { Status::Diverged } else { Status::Ok };
             let mut record = record(&seeded, status, None);
-            support::train_metrics(&mut record, seconds * scale, 800 + seed, 1e9);
-            support::memory_parts(&mut record, precision);
+            crate::support::train_metrics(&mut record, seconds * scale, 800 + seed, 1e9);
+            crate::support::memory_parts(&mut record, precision);
             run.add(record, None);
         }
     }

@@ -1,16 +1,12 @@
 //! What becomes of several processes of a cell, and of the comparisons that rest on them.
 
-#[path = "support/mod.rs"]
-#[expect(dead_code, reason = "the other tests use the rest")]
-mod support;
-
+use crate::support::{Add, cell, matmul, record, run, suite, synthetic, train_metrics, workload};
 use mantissa_analysis::{Doubt, Verdict};
 use mantissa_core::{
     Axis, Cell, DatasetKind, EvaluateTask, GenerateTask, LlamaSize, Metric, MetricName, Model, Samples,
     Series, Status, Task, Workload,
 };
 use mantissa_report::{Report, Row, Run, markdown};
-use support::{Add, cell, matmul, record, run, suite, synthetic, train_metrics, workload};
 
 fn trained(run: &mut Run, cell: &Cell, seconds: &[f64]) {
     run.plan(cell, None);

@@ -1,11 +1,5 @@
 //! Memory that a large run takes, as the system saw it: in a process of its own.
 
-#![cfg(target_os = "linux")]
-
-#[path = "support/mod.rs"]
-#[expect(dead_code, reason = "the other tests use the rest")]
-mod support;
-
 use std::{
     env,
     fs::{self, File},
@@ -14,10 +8,10 @@ use std::{
     process::Command,
 };
 
+use crate::support::{Add, cell, loss, memory_parts, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{Axis, Metric, MetricName, Samples, Series, Status};
 use mantissa_report::{Report, load, render, terminal_tables};
-use support::{Add, cell, loss, memory_parts, record, run, suite, train_metrics, workload};
 
 const RECORDS: u32 = 10_000;
 const SAMPLES: u32 = 1_000_000;
@@ -37,7 +31,7 @@ fn ten_thousand_records_and_a_million_samples_take_300_mb_at_most() {
     write_run(temporary.path());
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", "--nocapture"])
-        .arg("ten_thousand_records_and_a_million_samples_take_300_mb_at_most")
+        .arg("scale::ten_thousand_records_and_a_million_samples_take_300_mb_at_most")
         .env(FOLDER, temporary.path())
         .output()
         .unwrap();

@@ -1,13 +1,10 @@
 //! Tables that fit the terminal that they are drawn on, whatever its width.
 
-#[path = "support/mod.rs"]
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::invented;
 use mantissa_core::Status;
 use mantissa_report::{Align, Report, Run, Table, terminal_tables, terminal_tables_within};
-use support::invented;
 
 /// Whether a text is another one, or its beginning that says that it was cut.
 fn is_of(text: &str, whole: &str) -> bool {

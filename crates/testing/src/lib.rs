@@ -33,6 +33,38 @@ pub fn real_data(name: &str) -> Option<std::path::PathBuf> {
     found
 }
 
+/// Runs the body of a test, a closure in that test, in a child process that runs nothing else. For tests of state that belongs to the whole
+/// process: launched kernels, allocated memory. Under nextest each test is such a process already, and the body runs in place.
+///
+/// # Panics
+/// The body panics, or the child process does not run exactly one test.
+pub fn alone<F: Fn()>(body: F) {
+    const ALONE: &str = "MANTISSA_TEST_ALONE";
+    let own_process = std::env::var("NEXTEST_EXECUTION_MODE").is_ok_and(|mode| mode == "process-per-test");
+    if own_process || std::env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let closure = std::any::type_name::<F>();
+    let (_program, test) = closure
+        .trim_end_matches("::{{closure}}")
+        .split_once("::")
+        .expect("a closure of a test");
+    let child = std::process::Command::new(std::env::current_exe().expect("the test program"))
+        .args([test, "--exact", "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .expect("the test program starts");
+    let (output, errors) = (
+        String::from_utf8_lossy(&child.stdout),
+        String::from_utf8_lossy(&child.stderr),
+    );
+    print!("{output}");
+    assert!(
+        child.status.success() && output.contains("1 passed"),
+        "{test}:\n{output}{errors}"
+    );
+}
+
 /// The larger of two errors; one that is no number is larger than any, while `f64::max` would pass it over.
 pub fn worse(one: f64, other: f64) -> f64 {
     if one.is_nan() || other.is_nan() {

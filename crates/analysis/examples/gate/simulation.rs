@@ -5,7 +5,7 @@ use mantissa_core::{Better, MetricName};
 use rand::{Rng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 
-use crate::noise::{Noise, seeded};
+use super::noise::{Noise, seeded};
 
 /// Cells of a suite.
 pub const CELLS: usize = 20;

@@ -5,27 +5,28 @@ mod readers;
 use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
-use mantissa_testing::{CountingAllocator, hostile::endures};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+use mantissa_testing::{alone, hostile::endures};
 
 /// Changed files of each kind.
 const CHANGED: u64 = 500;
 
 #[test]
 fn every_file_of_a_run_folder() {
-    for (number, valid) in readers::valid().into_iter().enumerate() {
-        let name = readers::FILES[number];
-        endures(name, &[valid], CHANGED, |bytes| readers::file(number, bytes));
-    }
+    alone(|| {
+        for (number, valid) in readers::valid().into_iter().enumerate() {
+            let name = readers::FILES[number];
+            endures(name, &[valid], CHANGED, |bytes| readers::file(number, bytes));
+        }
+    });
 }
 
 #[test]
 fn samples_as_they_lie_on_the_disk() {
-    let [.., samples] = readers::valid();
-    let mut packed = GzEncoder::new(vec![], Compression::fast());
-    packed.write_all(&samples).unwrap();
-    let packed = packed.finish().unwrap();
-    endures("packed samples", &[packed], CHANGED, readers::packed_samples);
+    alone(|| {
+        let [.., samples] = readers::valid();
+        let mut packed = GzEncoder::new(vec![], Compression::fast());
+        packed.write_all(&samples).unwrap();
+        let packed = packed.finish().unwrap();
+        endures("packed samples", &[packed], CHANGED, readers::packed_samples);
+    });
 }

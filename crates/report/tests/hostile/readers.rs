@@ -1,9 +1,5 @@
 //! What reads a run folder, from the bytes of one of its files to what is wrong with it. The fuzz targets call the same.
 
-#[path = "../support/mod.rs"]
-#[expect(dead_code, reason = "the other tests use the rest")]
-mod support;
-
 use std::{
     fmt::Display,
     fs,
@@ -12,10 +8,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use crate::support::{Add, cell, loss, matmul, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{Axis, Status};
 use mantissa_report::{Beside, ExportFormat, Report, csv, export, load, markdown};
-use support::{Add, cell, loss, matmul, record, run, suite, train_metrics, workload};
 
 /// The files of a run folder.
 pub const FILES: [&str; 4] = [

@@ -5,10 +5,7 @@ mod readers;
 use std::path::Path;
 
 use mantissa_core::{Backend, Cell, Executed, Fingerprint, Precision, Record, Requested, Setting, Status};
-use mantissa_testing::{CountingAllocator, hostile::endures};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+use mantissa_testing::{alone, hostile::endures};
 
 /// Changed files of each kind.
 const FILES: u64 = 3000;
@@ -61,60 +58,66 @@ fn record() -> Record {
 
 #[test]
 fn suites() {
-    let names = [
-        "kernels",
-        "observed",
-        "operations",
-        "parts",
-        "tiny",
-        "unknown-key",
-    ];
-    let files = names.map(|name| file(&format!("tests/fixtures/{name}.toml")));
-    let valid: Vec<Vec<u8>> = files
-        .into_iter()
-        .filter(|file| readers::suite(file).is_ok())
-        .collect();
-    assert_eq!(valid.len(), names.len() - 1);
-    endures("a suite", &valid, FILES, readers::suite);
+    alone(|| {
+        let names = [
+            "kernels",
+            "observed",
+            "operations",
+            "parts",
+            "tiny",
+            "unknown-key",
+        ];
+        let files = names.map(|name| file(&format!("tests/fixtures/{name}.toml")));
+        let valid: Vec<Vec<u8>> = files
+            .into_iter()
+            .filter(|file| readers::suite(file).is_ok())
+            .collect();
+        assert_eq!(valid.len(), names.len() - 1);
+        endures("a suite", &valid, FILES, readers::suite);
+    });
 }
 
 #[test]
 fn overrides_and_values() {
-    let texts =
-        |texts: &[&str]| -> Vec<Vec<u8>> { texts.iter().map(|text| text.as_bytes().to_vec()).collect() };
-    let overrides = [
-        "accumulate=1, 4",
-        "keep_f32=none,norm+head",
-        "precision=32-true,16-mixed",
-        "adam_eps=1e-8,0",
-        "seed=0,18446744073709551615",
-    ];
-    endures("an override", &texts(&overrides[..4]), FILES, readers::axes);
-    assert!(readers::axes(overrides[4].as_bytes()).is_err());
-    // No text is a value of every axis.
-    let mut hostile = mantissa_testing::hostile::Hostile::new(1);
-    for text in texts(&overrides) {
-        for _ in 0..500 {
-            let error = readers::value(&hostile.changed(&text, b"16-mixed")).unwrap_err();
-            assert!(!error.is_empty());
+    alone(|| {
+        let texts =
+            |texts: &[&str]| -> Vec<Vec<u8>> { texts.iter().map(|text| text.as_bytes().to_vec()).collect() };
+        let overrides = [
+            "accumulate=1, 4",
+            "keep_f32=none,norm+head",
+            "precision=32-true,16-mixed",
+            "adam_eps=1e-8,0",
+            "seed=0,18446744073709551615",
+        ];
+        endures("an override", &texts(&overrides[..4]), FILES, readers::axes);
+        assert!(readers::axes(overrides[4].as_bytes()).is_err());
+        // No text is a value of every axis.
+        let mut hostile = mantissa_testing::hostile::Hostile::new(1);
+        for text in texts(&overrides) {
+            for _ in 0..500 {
+                let error = readers::value(&hostile.changed(&text, b"16-mixed")).unwrap_err();
+                assert!(!error.is_empty());
+            }
         }
-    }
-    endures(
-        "a layout",
-        &texts(&["e5m10", "e8m7", "e11m52", "e2m1"]),
-        FILES,
-        readers::layout,
-    );
+        endures(
+            "a layout",
+            &texts(&["e5m10", "e8m7", "e11m52", "e2m1"]),
+            FILES,
+            readers::layout,
+        );
+    });
 }
 
 #[test]
 fn records() {
-    let line = serde_json::to_string(&record()).unwrap();
-    let whole = format!("{line}\n{line}\n");
-    let cut = format!("{line}\n\n{line}");
-    let valid = [whole, cut].map(String::into_bytes);
-    assert!(valid.iter().all(|file| readers::records(file).is_ok()));
-    endures("records", &valid, FILES, readers::records);
+    alone(|| {
+        let line = serde_json::to_string(&record()).unwrap();
+        let whole = format!("{line}\n{line}\n");
+        let cut = format!("{line}\n\n{line}");
+        let valid = [whole, cut].map(String::into_bytes);
+        assert!(valid.iter().all(|file| readers::records(file).is_ok()));
+        endures("records", &valid, FILES, readers::records);
+    });
 }
 
 /// Numbers that are valid by themselves, and too large together.

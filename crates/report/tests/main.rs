@@ -1,0 +1,29 @@
+//! Tests of tables, figures, pages and exports on invented and recorded runs.
+
+use mantissa_testing::CountingAllocator;
+
+/// The tests of hostile input limit the memory that a reader allocates.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+#[path = "support/advice.rs"]
+mod advice;
+mod advise;
+mod beside;
+mod browser;
+mod claims;
+mod comparisons;
+mod export_fields;
+mod exports;
+mod folders;
+mod hostile;
+mod pages;
+mod pictures;
+mod repeats;
+#[cfg(target_os = "linux")]
+mod scale;
+mod support;
+mod terminals;
+#[path = "support/traces.rs"]
+mod traces;
+mod trends;
