@@ -213,32 +213,6 @@ fn assert_classes((suite, more): (&str, &[&str]), fused: &[Class]) {
 }
 
 #[test]
-fn matrix_products_have_the_types_of_their_class_and_no_others() {
-    assert_classes(OPERATIONS[0], &CLASSES);
-}
-
-#[test]
-fn convolutions_and_attention_have_the_types_of_their_class_and_no_others() {
-    assert_classes(OPERATIONS[1], &[CLASSES[0], CLASSES[2]]);
-}
-
-#[test]
-fn the_layers_of_a_training_have_the_types_of_their_class_and_no_others() {
-    // Fused, a training has hundreds of kernels, none of which multiplies matrices but those of the other tests.
-    assert_classes(OPERATIONS[2], &[]);
-}
-
-#[test]
-fn f16_sums_are_those_of_the_matrix_units_in_every_operation() {
-    for (suite, more) in OPERATIONS {
-        for precision in ["precision=16-mixed", "precision=16-true"] {
-            let axes = [precision, "matmul=highest", "accumulator=f16", "fusion=off"];
-            assert_class(suite, &[&axes, more].concat(), ("__half", "__half"));
-        }
-    }
-}
-
-#[test]
 fn what_is_strict_touches_no_matrix_unit_in_any_operation() {
     for (suite, more) in OPERATIONS {
         for fusion in ["fusion=on", "fusion=off"] {
@@ -251,26 +225,6 @@ fn what_is_strict_touches_no_matrix_unit_in_any_operation() {
             );
         }
     }
-}
-
-#[test]
-fn fused_attention_multiplies_f16_whatever_its_inputs() {
-    let of = |precision, fusion| attention_alone(&[precision, "matmul=highest", "attention=fused", fusion]);
-    // burn's kernel on matrix units takes f16 queries alone; another one rounds to f16 before it multiplies.
-    for (precision, fusion) in [
-        ("precision=32-true", "fusion=off"),
-        ("precision=32-true", "fusion=on"),
-        ("precision=bf16-mixed", "fusion=off"),
-    ] {
-        let sources = of(precision, fusion);
-        let all = |word: &str| sources.iter().all(|text| text.contains(word));
-        let any = |word: &str| sources.iter().any(|text| text.contains(word));
-        assert!(all("__half l_arr") && !any("fragment<"), "{precision}");
-    }
-    let (operands, sums) = fragments(&of("precision=16-mixed", "fusion=off"));
-    assert_eq!(operands, BTreeSet::from(["__half".to_owned()]));
-    // Results are rounded in fragments of their own before they are stored.
-    assert!(sums.contains("float"), "{sums:?}");
 }
 
 /// Sources of the attention kernels of a run.
@@ -357,38 +311,6 @@ fn metric(record: &Value, name: &str) -> f64 {
     metric["value"]
         .as_f64()
         .unwrap_or_else(|| panic!("{name}: {metric}"))
-}
-
-#[test]
-fn what_holds_the_memory_of_a_training_is_told_by_the_allocator_of_the_device() {
-    let plain = training(&["fusion=off"], "4096");
-    let fused = training(&["fusion=on"], "4096");
-    let checkpointed = training(&["fusion=off", "checkpointing=on"], "4096");
-    for record in [&plain, &fused, &checkpointed] {
-        let of = |name| metric(record, name);
-        let method = &record["metrics"]["weights_bytes"]["method"];
-        assert_eq!(method, "device allocator, in use");
-        assert_eq!(
-            [
-                of("weights_bytes"),
-                of("gradients_bytes"),
-                of("optimizer_bytes"),
-                of("weight_copies_bytes")
-            ],
-            [WEIGHTS, WEIGHTS, 2.0 * WEIGHTS, 0.0],
-        );
-        assert!(of("allocator_in_use_peak_bytes") >= of("activations_bytes") + WEIGHTS);
-    }
-    // Two blocks: what enters them is a small part of what they hold.
-    let [all, some] = [&plain, &checkpointed].map(|record| metric(record, "activations_bytes"));
-    assert!(some < all / 5.0 && some > 0.0, "{some} of {all}");
-    // Weights in f32 with copies of those that multiply, and everything in bf16.
-    let mixed = training(&["fusion=off", "precision=bf16-mixed"], "4096");
-    let copies = metric(&mixed, "weight_copies_bytes");
-    assert!(copies > 0.3 * WEIGHTS && copies < 0.5 * WEIGHTS, "{copies}");
-    let half = training(&["fusion=off", "precision=bf16-true"], "4096");
-    let share = metric(&half, "weights_bytes") / WEIGHTS;
-    assert!((0.5..0.51).contains(&share), "{share}");
 }
 
 #[test]
@@ -517,4 +439,87 @@ fn events_that_cannot_be_true_or_recorded_leave_the_wall_clock_with_the_reason()
         refused.ends_with("; the driver could not record an event: CUDA error 801"),
         "{refused}"
     );
+}
+
+mod long {
+    use super::*;
+
+    #[test]
+    fn matrix_products_have_the_types_of_their_class_and_no_others() {
+        assert_classes(OPERATIONS[0], &CLASSES);
+    }
+
+    #[test]
+    fn convolutions_and_attention_have_the_types_of_their_class_and_no_others() {
+        assert_classes(OPERATIONS[1], &[CLASSES[0], CLASSES[2]]);
+    }
+
+    #[test]
+    fn the_layers_of_a_training_have_the_types_of_their_class_and_no_others() {
+        // Fused, a training has hundreds of kernels, none of which multiplies matrices but those of the other tests.
+        assert_classes(OPERATIONS[2], &[]);
+    }
+
+    #[test]
+    fn f16_sums_are_those_of_the_matrix_units_in_every_operation() {
+        for (suite, more) in OPERATIONS {
+            for precision in ["precision=16-mixed", "precision=16-true"] {
+                let axes = [precision, "matmul=highest", "accumulator=f16", "fusion=off"];
+                assert_class(suite, &[&axes, more].concat(), ("__half", "__half"));
+            }
+        }
+    }
+
+    #[test]
+    fn fused_attention_multiplies_f16_whatever_its_inputs() {
+        let of =
+            |precision, fusion| attention_alone(&[precision, "matmul=highest", "attention=fused", fusion]);
+        // burn's kernel on matrix units takes f16 queries alone; another one rounds to f16 before it multiplies.
+        for (precision, fusion) in [
+            ("precision=32-true", "fusion=off"),
+            ("precision=32-true", "fusion=on"),
+            ("precision=bf16-mixed", "fusion=off"),
+        ] {
+            let sources = of(precision, fusion);
+            let all = |word: &str| sources.iter().all(|text| text.contains(word));
+            let any = |word: &str| sources.iter().any(|text| text.contains(word));
+            assert!(all("__half l_arr") && !any("fragment<"), "{precision}");
+        }
+        let (operands, sums) = fragments(&of("precision=16-mixed", "fusion=off"));
+        assert_eq!(operands, BTreeSet::from(["__half".to_owned()]));
+        // Results are rounded in fragments of their own before they are stored.
+        assert!(sums.contains("float"), "{sums:?}");
+    }
+
+    #[test]
+    fn what_holds_the_memory_of_a_training_is_told_by_the_allocator_of_the_device() {
+        let plain = training(&["fusion=off"], "4096");
+        let fused = training(&["fusion=on"], "4096");
+        let checkpointed = training(&["fusion=off", "checkpointing=on"], "4096");
+        for record in [&plain, &fused, &checkpointed] {
+            let of = |name| metric(record, name);
+            let method = &record["metrics"]["weights_bytes"]["method"];
+            assert_eq!(method, "device allocator, in use");
+            assert_eq!(
+                [
+                    of("weights_bytes"),
+                    of("gradients_bytes"),
+                    of("optimizer_bytes"),
+                    of("weight_copies_bytes")
+                ],
+                [WEIGHTS, WEIGHTS, 2.0 * WEIGHTS, 0.0],
+            );
+            assert!(of("allocator_in_use_peak_bytes") >= of("activations_bytes") + WEIGHTS);
+        }
+        // Two blocks: what enters them is a small part of what they hold.
+        let [all, some] = [&plain, &checkpointed].map(|record| metric(record, "activations_bytes"));
+        assert!(some < all / 5.0 && some > 0.0, "{some} of {all}");
+        // Weights in f32 with copies of those that multiply, and everything in bf16.
+        let mixed = training(&["fusion=off", "precision=bf16-mixed"], "4096");
+        let copies = metric(&mixed, "weight_copies_bytes");
+        assert!(copies > 0.3 * WEIGHTS && copies < 0.5 * WEIGHTS, "{copies}");
+        let half = training(&["fusion=off", "precision=bf16-true"], "4096");
+        let share = metric(&half, "weights_bytes") / WEIGHTS;
+        assert!((0.5..0.51).contains(&share), "{share}");
+    }
 }

@@ -195,33 +195,6 @@ fn weights_are_read_tested_and_compared_with_f32() {
 }
 
 #[test]
-fn another_framework_is_compared_with_its_own_f32() {
-    let Some(python) = python() else { return };
-    let place = place();
-    checkpoint(&place.path("trained.safetensors"), "", true);
-    images(&place.path("images.bin"));
-    let weights = ["--weights", "tiny=trained.safetensors", "--data=images.bin"];
-    let output = run(&place, &weights);
-    assert!(output.status.success(), "{}", stderr(&output));
-    fs::rename(place.path("run"), place.path("burn")).unwrap();
-    let peer = format!("--peer={} -m mantissa_torch", python.display());
-    let output = run(&place, &[&weights[..], &[&peer]].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
-    let agreements = [place.records("burn"), place.records("run")].map(|records| {
-        let [wide, narrow] = records.as_slice() else {
-            panic!("{records:?}")
-        };
-        assert!(wide["metrics"]["agreement"].is_null(), "{wide:#}");
-        assert_eq!(narrow["metrics"]["agreement"]["n"], 6);
-        value(narrow, "agreement").unwrap() * 6.0
-    });
-    // The first class is the likeliest of the third to the fifth image in either format, and one of these three at least is among the
-    // six. Of the others the last class is the likeliest in f32, while in bf16 all but the first are the same.
-    assert_eq!(agreements[0], agreements[1]);
-    assert!((1.0..=3.0).contains(&agreements[0].round()), "{agreements:?}");
-}
-
-#[test]
 fn what_is_wrong_with_weights_and_data_is_said_before_or_instead_of_a_number() {
     let place = place();
     let refused = |more: &[&str], says: &str| {
@@ -325,4 +298,35 @@ fn a_corpus_that_is_longer_takes_no_more_memory() {
     eprintln!("{small:.0} MiB, then {large:.0} MiB");
     // The larger text alone has 60 MiB more, and its ids two thirds of that.
     assert!(large < small + 36.0, "{small} MiB, then {large} MiB");
+}
+
+mod pytorch {
+    use super::*;
+
+    #[test]
+    fn another_framework_is_compared_with_its_own_f32() {
+        let Some(python) = python() else { return };
+        let place = place();
+        checkpoint(&place.path("trained.safetensors"), "", true);
+        images(&place.path("images.bin"));
+        let weights = ["--weights", "tiny=trained.safetensors", "--data=images.bin"];
+        let output = run(&place, &weights);
+        assert!(output.status.success(), "{}", stderr(&output));
+        fs::rename(place.path("run"), place.path("burn")).unwrap();
+        let peer = format!("--peer={} -m mantissa_torch", python.display());
+        let output = run(&place, &[&weights[..], &[&peer]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let agreements = [place.records("burn"), place.records("run")].map(|records| {
+            let [wide, narrow] = records.as_slice() else {
+                panic!("{records:?}")
+            };
+            assert!(wide["metrics"]["agreement"].is_null(), "{wide:#}");
+            assert_eq!(narrow["metrics"]["agreement"]["n"], 6);
+            value(narrow, "agreement").unwrap() * 6.0
+        });
+        // The first class is the likeliest of the third to the fifth image in either format, and one of these three at least is among the
+        // six. Of the others the last class is the likeliest in f32, while in bf16 all but the first are the same.
+        assert_eq!(agreements[0], agreements[1]);
+        assert!((1.0..=3.0).contains(&agreements[0].round()), "{agreements:?}");
+    }
 }

@@ -85,73 +85,6 @@ fn texts(gated: &Value) -> String {
 }
 
 #[test]
-fn a_change_for_the_worse_of_each_kind_is_stopped_with_its_reason_and_the_same_again_is_not() {
-    let place = Place::new();
-    assert_eq!(measure(&place, "", "runs/good").status.code(), Some(0));
-    let saved = place.run(&["baseline", "save", "main", "runs/good"]);
-    assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
-    // Times of so short a work on a busy machine say nothing unless there is several times as much to do; the tables of
-    // `docs/methodology.md` tell how small a change is seen.
-    let policy = |step: &str| {
-        format!(
-            "[floor]\nstep_seconds = {step}\nsamples_per_second = \"off\"\nwarmup_seconds = \"off\"\nhost_peak_bytes = 0.1\n"
-        )
-    };
-    fs::write(place.path("baselines/gate.toml"), policy("\"off\"")).unwrap();
-    fs::write(place.path("timed.toml"), policy("0.4")).unwrap();
-
-    assert_eq!(measure(&place, "", "runs/same").status.code(), Some(0));
-    let (code, gated) = gate(&place, "runs/same", &[]);
-    assert_eq!(code, Some(0), "{}", texts(&gated));
-
-    let timed: &[&str] = &["--policy", "timed.toml"];
-    for (worsened, reason, policy) in [
-        ("work", "step_seconds", timed),
-        ("memory", "host_peak_bytes", &[]),
-        ("learning", "final_loss", &[]),
-        ("fails", "failed in 5 of 5 processes", &[]),
-    ] {
-        let out = format!("runs/{worsened}");
-        measure(&place, worsened, &out);
-        let (code, gated) = gate(&place, &out, policy);
-        assert_eq!(code, Some(1), "{worsened}: {gated:#}");
-        assert!(texts(&gated).contains(reason), "{worsened}: {}", texts(&gated));
-    }
-    let shown = place.run(&[&["gate", "runs/work", "--baseline", "main"], timed].concat());
-    assert_eq!(shown.status.code(), Some(1));
-    assert!(stdout(&shown).contains("step_seconds"), "{}", stdout(&shown));
-
-    // A cell that is gone.
-    let records = fs::read_to_string(place.path("runs/same/records.jsonl")).unwrap();
-    let kept: Vec<&str> = records
-        .lines()
-        .filter(|line| line.contains("\"precision\":\"32-true\""))
-        .collect();
-    fs::write(place.path("runs/same/records.jsonl"), kept.join("\n") + "\n").unwrap();
-    let (code, gated) = gate(&place, "runs/same", &[]);
-    assert_eq!(code, Some(1));
-    assert!(
-        texts(&gated).contains("the run does not have it"),
-        "{}",
-        texts(&gated)
-    );
-
-    // Too little to decide anything, which is neither a pass nor a regression.
-    let kept: Vec<&str> = records
-        .lines()
-        .filter(|line| line.contains("\"repeat\":0,"))
-        .collect();
-    fs::write(place.path("runs/same/records.jsonl"), kept.join("\n") + "\n").unwrap();
-    let undecided = place.run(&["gate", "runs/same", "--baseline", "main"]);
-    assert_eq!(undecided.status.code(), Some(2));
-    assert!(
-        stderr(&undecided).contains("--repeats 5"),
-        "{}",
-        stderr(&undecided)
-    );
-}
-
-#[test]
 fn tf32_in_the_place_of_f32_is_stopped() {
     let place = Place::new();
     let measure = |matmul: &str, out: &str| {
@@ -183,119 +116,6 @@ fn tf32_in_the_place_of_f32_is_stopped() {
     let texts = texts(&serde_json::from_str(&stdout(&output)).unwrap());
     assert!(texts.contains("executed 11 bits of significand"), "{texts}");
     assert!(texts.contains("relative_error"), "{texts}");
-}
-
-#[test]
-fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
-    let place = Place::new();
-    measure(&place, "", "runs/good");
-    // Half of the processes are gone: nothing can be decided.
-    let path = place.path("runs/good/records.jsonl");
-    let records = fs::read_to_string(&path).unwrap();
-    measure(&place, "", "runs/change");
-    let few: String = records.lines().take(4).map(|line| format!("{line}\n")).collect();
-    fs::write(&path, few).unwrap();
-    let arguments = [
-        "gate",
-        "runs/change",
-        "--baseline",
-        "runs/good",
-        "--rerun-inconclusive",
-        "1",
-        "--json",
-        "--against",
-    ];
-    let output = in_place(&place, &program())
-        .args(arguments)
-        .arg(program())
-        .output()
-        .unwrap();
-    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
-    for side in ["baseline-9", "candidate-9"] {
-        assert!(
-            place
-                .path("runs/change.again")
-                .join(side)
-                .join("records.jsonl")
-                .exists(),
-            "{side}"
-        );
-    }
-    let gated: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    for side in ["baseline", "candidate"] {
-        assert_eq!(
-            gated["comparison"][side]["repeats"], 10,
-            "the fresh ones alone, twice as many"
-        );
-    }
-    // One of each, and then the next of each.
-    let mut begun: Vec<(String, String)> = fs::read_dir(place.path("runs/change.again"))
-        .unwrap()
-        .map(|entry| {
-            let folder = entry.unwrap().path();
-            let environment = fs::read_to_string(folder.join("environment.json")).unwrap();
-            let environment: Value = serde_json::from_str(&environment).unwrap();
-            let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-            (environment["started"].as_str().unwrap().to_owned(), name)
-        })
-        .collect();
-    begun.sort();
-    let sides: Vec<&str> = begun
-        .iter()
-        .map(|(_, name)| name.split('-').next().unwrap())
-        .collect();
-    assert_eq!(sides, ["baseline", "candidate"].repeat(10), "{begun:?}");
-    // What is no program, or is another one, cannot say how the baseline does.
-    let none = in_place(&place, &program())
-        .args(arguments)
-        .arg("runs/change/plan.json")
-        .output()
-        .unwrap();
-    assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));
-    assert!(stderr(&none).contains("cannot be asked"), "{}", stderr(&none));
-    // Another program cannot say how the candidate does.
-    let mut arguments = arguments[..6].to_vec();
-    arguments.push("--json");
-    let other = place.run(&arguments);
-    assert_eq!(other.status.code(), Some(2));
-    assert!(
-        stderr(&other).contains("gate with the program"),
-        "{}",
-        stderr(&other)
-    );
-}
-
-#[test]
-fn measured_again_alone_the_fresh_processes_are_all_that_counts_and_are_none_where_they_cannot_be_had() {
-    let place = Place::new();
-    measure(&place, "", "runs/good");
-    measure(&place, "", "runs/change");
-    // Of the candidate, half of the processes are gone: nothing can be decided.
-    let path = place.path("runs/change/records.jsonl");
-    let records = fs::read_to_string(&path).unwrap();
-    let few: String = records.lines().take(4).map(|line| format!("{line}\n")).collect();
-    fs::write(&path, few).unwrap();
-    let again = || {
-        let output = in_place(&place, &program())
-            .args(["gate", "runs/change", "--baseline", "runs/good", "--json"])
-            .args(["--rerun-inconclusive", "1"])
-            .output()
-            .unwrap();
-        let errors = stderr(&output);
-        let gated: Option<Value> = serde_json::from_str(&stdout(&output)).ok();
-        (output.status.code(), gated, errors)
-    };
-    // A file stands where the fresh ones would go.
-    fs::write(place.path("runs/change.again"), "").unwrap();
-    let (code, _, errors) = again();
-    assert_eq!(code, Some(2), "{errors}");
-    assert!(errors.contains("not measured again"), "{errors}");
-    fs::remove_file(place.path("runs/change.again")).unwrap();
-    let (code, gated, errors) = again();
-    assert!(matches!(code, Some(0 | 1)), "{errors}");
-    let gated = gated.unwrap();
-    let repeats = |side: &str| gated["comparison"][side]["repeats"].as_u64();
-    assert_eq!((repeats("baseline"), repeats("candidate")), (Some(5), Some(10)));
 }
 
 /// A run beside another, with something else in its records.
@@ -380,40 +200,6 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("once"), "{told}");
     assert!(!place.path("out.md").exists(), "half of it was written");
-}
-
-#[test]
-fn the_script_of_ci_stops_what_is_worse_and_tells_apart_what_cannot_be_measured() {
-    let place = Place::new();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.github");
-    fs::create_dir_all(place.path("programs")).unwrap();
-    let script = |worsened: &str, suite: &str| {
-        for (side, worsened) in [("base", ""), ("change", worsened)] {
-            let path = place.path(&format!("programs/{side}"));
-            let text = format!(
-                "#!/bin/sh\nexport WORSENED={worsened}\nexec '{}' \"$@\"\n",
-                program().display()
-            );
-            fs::write(&path, text).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        let ended = in_place(&place, &root.join("gate"))
-            .arg(root.join("gate-cpu.toml"))
-            .args([suite, "--profile", "smoke", "--backend", "flex"])
-            .output()
-            .unwrap();
-        let page = fs::read_to_string(place.path("programs/gate.md")).ok();
-        (ended.status.code(), page, stderr(&ended))
-    };
-    let (code, page, errors) = script("", &fixture("gated"));
-    assert_eq!(code, Some(0), "{errors}");
-    assert!(page.unwrap().contains("no regression"));
-    let (code, page, errors) = script("learning", &fixture("gated"));
-    assert_eq!(code, Some(1), "{errors}");
-    assert!(page.unwrap().contains("final\\_loss"));
-    let (code, page, errors) = script("", "none.toml");
-    assert_eq!(code, Some(2), "{errors}");
-    assert_eq!(page, None, "no verdict of an earlier time");
 }
 
 #[test]
@@ -617,89 +403,6 @@ fn measurements_of_a_run_go_to_programs_that_keep_numbers() {
 }
 
 #[test]
-fn the_first_commit_that_is_worse_is_found() {
-    let place = Place::new();
-    let tree = place.path("tree");
-    fs::create_dir_all(&tree).unwrap();
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .args(["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"])
-            .args(arguments)
-            .current_dir(&tree)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
-        stdout(&output)
-    };
-    git(&["init", "--quiet"]);
-    fs::copy(place.path(&fixture("gated")), tree.join("suite.toml")).unwrap();
-    // The program of a commit is the same, made worse or not as a file says.
-    let commit = |number: u32, worsened: &str| {
-        let script = format!(
-            "#!/bin/sh\nexport WORSENED={worsened}\nexec '{}' \"$@\"\n",
-            program().display()
-        );
-        fs::write(tree.join("program.in"), script).unwrap();
-        fs::write(tree.join("number"), number.to_string()).unwrap();
-        git(&["add", "."]);
-        git(&["commit", "--quiet", "-m", &format!("change {number}")]);
-    };
-    // The second is worse in something else, and the third cannot be built.
-    for (number, worsened) in (1..).zip(["", "memory", "", "", "learning", "learning"]) {
-        let broken = tree.join("broken");
-        match number {
-            3 => fs::write(&broken, "").unwrap(),
-            4 => fs::remove_file(&broken).unwrap(),
-            _ => {}
-        }
-        commit(number, worsened);
-    }
-    // Times of so short a work on a busy machine say nothing.
-    fs::create_dir_all(tree.join("baselines")).unwrap();
-    fs::write(
-        tree.join("baselines/gate.toml"),
-        "[floor]\nstep_seconds = \"off\"\nsamples_per_second = \"off\"\nwarmup_seconds = \"off\"\nhost_peak_bytes = 0.1\n",
-    )
-    .unwrap();
-    let output = place
-        .command(&[
-            "bisect",
-            "HEAD~5",
-            "HEAD",
-            "--build",
-            "test ! -e broken && cp program.in program && chmod +x program",
-            "--program",
-            "program",
-            "--",
-            "suite.toml",
-            "--profile",
-            "smoke",
-            "--backend",
-            "flex",
-            "-a",
-            "precision=32-true",
-        ])
-        .current_dir(&tree)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(
-        stdout(&output).contains("change 5"),
-        "{}{}",
-        stdout(&output),
-        stderr(&output)
-    );
-    let told = stderr(&output);
-    assert!(
-        told.contains("change 4: not worse") || told.contains("change 2: not worse"),
-        "{told}"
-    );
-    // Nothing is left behind.
-    assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
-    assert_eq!(git(&["status", "--porcelain"]), "?? baselines/\n");
-}
-
-#[test]
 fn a_bisection_that_is_stopped_ends_what_it_began_and_leaves_nothing_behind() {
     let place = Place::new();
     let tree = place.path("tree");
@@ -733,4 +436,305 @@ fn a_bisection_that_is_stopped_ends_what_it_began_and_leaves_nothing_behind() {
     assert!(sent.success());
     assert_eq!(bisect.wait().unwrap().code(), Some(143));
     assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
+}
+
+mod long {
+    use super::*;
+
+    #[test]
+    fn a_change_for_the_worse_of_each_kind_is_stopped_with_its_reason_and_the_same_again_is_not() {
+        let place = Place::new();
+        assert_eq!(measure(&place, "", "runs/good").status.code(), Some(0));
+        let saved = place.run(&["baseline", "save", "main", "runs/good"]);
+        assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
+        // Times of so short a work on a busy machine say nothing unless there is several times as much to do; the tables of
+        // `docs/methodology.md` tell how small a change is seen.
+        let policy = |step: &str| {
+            format!(
+                "[floor]\nstep_seconds = {step}\nsamples_per_second = \"off\"\nwarmup_seconds = \"off\"\nhost_peak_bytes = 0.1\n"
+            )
+        };
+        fs::write(place.path("baselines/gate.toml"), policy("\"off\"")).unwrap();
+        fs::write(place.path("timed.toml"), policy("0.4")).unwrap();
+
+        assert_eq!(measure(&place, "", "runs/same").status.code(), Some(0));
+        let (code, gated) = gate(&place, "runs/same", &[]);
+        assert_eq!(code, Some(0), "{}", texts(&gated));
+
+        let timed: &[&str] = &["--policy", "timed.toml"];
+        for (worsened, reason, policy) in [
+            ("work", "step_seconds", timed),
+            ("memory", "host_peak_bytes", &[]),
+            ("learning", "final_loss", &[]),
+            ("fails", "failed in 5 of 5 processes", &[]),
+        ] {
+            let out = format!("runs/{worsened}");
+            measure(&place, worsened, &out);
+            let (code, gated) = gate(&place, &out, policy);
+            assert_eq!(code, Some(1), "{worsened}: {gated:#}");
+            assert!(texts(&gated).contains(reason), "{worsened}: {}", texts(&gated));
+        }
+        let shown = place.run(&[&["gate", "runs/work", "--baseline", "main"], timed].concat());
+        assert_eq!(shown.status.code(), Some(1));
+        assert!(stdout(&shown).contains("step_seconds"), "{}", stdout(&shown));
+
+        // A cell that is gone.
+        let records = fs::read_to_string(place.path("runs/same/records.jsonl")).unwrap();
+        let kept: Vec<&str> = records
+            .lines()
+            .filter(|line| line.contains("\"precision\":\"32-true\""))
+            .collect();
+        fs::write(place.path("runs/same/records.jsonl"), kept.join("\n") + "\n").unwrap();
+        let (code, gated) = gate(&place, "runs/same", &[]);
+        assert_eq!(code, Some(1));
+        assert!(
+            texts(&gated).contains("the run does not have it"),
+            "{}",
+            texts(&gated)
+        );
+
+        // Too little to decide anything, which is neither a pass nor a regression.
+        let kept: Vec<&str> = records
+            .lines()
+            .filter(|line| line.contains("\"repeat\":0,"))
+            .collect();
+        fs::write(place.path("runs/same/records.jsonl"), kept.join("\n") + "\n").unwrap();
+        let undecided = place.run(&["gate", "runs/same", "--baseline", "main"]);
+        assert_eq!(undecided.status.code(), Some(2));
+        assert!(
+            stderr(&undecided).contains("--repeats 5"),
+            "{}",
+            stderr(&undecided)
+        );
+    }
+
+    #[test]
+    fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
+        let place = Place::new();
+        measure(&place, "", "runs/good");
+        // Half of the processes are gone: nothing can be decided.
+        let path = place.path("runs/good/records.jsonl");
+        let records = fs::read_to_string(&path).unwrap();
+        measure(&place, "", "runs/change");
+        let few: String = records.lines().take(4).map(|line| format!("{line}\n")).collect();
+        fs::write(&path, few).unwrap();
+        let arguments = [
+            "gate",
+            "runs/change",
+            "--baseline",
+            "runs/good",
+            "--rerun-inconclusive",
+            "1",
+            "--json",
+            "--against",
+        ];
+        let output = in_place(&place, &program())
+            .args(arguments)
+            .arg(program())
+            .output()
+            .unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
+        for side in ["baseline-9", "candidate-9"] {
+            assert!(
+                place
+                    .path("runs/change.again")
+                    .join(side)
+                    .join("records.jsonl")
+                    .exists(),
+                "{side}"
+            );
+        }
+        let gated: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        for side in ["baseline", "candidate"] {
+            assert_eq!(
+                gated["comparison"][side]["repeats"], 10,
+                "the fresh ones alone, twice as many"
+            );
+        }
+        // One of each, and then the next of each.
+        let mut begun: Vec<(String, String)> = fs::read_dir(place.path("runs/change.again"))
+            .unwrap()
+            .map(|entry| {
+                let folder = entry.unwrap().path();
+                let environment = fs::read_to_string(folder.join("environment.json")).unwrap();
+                let environment: Value = serde_json::from_str(&environment).unwrap();
+                let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+                (environment["started"].as_str().unwrap().to_owned(), name)
+            })
+            .collect();
+        begun.sort();
+        let sides: Vec<&str> = begun
+            .iter()
+            .map(|(_, name)| name.split('-').next().unwrap())
+            .collect();
+        assert_eq!(sides, ["baseline", "candidate"].repeat(10), "{begun:?}");
+        // What is no program, or is another one, cannot say how the baseline does.
+        let none = in_place(&place, &program())
+            .args(arguments)
+            .arg("runs/change/plan.json")
+            .output()
+            .unwrap();
+        assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));
+        assert!(stderr(&none).contains("cannot be asked"), "{}", stderr(&none));
+        // Another program cannot say how the candidate does.
+        let mut arguments = arguments[..6].to_vec();
+        arguments.push("--json");
+        let other = place.run(&arguments);
+        assert_eq!(other.status.code(), Some(2));
+        assert!(
+            stderr(&other).contains("gate with the program"),
+            "{}",
+            stderr(&other)
+        );
+    }
+
+    #[test]
+    fn the_script_of_ci_stops_what_is_worse_and_tells_apart_what_cannot_be_measured() {
+        let place = Place::new();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.github");
+        fs::create_dir_all(place.path("programs")).unwrap();
+        let script = |worsened: &str, suite: &str| {
+            for (side, worsened) in [("base", ""), ("change", worsened)] {
+                let path = place.path(&format!("programs/{side}"));
+                let text = format!(
+                    "#!/bin/sh\nexport WORSENED={worsened}\nexec '{}' \"$@\"\n",
+                    program().display()
+                );
+                fs::write(&path, text).unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            let ended = in_place(&place, &root.join("gate"))
+                .arg(root.join("gate-cpu.toml"))
+                .args([suite, "--profile", "smoke", "--backend", "flex"])
+                .output()
+                .unwrap();
+            let page = fs::read_to_string(place.path("programs/gate.md")).ok();
+            (ended.status.code(), page, stderr(&ended))
+        };
+        let (code, page, errors) = script("", &fixture("gated"));
+        assert_eq!(code, Some(0), "{errors}");
+        assert!(page.unwrap().contains("no regression"));
+        let (code, page, errors) = script("learning", &fixture("gated"));
+        assert_eq!(code, Some(1), "{errors}");
+        assert!(page.unwrap().contains("final\\_loss"));
+        let (code, page, errors) = script("", "none.toml");
+        assert_eq!(code, Some(2), "{errors}");
+        assert_eq!(page, None, "no verdict of an earlier time");
+    }
+
+    #[test]
+    fn measured_again_alone_the_fresh_processes_are_all_that_counts_and_are_none_where_they_cannot_be_had() {
+        let place = Place::new();
+        measure(&place, "", "runs/good");
+        measure(&place, "", "runs/change");
+        // Of the candidate, half of the processes are gone: nothing can be decided.
+        let path = place.path("runs/change/records.jsonl");
+        let records = fs::read_to_string(&path).unwrap();
+        let few: String = records.lines().take(4).map(|line| format!("{line}\n")).collect();
+        fs::write(&path, few).unwrap();
+        let again = || {
+            let output = in_place(&place, &program())
+                .args(["gate", "runs/change", "--baseline", "runs/good", "--json"])
+                .args(["--rerun-inconclusive", "1"])
+                .output()
+                .unwrap();
+            let errors = stderr(&output);
+            let gated: Option<Value> = serde_json::from_str(&stdout(&output)).ok();
+            (output.status.code(), gated, errors)
+        };
+        // A file stands where the fresh ones would go.
+        fs::write(place.path("runs/change.again"), "").unwrap();
+        let (code, _, errors) = again();
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains("not measured again"), "{errors}");
+        fs::remove_file(place.path("runs/change.again")).unwrap();
+        let (code, gated, errors) = again();
+        assert!(matches!(code, Some(0 | 1)), "{errors}");
+        let gated = gated.unwrap();
+        let repeats = |side: &str| gated["comparison"][side]["repeats"].as_u64();
+        assert_eq!((repeats("baseline"), repeats("candidate")), (Some(5), Some(10)));
+    }
+
+    #[test]
+    fn the_first_commit_that_is_worse_is_found() {
+        let place = Place::new();
+        let tree = place.path("tree");
+        fs::create_dir_all(&tree).unwrap();
+        let git = |arguments: &[&str]| {
+            let output = Command::new("git")
+                .args(["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"])
+                .args(arguments)
+                .current_dir(&tree)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
+            stdout(&output)
+        };
+        git(&["init", "--quiet"]);
+        fs::copy(place.path(&fixture("gated")), tree.join("suite.toml")).unwrap();
+        // The program of a commit is the same, made worse or not as a file says.
+        let commit = |number: u32, worsened: &str| {
+            let script = format!(
+                "#!/bin/sh\nexport WORSENED={worsened}\nexec '{}' \"$@\"\n",
+                program().display()
+            );
+            fs::write(tree.join("program.in"), script).unwrap();
+            fs::write(tree.join("number"), number.to_string()).unwrap();
+            git(&["add", "."]);
+            git(&["commit", "--quiet", "-m", &format!("change {number}")]);
+        };
+        // The second is worse in something else, and the third cannot be built.
+        for (number, worsened) in (1..).zip(["", "memory", "", "", "learning", "learning"]) {
+            let broken = tree.join("broken");
+            match number {
+                3 => fs::write(&broken, "").unwrap(),
+                4 => fs::remove_file(&broken).unwrap(),
+                _ => {}
+            }
+            commit(number, worsened);
+        }
+        // Times of so short a work on a busy machine say nothing.
+        fs::create_dir_all(tree.join("baselines")).unwrap();
+        fs::write(
+            tree.join("baselines/gate.toml"),
+            "[floor]\nstep_seconds = \"off\"\nsamples_per_second = \"off\"\nwarmup_seconds = \"off\"\nhost_peak_bytes = 0.1\n",
+        )
+        .unwrap();
+        let output = place
+            .command(&[
+                "bisect",
+                "HEAD~5",
+                "HEAD",
+                "--build",
+                "test ! -e broken && cp program.in program && chmod +x program",
+                "--program",
+                "program",
+                "--",
+                "suite.toml",
+                "--profile",
+                "smoke",
+                "--backend",
+                "flex",
+                "-a",
+                "precision=32-true",
+            ])
+            .current_dir(&tree)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(
+            stdout(&output).contains("change 5"),
+            "{}{}",
+            stdout(&output),
+            stderr(&output)
+        );
+        let told = stderr(&output);
+        assert!(
+            told.contains("change 4: not worse") || told.contains("change 2: not worse"),
+            "{told}"
+        );
+        // Nothing is left behind.
+        assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
+        assert_eq!(git(&["status", "--porcelain"]), "?? baselines/\n");
+    }
 }

@@ -84,119 +84,6 @@ fn apart(one: &[f64], other: &[f64]) -> f64 {
     pairs.map(|(a, b)| ((b - a) / a).abs()).fold(0.0, f64::max)
 }
 
-#[test]
-fn the_first_twenty_losses_are_pytorchs() {
-    let Some(python) = python() else { return };
-    let place = Place::new();
-    both(&place, "both", &python, &[]);
-    let (burn, torch) = (
-        series(&place, "burn", "train_loss"),
-        series(&place, "torch", "train_loss"),
-    );
-    // Twice the spacing of the numbers in which sums are made, after twenty steps; a loss that is stored in bf16 has 8 bits.
-    let bounds = [
-        ("64-true", 1e-13),
-        ("32-true", 1e-6),
-        ("bf16-mixed", f64::exp2(-8.0)),
-        ("16-mixed", f64::exp2(-11.0)),
-        ("bf16-true", f64::exp2(-6.0)),
-    ];
-    for (precision, bound) in bounds {
-        let cell = ("distilbert".to_owned(), precision.to_owned());
-        assert_eq!(burn[&cell].len(), 20);
-        let apart = apart(&burn[&cell], &torch[&cell]);
-        println!("{precision}: {apart:.2e} apart, {bound:.2e} allowed");
-        assert!(apart <= bound, "{precision}: {apart:e}");
-    }
-    let first = &place.records("torch")[0];
-    let peer = first["fingerprint"]["peer"].as_str().unwrap_or_default();
-    assert!(peer.starts_with("PyTorch 2."), "{peer}");
-    assert!(
-        first["command"]
-            .as_str()
-            .is_some_and(|command| command.contains("--peer")),
-        "{}",
-        first["command"]
-    );
-    // Its products have the bits that were asked for, forward and backward.
-    for (record, here) in place.records("torch").iter().zip(&place.records("burn")) {
-        let bits = |record: &Value| record["executed"]["operand_bits"].as_u64();
-        assert_eq!(
-            record["executed"]["verdict"], "as-requested",
-            "{}",
-            record["executed"]
-        );
-        assert_eq!(bits(record), bits(here));
-    }
-    // More than Python alone takes, and seen by its parent.
-    assert!(first["metrics"]["host_peak_bytes"]["value"].as_f64() > Some(1e8));
-
-    let output = place.run(&["report", "burn", "torch", "--side-by-side", "--out", "page"]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let page = std::fs::read_to_string(place.path("page/side-by-side.html")).expect("there is a page");
-    assert!(page.contains("PyTorch 2.") && page.contains("burn 0.21"));
-    assert!(page.contains("Losses of B and A are at most ") && page.contains(" apart in the first 20 steps"));
-    let output = place.run(&["compare", "burn", "torch"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("framework: burn against PyTorch 2."),
-        "{}",
-        stderr(&output)
-    );
-}
-
-#[test]
-fn every_model_is_pytorchs() {
-    let Some(python) = python() else { return };
-    let place = Place::new();
-    both(
-        &place,
-        "both-models",
-        &python,
-        &["--init", "random", "-a", "size=64"],
-    );
-    let (burn, torch) = (
-        series(&place, "burn", "train_loss"),
-        series(&place, "torch", "train_loss"),
-    );
-    assert_eq!(burn.len(), 6, "{:?}", burn.keys());
-    for (cell, losses) in &burn {
-        let apart = apart(losses, &torch[cell]);
-        println!("{cell:?}: {apart:.2e} apart");
-        assert!(apart <= 1e-5, "{cell:?}: {apart:e}");
-    }
-    // What is written is the same text, and the kernel is as exact.
-    let said = |run: &str| -> BTreeMap<(String, String), Value> {
-        let records = place.records(run);
-        let text = |record: &Value| {
-            let events = record["events"].as_array()?;
-            let said = events.iter().find(|event| event["kind"] == "text")?;
-            Some((named(record), said["detail"].clone()))
-        };
-        records.iter().filter_map(text).collect()
-    };
-    assert_eq!((said("burn"), said("burn").len()), (said("torch"), 2));
-    for record in place.records("torch") {
-        assert_eq!(record["status"], "ok", "{record}");
-        let metrics = &record["metrics"];
-        match named(&record).0.as_str() {
-            "matmul" => assert!(
-                metrics["relative_error"]["value"].as_f64() < Some(1e-6),
-                "{metrics}"
-            ),
-            "resnet-tested" => assert!(
-                metrics["samples_per_second"]["value"].as_f64() > Some(0.0),
-                "{metrics}"
-            ),
-            "llama" | "gpt2" => assert!(
-                metrics["decode_tokens_per_second"]["value"].as_f64() > Some(0.0),
-                "{metrics}"
-            ),
-            _ => assert!(metrics["test_accuracy"]["value"].is_number(), "{metrics}"),
-        }
-    }
-}
-
 /// Whether PyTorch leaves convolutions of bf16 to oneDNN, which sums them in f32: not on processors without AVX-512.
 fn onednn_computes_bf16(python: &Path) -> bool {
     let asked = std::process::Command::new(python)
@@ -211,73 +98,6 @@ fn onednn_computes_bf16(python: &Path) -> bool {
         "False" => false,
         _ => panic!("{}", String::from_utf8_lossy(&asked.stderr)),
     }
-}
-
-#[test]
-fn every_kernel_is_pytorchs() {
-    let Some(python) = python() else { return };
-    let place = Place::new();
-    both(&place, "both-kernels", &python, &[]);
-    let named = |run: &str| -> BTreeMap<String, Value> {
-        let name = |record: &Value| {
-            let cell = &record["cell"];
-            let (workload, precision) = named(record);
-            format!(
-                "{workload} {precision} {} {}",
-                cell["setting"]["gelu"], cell["setting"]["attention"]
-            )
-        };
-        let records = place.records(run).into_iter();
-        records.map(|record| (name(&record), record)).collect()
-    };
-    let (burn, torch) = (named("burn"), named("torch"));
-    assert_eq!(burn.len(), torch.len());
-    let value = |record: &Value, metric: &str| record["metrics"][metric]["value"].as_f64();
-    let onednn = onednn_computes_bf16(&python);
-    let mut compared = 0;
-    for (cell, here) in &burn {
-        let there = &torch[cell];
-        if here["status"] != "ok" {
-            continue;
-        }
-        if cell.starts_with("adamw bf16") {
-            assert_eq!(there["status"], "skipped", "{cell}: {there}");
-            continue;
-        }
-        assert_eq!(there["status"], "ok", "{cell}: {there}");
-        // The same operands and the same formula: errors of two orders of summation, and no other.
-        let (error, other) = (value(here, "relative_error"), value(there, "relative_error"));
-        println!("{cell}: {error:?} {other:?}");
-        let allowed = error.map_or(f64::NAN, |error| 2.0 * error + 1e-7);
-        assert!(
-            other.is_some_and(|other| other <= allowed),
-            "{cell}: {other:?} against {error:?}"
-        );
-        assert_eq!(
-            value(here, "copy_bytes_per_second").is_some(),
-            value(there, "copy_bytes_per_second").is_some(),
-            "{cell}"
-        );
-        if cell.ends_with("\"fused\"") {
-            assert_eq!(there["executed"]["verdict"], "unverified", "{cell}: {there}");
-        } else {
-            let (ours, theirs) = (&here["executed"], &there["executed"]);
-            assert_eq!(ours["operand_bits"], theirs["operand_bits"], "{cell}: {there}");
-            if cell.starts_with("convolution bf16") && !onednn {
-                // PyTorch's own convolution sums in bf16, and the probe finds it.
-                assert_eq!(ours["verdict"], "as-requested", "{cell}: {here}");
-                assert_eq!(
-                    [&theirs["verdict"], &theirs["accumulator"]],
-                    ["differs", "bf16"],
-                    "{cell}: {there}"
-                );
-            } else {
-                assert_eq!(ours["verdict"], theirs["verdict"], "{cell}: {there}");
-            }
-        }
-        compared += 1;
-    }
-    assert!(compared >= 20, "{compared}");
 }
 
 fn with_peer(peer: &str) -> Output {
@@ -309,37 +129,223 @@ fn a_peer_that_is_not_there_or_does_not_answer_is_named() {
     }
 }
 
-#[test]
-fn the_frameworks_of_a_race_take_turns() {
-    let Some(python) = python() else { return };
-    let place = Place::new();
-    let race = |repeats: &str| {
-        std::process::Command::new(root().join("peers/side-by-side"))
-            .arg(root().join("tests/fixtures/kernels.toml"))
-            .args(["--backend", "flex", "-a", "size=16", "--repeats", repeats])
-            .env("MANTISSA", env!("CARGO_BIN_EXE_mantissa"))
-            .env("MANTISSA_TORCH", &python)
-            .env("OUT", place.path("race"))
-            .output()
-            .expect("there is a shell")
-    };
-    assert_eq!(race("few").status.code(), Some(2));
-    let output = race("2");
-    assert!(output.status.success(), "{}", stderr(&output));
-    let measured = |framework: &str, repeat: usize| {
-        let records = place.records(&format!("race/{framework}"));
-        assert_eq!(records.len(), 2);
-        let samples = records[repeat]["samples"].as_str().expect("there are samples");
-        let file = place.path(&format!("race/{framework}")).join(samples);
-        std::fs::metadata(file)
-            .and_then(|file| file.modified())
-            .expect("they have a time")
-    };
-    let order = [("burn", 0), ("pytorch", 0), ("burn", 1), ("pytorch", 1)];
-    assert!(
-        order
-            .map(|(framework, repeat)| measured(framework, repeat))
-            .is_sorted()
-    );
-    assert!(place.path("race/side-by-side/side-by-side.html").exists());
+mod pytorch {
+    use super::*;
+
+    #[test]
+    fn the_first_twenty_losses_are_pytorchs() {
+        let Some(python) = python() else { return };
+        let place = Place::new();
+        both(&place, "both", &python, &[]);
+        let (burn, torch) = (
+            series(&place, "burn", "train_loss"),
+            series(&place, "torch", "train_loss"),
+        );
+        // Twice the spacing of the numbers in which sums are made, after twenty steps; a loss that is stored in bf16 has 8 bits.
+        let bounds = [
+            ("64-true", 1e-13),
+            ("32-true", 1e-6),
+            ("bf16-mixed", f64::exp2(-8.0)),
+            ("16-mixed", f64::exp2(-11.0)),
+            ("bf16-true", f64::exp2(-6.0)),
+        ];
+        for (precision, bound) in bounds {
+            let cell = ("distilbert".to_owned(), precision.to_owned());
+            assert_eq!(burn[&cell].len(), 20);
+            let apart = apart(&burn[&cell], &torch[&cell]);
+            println!("{precision}: {apart:.2e} apart, {bound:.2e} allowed");
+            assert!(apart <= bound, "{precision}: {apart:e}");
+        }
+        let first = &place.records("torch")[0];
+        let peer = first["fingerprint"]["peer"].as_str().unwrap_or_default();
+        assert!(peer.starts_with("PyTorch 2."), "{peer}");
+        assert!(
+            first["command"]
+                .as_str()
+                .is_some_and(|command| command.contains("--peer")),
+            "{}",
+            first["command"]
+        );
+        // Its products have the bits that were asked for, forward and backward.
+        for (record, here) in place.records("torch").iter().zip(&place.records("burn")) {
+            let bits = |record: &Value| record["executed"]["operand_bits"].as_u64();
+            assert_eq!(
+                record["executed"]["verdict"], "as-requested",
+                "{}",
+                record["executed"]
+            );
+            assert_eq!(bits(record), bits(here));
+        }
+        // More than Python alone takes, and seen by its parent.
+        assert!(first["metrics"]["host_peak_bytes"]["value"].as_f64() > Some(1e8));
+
+        let output = place.run(&["report", "burn", "torch", "--side-by-side", "--out", "page"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let page = std::fs::read_to_string(place.path("page/side-by-side.html")).expect("there is a page");
+        assert!(page.contains("PyTorch 2.") && page.contains("burn 0.21"));
+        assert!(
+            page.contains("Losses of B and A are at most ") && page.contains(" apart in the first 20 steps")
+        );
+        let output = place.run(&["compare", "burn", "torch"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            stderr(&output).contains("framework: burn against PyTorch 2."),
+            "{}",
+            stderr(&output)
+        );
+    }
+
+    #[test]
+    fn every_model_is_pytorchs() {
+        let Some(python) = python() else { return };
+        let place = Place::new();
+        both(
+            &place,
+            "both-models",
+            &python,
+            &["--init", "random", "-a", "size=64"],
+        );
+        let (burn, torch) = (
+            series(&place, "burn", "train_loss"),
+            series(&place, "torch", "train_loss"),
+        );
+        assert_eq!(burn.len(), 6, "{:?}", burn.keys());
+        for (cell, losses) in &burn {
+            let apart = apart(losses, &torch[cell]);
+            println!("{cell:?}: {apart:.2e} apart");
+            assert!(apart <= 1e-5, "{cell:?}: {apart:e}");
+        }
+        // What is written is the same text, and the kernel is as exact.
+        let said = |run: &str| -> BTreeMap<(String, String), Value> {
+            let records = place.records(run);
+            let text = |record: &Value| {
+                let events = record["events"].as_array()?;
+                let said = events.iter().find(|event| event["kind"] == "text")?;
+                Some((named(record), said["detail"].clone()))
+            };
+            records.iter().filter_map(text).collect()
+        };
+        assert_eq!((said("burn"), said("burn").len()), (said("torch"), 2));
+        for record in place.records("torch") {
+            assert_eq!(record["status"], "ok", "{record}");
+            let metrics = &record["metrics"];
+            match named(&record).0.as_str() {
+                "matmul" => assert!(
+                    metrics["relative_error"]["value"].as_f64() < Some(1e-6),
+                    "{metrics}"
+                ),
+                "resnet-tested" => assert!(
+                    metrics["samples_per_second"]["value"].as_f64() > Some(0.0),
+                    "{metrics}"
+                ),
+                "llama" | "gpt2" => assert!(
+                    metrics["decode_tokens_per_second"]["value"].as_f64() > Some(0.0),
+                    "{metrics}"
+                ),
+                _ => assert!(metrics["test_accuracy"]["value"].is_number(), "{metrics}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_kernel_is_pytorchs() {
+        let Some(python) = python() else { return };
+        let place = Place::new();
+        both(&place, "both-kernels", &python, &[]);
+        let named = |run: &str| -> BTreeMap<String, Value> {
+            let name = |record: &Value| {
+                let cell = &record["cell"];
+                let (workload, precision) = named(record);
+                format!(
+                    "{workload} {precision} {} {}",
+                    cell["setting"]["gelu"], cell["setting"]["attention"]
+                )
+            };
+            let records = place.records(run).into_iter();
+            records.map(|record| (name(&record), record)).collect()
+        };
+        let (burn, torch) = (named("burn"), named("torch"));
+        assert_eq!(burn.len(), torch.len());
+        let value = |record: &Value, metric: &str| record["metrics"][metric]["value"].as_f64();
+        let onednn = onednn_computes_bf16(&python);
+        let mut compared = 0;
+        for (cell, here) in &burn {
+            let there = &torch[cell];
+            if here["status"] != "ok" {
+                continue;
+            }
+            if cell.starts_with("adamw bf16") {
+                assert_eq!(there["status"], "skipped", "{cell}: {there}");
+                continue;
+            }
+            assert_eq!(there["status"], "ok", "{cell}: {there}");
+            // The same operands and the same formula: errors of two orders of summation, and no other.
+            let (error, other) = (value(here, "relative_error"), value(there, "relative_error"));
+            println!("{cell}: {error:?} {other:?}");
+            let allowed = error.map_or(f64::NAN, |error| 2.0 * error + 1e-7);
+            assert!(
+                other.is_some_and(|other| other <= allowed),
+                "{cell}: {other:?} against {error:?}"
+            );
+            assert_eq!(
+                value(here, "copy_bytes_per_second").is_some(),
+                value(there, "copy_bytes_per_second").is_some(),
+                "{cell}"
+            );
+            if cell.ends_with("\"fused\"") {
+                assert_eq!(there["executed"]["verdict"], "unverified", "{cell}: {there}");
+            } else {
+                let (ours, theirs) = (&here["executed"], &there["executed"]);
+                assert_eq!(ours["operand_bits"], theirs["operand_bits"], "{cell}: {there}");
+                if cell.starts_with("convolution bf16") && !onednn {
+                    // PyTorch's own convolution sums in bf16, and the probe finds it.
+                    assert_eq!(ours["verdict"], "as-requested", "{cell}: {here}");
+                    assert_eq!(
+                        [&theirs["verdict"], &theirs["accumulator"]],
+                        ["differs", "bf16"],
+                        "{cell}: {there}"
+                    );
+                } else {
+                    assert_eq!(ours["verdict"], theirs["verdict"], "{cell}: {there}");
+                }
+            }
+            compared += 1;
+        }
+        assert!(compared >= 20, "{compared}");
+    }
+
+    #[test]
+    fn the_frameworks_of_a_race_take_turns() {
+        let Some(python) = python() else { return };
+        let place = Place::new();
+        let race = |repeats: &str| {
+            std::process::Command::new(root().join("peers/side-by-side"))
+                .arg(root().join("tests/fixtures/kernels.toml"))
+                .args(["--backend", "flex", "-a", "size=16", "--repeats", repeats])
+                .env("MANTISSA", env!("CARGO_BIN_EXE_mantissa"))
+                .env("MANTISSA_TORCH", &python)
+                .env("OUT", place.path("race"))
+                .output()
+                .expect("there is a shell")
+        };
+        assert_eq!(race("few").status.code(), Some(2));
+        let output = race("2");
+        assert!(output.status.success(), "{}", stderr(&output));
+        let measured = |framework: &str, repeat: usize| {
+            let records = place.records(&format!("race/{framework}"));
+            assert_eq!(records.len(), 2);
+            let samples = records[repeat]["samples"].as_str().expect("there are samples");
+            let file = place.path(&format!("race/{framework}")).join(samples);
+            std::fs::metadata(file)
+                .and_then(|file| file.modified())
+                .expect("they have a time")
+        };
+        let order = [("burn", 0), ("pytorch", 0), ("burn", 1), ("pytorch", 1)];
+        assert!(
+            order
+                .map(|(framework, repeat)| measured(framework, repeat))
+                .is_sorted()
+        );
+        assert!(place.path("race/side-by-side/side-by-side.html").exists());
+    }
 }

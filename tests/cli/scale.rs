@@ -146,10 +146,14 @@ fn a_million_samples_are_taken_and_written_in_little_memory() {
     stays_small(command, &place, "flops_per_second");
 }
 
-#[test]
-fn a_million_samples_and_as_many_of_the_copy_beside_them_take_little_memory() {
-    let place = Place::new();
-    million(&place, "softmax");
-    let command = place.command(&[&RUN[..], &["--backend=flex"]].concat());
-    stays_small(command, &place, "copy_bytes_per_second");
+mod long {
+    use super::*;
+
+    #[test]
+    fn a_million_samples_and_as_many_of_the_copy_beside_them_take_little_memory() {
+        let place = Place::new();
+        million(&place, "softmax");
+        let command = place.command(&[&RUN[..], &["--backend=flex"]].concat());
+        stays_small(command, &place, "copy_bytes_per_second");
+    }
 }

@@ -67,12 +67,6 @@ fn every_cell_of_a_sweep_under_fire_is_recorded_exactly_once() {
     sweep_under_fire(cells, Duration::from_secs(seconds), 20..2_000);
 }
 
-#[test]
-fn so_is_every_cell_of_a_short_one() {
-    let kills = sweep_under_fire(40, Duration::from_secs(12), 20..600);
-    assert!(kills >= 5, "{kills} kills: nothing was tested");
-}
-
 /// Fires until the time is over, at moments so many milliseconds apart, lets what is left be done in peace, and checks.
 /// How many workers were killed.
 fn sweep_under_fire(cells: usize, fire: Duration, apart: Range<u64>) -> u32 {
@@ -156,4 +150,14 @@ fn check(place: &Place, cells: usize) -> usize {
         assert!(samples.series.iter().any(|series| series.values().count() >= 3));
     }
     records.len()
+}
+
+mod long {
+    use super::*;
+
+    #[test]
+    fn so_is_every_cell_of_a_short_one() {
+        let kills = sweep_under_fire(40, Duration::from_secs(12), 20..600);
+        assert!(kills >= 5, "{kills} kills: nothing was tested");
+    }
 }

@@ -2,37 +2,9 @@
 //!
 //! What was launched is noted for the whole process, as a worker is one. So each of these tests is a process of its own.
 
-use std::process::Command;
-
 use mantissa_core::{Accumulator, Executed, ExecutedVerdict, MatmulPrecision, Precision};
 use mantissa_precision::{Compute, Operation, PrecisionBackend, device::Flex, probe};
-
-/// Runs the body of a test, a closure in it, in another process of this program, in which nothing else computes.
-fn alone<F: Fn()>(body: F) {
-    const ALONE: &str = "MANTISSA_TEST_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return body();
-    }
-    let closure = std::any::type_name::<F>();
-    let (_program, test) = closure
-        .trim_end_matches("::{{closure}}")
-        .split_once("::")
-        .unwrap();
-    let child = Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(ALONE, "1")
-        .output()
-        .unwrap();
-    let (told, wrong) = (
-        String::from_utf8_lossy(&child.stdout),
-        String::from_utf8_lossy(&child.stderr),
-    );
-    print!("{told}");
-    assert!(
-        child.status.success() && told.contains("1 passed"),
-        "{test}:\n{told}{wrong}"
-    );
-}
+use mantissa_testing::alone;
 
 /// Every precision that the design defines, with every matmul precision and accumulator it allows.
 fn defined() -> Vec<Compute> {
@@ -185,68 +157,93 @@ fn attention_on_the_cpu_is_what_the_setting_says() {
     });
 }
 
+/// The settings of [`defined`] that a Vulkan device can compute in.
 #[cfg(feature = "vulkan")]
-#[test]
-fn attention_on_a_gpu_multiplies_in_f16_and_the_probe_says_so() {
-    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+fn supported() -> Vec<Compute> {
+    use mantissa_precision::device::{VulkanPlain, supports};
 
-    alone(|| {
-        if !crate::vulkan_is_there() {
-            return;
-        }
-        let seen = attends::<VulkanPlain>(Precision::True32);
-        assert_eq!(
-            (seen.operand_bits, seen.exponent_bits),
-            (Some(11), Some(5)),
-            "{seen:?}"
-        );
-        assert_eq!(seen.verdict, ExecutedVerdict::Differs);
-        let seen = attends::<VulkanFused>(Precision::Mixed16);
-        assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
-    });
+    let device = Default::default();
+    let is_supported = |compute: &Compute| {
+        [compute.precision().parameters(), compute.precision().compute()]
+            .iter()
+            .all(|format| supports::<VulkanPlain>(*format, &device))
+    };
+    defined().into_iter().filter(is_supported).collect()
 }
 
 #[cfg(feature = "vulkan")]
-#[test]
-fn the_software_rasteriser_executes_what_is_asked_for() {
-    use mantissa_core::Format;
-    use mantissa_precision::device::{VulkanFused, VulkanPlain, supports};
+mod lavapipe {
+    use mantissa_precision::device::VulkanPlain;
 
-    alone(|| {
-        if !crate::vulkan_is_there() {
-            return;
-        }
-        let device = Default::default();
-        for compute in defined() {
-            let (stored, computed) = (compute.precision().parameters(), compute.precision().compute());
-            if [stored, computed]
-                .iter()
-                .all(|format: &Format| supports::<VulkanPlain>(*format, &device))
-            {
-                confirms::<VulkanPlain>(compute);
-                // burn fuses no f64 kernels.
-                if stored != Format::F64 {
-                    confirms::<VulkanFused>(compute);
-                }
+    use super::*;
+
+    #[test]
+    fn plain_kernels_execute_what_is_asked_for() {
+        alone(|| {
+            if !crate::vulkan_is_there() {
+                return;
             }
-        }
-        convicts::<VulkanPlain>();
-        convicts::<VulkanFused>();
+            for compute in supported() {
+                confirms::<VulkanPlain>(compute);
+            }
+            convicts::<VulkanPlain>();
+        });
+    }
+}
 
-        let halves = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
-        let (wide, narrow) = (halves(Accumulator::F32), halves(Accumulator::F16));
-        if crate::vulkan_halves_are_there() {
+#[cfg(feature = "vulkan")]
+mod lavapipe_full {
+    use mantissa_core::Format;
+    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+
+    use super::*;
+
+    #[test]
+    fn fused_kernels_convolutions_and_f16_sums_execute_what_is_asked_for() {
+        alone(|| {
+            if !crate::vulkan_is_there() {
+                return;
+            }
+            // burn fuses no f64 kernels.
+            let fused = |compute: &Compute| compute.precision().parameters() != Format::F64;
+            for compute in supported().into_iter().filter(fused) {
+                confirms::<VulkanFused>(compute);
+            }
+            convicts::<VulkanFused>();
+
+            let halves = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
+            let (wide, narrow) = (halves(Accumulator::F32), halves(Accumulator::F16));
+            if crate::vulkan_halves_are_there() {
+                assert_eq!(
+                    confirms::<VulkanPlain>(narrow).accumulator.as_deref(),
+                    Some("f16")
+                );
+                let planted = executed::<VulkanPlain>(narrow, wide);
+                assert_eq!(planted.verdict, ExecutedVerdict::Differs, "{planted:?}");
+            }
+            for matmul in [MatmulPrecision::Highest, MatmulPrecision::High] {
+                let compute = Compute::new(Precision::True32, matmul, Accumulator::F32);
+                let seen = of::<VulkanFused>(Operation::Convolution, compute, compute);
+                assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn attention_on_a_gpu_multiplies_in_f16_and_the_probe_says_so() {
+        alone(|| {
+            if !crate::vulkan_is_there() {
+                return;
+            }
+            let seen = attends::<VulkanPlain>(Precision::True32);
             assert_eq!(
-                confirms::<VulkanPlain>(narrow).accumulator.as_deref(),
-                Some("f16")
+                (seen.operand_bits, seen.exponent_bits),
+                (Some(11), Some(5)),
+                "{seen:?}"
             );
-            let planted = executed::<VulkanPlain>(narrow, wide);
-            assert_eq!(planted.verdict, ExecutedVerdict::Differs, "{planted:?}");
-        }
-        for matmul in [MatmulPrecision::Highest, MatmulPrecision::High] {
-            let compute = Compute::new(Precision::True32, matmul, Accumulator::F32);
-            let seen = of::<VulkanFused>(Operation::Convolution, compute, compute);
+            assert_eq!(seen.verdict, ExecutedVerdict::Differs);
+            let seen = attends::<VulkanFused>(Precision::Mixed16);
             assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
-        }
-    });
+        });
+    }
 }

@@ -322,7 +322,7 @@ fn candidate<R: CubeRuntime>(
 }
 
 #[cfg(all(test, feature = "vulkan"))]
-mod tests {
+mod lavapipe_full {
     use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 
     use super::*;

@@ -117,7 +117,7 @@ fn round_layout(
 }
 
 #[cfg(all(test, feature = "vulkan"))]
-mod tests {
+mod lavapipe {
     use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 
     use super::*;

@@ -74,29 +74,33 @@ mod tests {
         probe_elsewhere(operations, compute, &mut multiply).unwrap()
     }
 
-    #[test]
-    fn one_pass_that_is_wider_or_narrower_is_what_is_told() {
-        use ExecutedVerdict::{AsRequested, Differs, Unverified};
-        let all = [Operation::Matmul, Operation::Convolution, Operation::FewRows];
-        let told = seen(&all, |_| 8);
-        assert_eq!(
-            (told.verdict, told.operand_bits),
-            (AsRequested, Some(8)),
-            "{told:?}"
-        );
-        for pass in ["weight's gradient", "filters' gradient", "few rows"] {
-            for bits in [7, 11, 24] {
-                let told = seen(&all, |of| if of == pass { bits } else { 8 });
-                assert_eq!((told.verdict, told.operand_bits), (Differs, Some(bits)), "{pass}");
+    mod long {
+        use super::*;
+
+        #[test]
+        fn one_pass_that_is_wider_or_narrower_is_what_is_told() {
+            use ExecutedVerdict::{AsRequested, Differs, Unverified};
+            let all = [Operation::Matmul, Operation::Convolution, Operation::FewRows];
+            let told = seen(&all, |_| 8);
+            assert_eq!(
+                (told.verdict, told.operand_bits),
+                (AsRequested, Some(8)),
+                "{told:?}"
+            );
+            for pass in ["weight's gradient", "filters' gradient", "few rows"] {
+                for bits in [7, 11, 24] {
+                    let told = seen(&all, |of| if of == pass { bits } else { 8 });
+                    assert_eq!((told.verdict, told.operand_bits), (Differs, Some(bits)), "{pass}");
+                }
             }
+            for (bits, verdict) in [(8, Unverified), (11, Differs)] {
+                let beside = seen(&[Operation::Matmul, Operation::FusedAttention], |_| bits);
+                assert_eq!((beside.verdict, beside.operand_bits), (verdict, Some(bits)));
+                let alone = seen(&[Operation::FusedAttention], |_| bits);
+                assert_eq!((alone.verdict, alone.operand_bits), (Unverified, None));
+            }
+            assert_eq!(seen(&[], |_| 8).verdict, Unverified);
         }
-        for (bits, verdict) in [(8, Unverified), (11, Differs)] {
-            let beside = seen(&[Operation::Matmul, Operation::FusedAttention], |_| bits);
-            assert_eq!((beside.verdict, beside.operand_bits), (verdict, Some(bits)));
-            let alone = seen(&[Operation::FusedAttention], |_| bits);
-            assert_eq!((alone.verdict, alone.operand_bits), (Unverified, None));
-        }
-        assert_eq!(seen(&[], |_| 8).verdict, Unverified);
     }
 
     #[test]

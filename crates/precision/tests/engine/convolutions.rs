@@ -169,48 +169,90 @@ fn a_batch_too_large_to_unfold_at_once_is_taken_in_parts() {
     }
 }
 
+/// Small enough that a GPU's kernels, which are compiled for each shape, do not take minutes.
 #[cfg(feature = "vulkan")]
-#[test]
-fn a_gpu_makes_zeros_of_no_images_plain_and_fused() {
-    fn of_nothing<B: PrecisionBackend>() {
-        let device = Default::default();
-        let ones = |shape: [usize; 4]| Tensor::<Autodiff<B>, 4>::ones(shape, &device).require_grad();
-        let (images, filters) = (ones([0, 3, 6, 6]), ones([4, 3, 3, 3]));
-        let strict = of(Precision::True32, MatmulPrecision::Highest);
-        let output = strict.convolution(images.clone(), filters.clone(), 1, 1);
-        assert_eq!(output.dims(), [0, 4, 6, 6]);
-        let grads = output.backward();
-        assert_eq!(images.grad(&grads).unwrap().dims(), [0, 3, 6, 6]);
-        let of_filters = filters.grad(&grads).unwrap().into_data();
-        assert_eq!(of_filters.iter::<f32>().collect::<Vec<_>>(), [0.0; 108]);
+const SMALL: Problem = Problem {
+    images: [2, 3, 7, 6],
+    filters: [4, 3, 3, 3],
+    stride: 2,
+    padding: 1,
+    seed: 9,
+};
+
+#[cfg(feature = "vulkan")]
+mod lavapipe {
+    use mantissa_precision::device::VulkanPlain;
+
+    use super::*;
+
+    /// The forward pass alone.
+    fn output_agrees(precision: Precision, dtype: DType) {
+        let upload = |values: &[f64], shape: [usize; 4]| {
+            let data = TensorData::new(values.to_vec(), shape);
+            Tensor::<VulkanPlain, 4>::from_data(data, (&Default::default(), dtype))
+        };
+        let (x, f, g) = (
+            SMALL.values(SMALL.images, 1),
+            SMALL.values(SMALL.filters, 2),
+            SMALL.values(SMALL.output(), 3),
+        );
+        let output = of(precision, MatmulPrecision::Highest).convolution(
+            upload(&x, SMALL.images),
+            upload(&f, SMALL.filters),
+            SMALL.stride,
+            SMALL.padding,
+        );
+        let [want, ..] = in_loops(&SMALL, &x, &f, &g);
+        let got: Vec<f64> = output.into_data().iter::<f64>().collect();
+        assert_eq!(got, want, "{precision}");
     }
-    if crate::vulkan_is_there() {
-        of_nothing::<mantissa_precision::device::VulkanPlain>();
-        of_nothing::<mantissa_precision::device::VulkanFused>();
+
+    #[test]
+    fn a_gpu_convolves_as_the_loops_do() {
+        if !crate::vulkan_is_there() {
+            return;
+        }
+        let strict = of(Precision::True32, MatmulPrecision::Highest);
+        agrees::<VulkanPlain>(&SMALL, strict, DType::F32).unwrap();
+        output_agrees(Precision::True16, DType::F16);
+        output_agrees(Precision::True64, DType::F64);
     }
 }
 
 #[cfg(feature = "vulkan")]
-#[test]
-fn a_gpu_convolves_as_the_loops_do_plain_and_fused() {
+mod lavapipe_full {
     use mantissa_precision::device::{VulkanFused, VulkanPlain};
 
-    if !crate::vulkan_is_there() {
-        return;
+    use super::*;
+
+    #[test]
+    fn a_gpu_convolves_as_the_loops_do_in_other_formats_and_fused() {
+        if !crate::vulkan_is_there() {
+            return;
+        }
+        let highest = |precision| of(precision, MatmulPrecision::Highest);
+        agrees::<VulkanFused>(&SMALL, highest(Precision::True32), DType::F32).unwrap();
+        agrees::<VulkanPlain>(&SMALL, highest(Precision::True16), DType::F16).unwrap();
+        agrees::<VulkanPlain>(&SMALL, highest(Precision::True64), DType::F64).unwrap();
     }
-    // Each shape is compiled anew, forward and backward: one of them.
-    let problem = Problem {
-        images: [2, 3, 7, 6],
-        filters: [4, 3, 3, 3],
-        stride: 2,
-        padding: 1,
-        seed: 9,
-    };
-    let strict = of(Precision::True32, MatmulPrecision::Highest);
-    agrees::<VulkanPlain>(&problem, strict, DType::F32).unwrap();
-    agrees::<VulkanFused>(&problem, strict, DType::F32).unwrap();
-    let halves = of(Precision::True16, MatmulPrecision::Highest);
-    agrees::<VulkanPlain>(&problem, halves, DType::F16).unwrap();
-    let doubles = of(Precision::True64, MatmulPrecision::Highest);
-    agrees::<VulkanPlain>(&problem, doubles, DType::F64).unwrap();
+
+    #[test]
+    fn a_gpu_makes_zeros_of_no_images_plain_and_fused() {
+        fn of_nothing<B: PrecisionBackend>() {
+            let device = Default::default();
+            let ones = |shape: [usize; 4]| Tensor::<Autodiff<B>, 4>::ones(shape, &device).require_grad();
+            let (images, filters) = (ones([0, 3, 6, 6]), ones([4, 3, 3, 3]));
+            let strict = of(Precision::True32, MatmulPrecision::Highest);
+            let output = strict.convolution(images.clone(), filters.clone(), 1, 1);
+            assert_eq!(output.dims(), [0, 4, 6, 6]);
+            let grads = output.backward();
+            assert_eq!(images.grad(&grads).unwrap().dims(), [0, 3, 6, 6]);
+            let of_filters = filters.grad(&grads).unwrap().into_data();
+            assert_eq!(of_filters.iter::<f32>().collect::<Vec<_>>(), [0.0; 108]);
+        }
+        if crate::vulkan_is_there() {
+            of_nothing::<VulkanPlain>();
+            of_nothing::<VulkanFused>();
+        }
+    }
 }

@@ -142,24 +142,6 @@ fn every_operation_is_right_to_the_last_digit_or_so_on_the_cpu() {
     TRUE.into_iter().for_each(assert_near::<Flex>);
 }
 
-#[cfg(feature = "vulkan")]
-#[test]
-fn every_operation_is_right_to_the_last_digit_or_so_on_the_software_rasteriser() {
-    use mantissa_precision::device::{VulkanFused, VulkanPlain, supports};
-
-    if !crate::vulkan_is_there() {
-        return;
-    }
-    for precision in TRUE {
-        if supports::<VulkanPlain>(precision.parameters(), &Default::default()) {
-            assert_near::<VulkanPlain>(precision);
-            assert_near::<VulkanFused>(precision);
-        } else {
-            println!("skipped: no {} there", precision.parameters());
-        }
-    }
-}
-
 #[test]
 fn the_tail_of_gelu_keeps_its_digits() {
     let x: Vec<f64> = (0..1300)
@@ -299,17 +281,6 @@ fn gradients_are_those_of_the_formulas() {
     gradients_agree::<Flex>(Precision::TrueBf16, 1.5);
 }
 
-#[cfg(feature = "vulkan")]
-#[test]
-fn gradients_are_those_of_the_formulas_on_the_software_rasteriser() {
-    use mantissa_precision::device::{VulkanFused, VulkanPlain};
-
-    if crate::vulkan_is_there() {
-        gradients_agree::<VulkanPlain>(Precision::True32, 60.0);
-        gradients_agree::<VulkanFused>(Precision::True32, 60.0);
-    }
-}
-
 #[test]
 fn a_mean_that_is_large_beside_the_deviation_leaves_layer_norm_its_digits() {
     let format = Format::F32;
@@ -438,4 +409,41 @@ fn a_copy_holds_the_same_values_in_a_place_of_its_own() {
     let copied = Tensor::<Flex, 2>::from_primitive(TensorPrimitive::Float(copied));
     assert_eq!(copied.dtype(), DType::BF16);
     assert_eq!(list(copied), list(turned));
+}
+
+#[cfg(feature = "vulkan")]
+mod lavapipe {
+    use super::*;
+
+    #[test]
+    fn every_operation_is_right_to_the_last_digit_or_so() {
+        use mantissa_precision::device::{VulkanFused, VulkanPlain, supports};
+
+        if !crate::vulkan_is_there() {
+            return;
+        }
+        for precision in TRUE {
+            if supports::<VulkanPlain>(precision.parameters(), &Default::default()) {
+                assert_near::<VulkanPlain>(precision);
+                assert_near::<VulkanFused>(precision);
+            } else {
+                println!("skipped: no {} there", precision.parameters());
+            }
+        }
+    }
+}
+
+#[cfg(feature = "vulkan")]
+mod lavapipe_full {
+    use super::*;
+
+    #[test]
+    fn gradients_are_those_of_the_formulas() {
+        use mantissa_precision::device::{VulkanFused, VulkanPlain};
+
+        if crate::vulkan_is_there() {
+            gradients_agree::<VulkanPlain>(Precision::True32, 60.0);
+            gradients_agree::<VulkanFused>(Precision::True32, 60.0);
+        }
+    }
 }

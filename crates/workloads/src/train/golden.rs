@@ -411,63 +411,70 @@ fn vulkan_is_there() -> bool {
 }
 
 #[cfg(feature = "vulkan")]
-#[test]
-fn the_code_that_cuda_runs_follows_pytorch_on_the_software_rasteriser() {
-    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+mod lavapipe {
+    use super::*;
 
-    if !vulkan_is_there() {
-        return;
+    #[test]
+    fn the_code_that_cuda_runs_follows_pytorch() {
+        use mantissa_precision::device::{VulkanFused, VulkanPlain};
+
+        if !vulkan_is_there() {
+            return;
+        }
+        let golden = golden();
+        // SGD: Adam's first step is the sign of a gradient, which magnifies rounding where a gradient is near zero.
+        let (axes, rates) = ([(Axis::Optimizer, "sgd")], sgd(0.1));
+        let want = &expected(&golden["float64"]["training"][0])[..3];
+        let plain = losses_on::<VulkanPlain>(&golden, &axes, rates, &WHOLE, 2);
+        let fused = losses_on::<VulkanFused>(&golden, &axes, rates, &WHOLE, 2);
+        assert_close(&plain, want, 1e-5, "plain");
+        assert_close(&fused, want, 1e-5, "fused");
     }
-    let golden = golden();
-    // SGD: Adam's first step is the sign of a gradient, which magnifies rounding where a gradient is near zero.
-    let (axes, rates) = ([(Axis::Optimizer, "sgd")], sgd(0.1));
-    let want = &expected(&golden["float64"]["training"][0])[..3];
-    let plain = losses_on::<VulkanPlain>(&golden, &axes, rates, &WHOLE, 2);
-    let fused = losses_on::<VulkanFused>(&golden, &axes, rates, &WHOLE, 2);
-    assert_close(&plain, want, 1e-5, "plain");
-    assert_close(&fused, want, 1e-5, "fused");
 }
 
 #[cfg(feature = "vulkan")]
-#[test]
-fn a_mixed_training_on_the_software_rasteriser_follows_the_one_on_the_cpu() {
-    use mantissa_precision::device::{VulkanFused, supports};
+mod lavapipe_full {
+    use super::*;
 
-    if !vulkan_is_there() {
-        return;
-    }
-    let halves = supports::<VulkanFused>(Format::F16, &Default::default());
-    let missing = || "Vulkan: the device does not compute in f16".to_owned();
-    if !mantissa_testing::is_there("vulkan", halves.then_some(()).ok_or_else(missing)) {
-        return;
-    }
-    let golden = golden();
-    let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
-    let parts = [(0, 4), (4, 6)];
-    let want = losses(&golden, &axes, sgd(0.1), &parts, 2);
-    let got = losses_on::<VulkanFused>(&golden, &axes, sgd(0.1), &parts, 2);
-    // Each rounding of a logit near 2 may fall the other way by 2⁻¹⁰.
-    assert_close(&got, &want, 1e-3, "16-mixed");
-    let single = losses(&golden, &axes[1..], sgd(0.1), &parts, 2);
-    assert_ne!(got, single);
-}
+    #[test]
+    fn a_mixed_training_follows_the_one_on_the_cpu() {
+        use mantissa_precision::device::{VulkanFused, supports};
 
-#[cfg(feature = "vulkan")]
-#[test]
-fn checkpointing_changes_no_loss_on_the_software_rasteriser() {
-    use mantissa_precision::device::VulkanPlain;
-
-    if !vulkan_is_there() {
-        return;
+        if !vulkan_is_there() {
+            return;
+        }
+        let halves = supports::<VulkanFused>(Format::F16, &Default::default());
+        let missing = || "Vulkan: the device does not compute in f16".to_owned();
+        if !mantissa_testing::is_there("vulkan", halves.then_some(()).ok_or_else(missing)) {
+            return;
+        }
+        let golden = golden();
+        let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
+        let parts = [(0, 4), (4, 6)];
+        let want = losses(&golden, &axes, sgd(0.1), &parts, 2);
+        let got = losses_on::<VulkanFused>(&golden, &axes, sgd(0.1), &parts, 2);
+        // Each rounding of a logit near 2 may fall the other way by 2⁻¹⁰.
+        assert_close(&got, &want, 1e-3, "16-mixed");
+        let single = losses(&golden, &axes[1..], sgd(0.1), &parts, 2);
+        assert_ne!(got, single);
     }
-    let golden = golden();
-    let rates = Rates {
-        dropout: 0.3,
-        ..sgd(0.1)
-    };
-    let of = |checkpointing| {
-        let axes = [(Axis::Optimizer, "sgd"), (Axis::Checkpointing, checkpointing)];
-        losses_on::<VulkanPlain>(&golden, &axes, rates, &[(0, 4), (4, 6)], 2)
-    };
-    assert_eq!(of("on"), of("off"));
+
+    #[test]
+    fn checkpointing_changes_no_loss() {
+        use mantissa_precision::device::VulkanPlain;
+
+        if !vulkan_is_there() {
+            return;
+        }
+        let golden = golden();
+        let rates = Rates {
+            dropout: 0.3,
+            ..sgd(0.1)
+        };
+        let of = |checkpointing| {
+            let axes = [(Axis::Optimizer, "sgd"), (Axis::Checkpointing, checkpointing)];
+            losses_on::<VulkanPlain>(&golden, &axes, rates, &[(0, 4), (4, 6)], 2)
+        };
+        assert_eq!(of("on"), of("off"));
+    }
 }

@@ -278,9 +278,13 @@ mod tests {
         verdict.detail
     }
 
-    #[test]
-    fn a_planted_weakness_is_found_in_its_layers_and_called_by_its_kind() {
-        with_trained(planted_weaknesses);
+    mod long {
+        use super::*;
+
+        #[test]
+        fn a_planted_weakness_is_found_in_its_layers_and_called_by_its_kind() {
+            with_trained(planted_weaknesses);
+        }
     }
 
     fn planted_weaknesses(trained: &mut Trainer<'_, Flex>, test: &Tokenized) {
