@@ -10,18 +10,35 @@ bench-all *FLAGS:
 bench SUITE *FLAGS:
     cargo run --release --quiet -p mantissa -- run {{SUITE}} {{FLAGS}}
 
-# Every test that this machine can run.
+# Tests that need a CPU and a C compiler only: unit tests, the command line, the CPU backend (at most 15 minutes from nothing on two cores).
 test *FLAGS:
-    cargo test --workspace --features mantissa/vulkan {{FLAGS}}
+    .ci/test {{FLAGS}}
+
+# `just test`, and the tests that are slow or need lavapipe, Chromium or PyTorch; a test whose software is missing is skipped, with the reason.
+test-all *FLAGS:
+    .ci/test-all {{FLAGS}}
+
+# The ten slowest crates of a release build into an empty folder, and the total.
+build-times *FLAGS:
+    .ci/build-times {{FLAGS}}
+
+# The binary for a GPU machine without a compiler: smaller than a release build and slower to make; fails above 25 MB compressed.
+dist:
+    cargo build --profile dist -p mantissa
+    .ci/dist-size target/dist/mantissa
 
 # What a machine with an NVIDIA GPU must show, in under eight minutes; takes the release binary as it is.
 gpu-accept *FOLDER:
     .ci/gpu-accept {{FOLDER}}
 
-# Formatting and lints, as CI asks for them.
+# Formatting and lints, as CI has them.
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --features mantissa/vulkan -- -D warnings
+
+# Run-time speed of one build relative to another, measured in turns: `just compare-builds OLD/mantissa target/release/mantissa`.
+compare-builds BEFORE AFTER *ROUNDS:
+    .ci/compare-builds {{BEFORE}} {{AFTER}} {{ROUNDS}}
 
 # Two thousand cells under fire for ten minutes: workers and runs are killed, nothing may be lost.
 soak:
