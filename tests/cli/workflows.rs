@@ -162,6 +162,7 @@ fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
     let workflow = yaml(&fs::read_to_string(checkout.join(".github/workflows/bench.yml")).unwrap());
     let summary = foreign.place.path("summary.md");
     fs::write(&summary, "").unwrap();
+    let outputs = foreign.place.path("outputs");
     let (mut codes, mut told, mut failed) = (Vec::new(), String::new(), false);
     for step in workflow["jobs"]["cpu"]["steps"].as_array().unwrap() {
         let (Some(script), always) = (step["run"].as_str(), step["if"] == "always()") else {
@@ -173,7 +174,10 @@ fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
         let output = foreign.shell(
             checkout,
             script,
-            &[("GITHUB_STEP_SUMMARY", summary.to_str().unwrap())],
+            &[
+                ("GITHUB_STEP_SUMMARY", summary.to_str().unwrap()),
+                ("GITHUB_OUTPUT", outputs.to_str().unwrap()),
+            ],
         );
         let code = output.status.code().unwrap();
         failed |= code != 0;
@@ -186,89 +190,17 @@ fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
         .as_array()
         .unwrap()
         .iter()
+        .filter(|step| {
+            step["uses"]
+                .as_str()
+                .is_some_and(|action| action.starts_with("actions/upload-artifact@"))
+        })
         .filter_map(|step| step["with"]["path"].as_str())
         .flat_map(str::lines)
     {
         assert!(checkout.join(path).exists(), "{path} was not made: {told}");
     }
     (codes, told)
-}
-
-#[test]
-fn the_workflow_holds_a_request_to_the_branch_it_goes_into() {
-    let foreign = Foreign::new();
-    foreign.request("learning");
-    let checkout = foreign.checkout("merge", &["--depth", "2"]);
-    let (codes, told) = run_job(&foreign, &checkout);
-    let of = |name: &str, code| (name.to_owned(), code);
-    assert_eq!(
-        codes,
-        [
-            of("Build both programs", 0),
-            of("Measure in turns, and judge", 1),
-            of("Tell", 0)
-        ],
-        "{told}"
-    );
-    assert!(told.contains("::error"), "{told}");
-    let summary = fs::read_to_string(foreign.place.path("summary.md")).unwrap();
-    assert!(summary.contains("final\\_loss"), "{summary}");
-    // The branch as it is now, and not as it was when the request was opened.
-    let revision =
-        |side: &str| fs::read_to_string(checkout.join(format!("programs/{side}.revision"))).unwrap();
-    assert_eq!(revision("base").trim(), foreign.git(&["rev-parse", "main"]));
-    assert_eq!(revision("change").trim(), foreign.git(&["rev-parse", "merge"]));
-    for side in ["base", "change"] {
-        let record =
-            fs::read_to_string(checkout.join(format!("programs/runs/{side}-1/records.jsonl"))).unwrap();
-        assert!(record.contains(revision(side).trim()), "{record}");
-    }
-    // Nothing of it is left for the next job, or for version control.
-    assert_eq!(
-        foreign.shell(&checkout, "git worktree list | wc -l", &[]).stdout,
-        b"1\n"
-    );
-    assert_eq!(
-        stdout(&foreign.shell(&checkout, "git status --porcelain", &[])),
-        ""
-    );
-}
-
-#[test]
-fn gitlabs_job_passes_a_change_that_changes_nothing_measured() {
-    let foreign = Foreign::new();
-    foreign.request("");
-    // A pipeline of a request, and not of its merged result.
-    let checkout = foreign.checkout("request", &[]);
-    let pipeline = yaml(&fs::read_to_string(checkout.join(".gitlab-ci.yml")).unwrap());
-    let job = &pipeline["bench"];
-    assert_eq!(job["variables"]["BASE"], "$CI_MERGE_REQUEST_DIFF_BASE_SHA");
-    let base = foreign.git(&["merge-base", "main", "request"]);
-    let script: Vec<_> = job["script"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|line| line.as_str().unwrap())
-        .collect();
-    let ended = foreign.shell(&checkout, &script.join("\n"), &[("BASE", &base)]);
-    assert_eq!(
-        ended.status.code(),
-        Some(0),
-        "{}{}",
-        stdout(&ended),
-        stderr(&ended)
-    );
-    let artifacts = &job["artifacts"];
-    for path in artifacts["paths"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .chain([&artifacts["reports"]["junit"]])
-    {
-        assert!(checkout.join(path.as_str().unwrap()).exists(), "{path}");
-    }
-    let page = fs::read_to_string(checkout.join("programs/gate.md")).unwrap();
-    assert!(page.contains("no regression"), "{page}");
 }
 
 #[test]
@@ -327,5 +259,87 @@ fn every_job_of_this_repository_names_a_suite_and_a_policy_that_are_there() {
         let policy = root().join(policy).display().to_string();
         let judged = place.run(&["gate", "run", "--baseline", "run", "--policy", &policy]);
         assert_eq!(judged.status.code(), Some(0), "{policy}: {}", stderr(&judged));
+    }
+}
+
+mod long {
+    use super::*;
+
+    #[test]
+    fn the_workflow_holds_a_request_to_the_branch_it_goes_into() {
+        let foreign = Foreign::new();
+        foreign.request("learning");
+        let checkout = foreign.checkout("merge", &["--depth", "2"]);
+        let (codes, told) = run_job(&foreign, &checkout);
+        let of = |name: &str, code| (name.to_owned(), code);
+        assert_eq!(
+            codes,
+            [
+                of("Compiler version", 0),
+                of("Build both programs", 0),
+                of("Measure in turns, and judge", 1),
+                of("Tell", 0)
+            ],
+            "{told}"
+        );
+        assert!(told.contains("::error"), "{told}");
+        let summary = fs::read_to_string(foreign.place.path("summary.md")).unwrap();
+        assert!(summary.contains("final\\_loss"), "{summary}");
+        // The branch as it is now, and not as it was when the request was opened.
+        let revision =
+            |side: &str| fs::read_to_string(checkout.join(format!("programs/{side}.revision"))).unwrap();
+        assert_eq!(revision("base").trim(), foreign.git(&["rev-parse", "main"]));
+        assert_eq!(revision("change").trim(), foreign.git(&["rev-parse", "merge"]));
+        for side in ["base", "change"] {
+            let record =
+                fs::read_to_string(checkout.join(format!("programs/runs/{side}-1/records.jsonl"))).unwrap();
+            assert!(record.contains(revision(side).trim()), "{record}");
+        }
+        // Nothing of it is left for the next job, or for version control.
+        assert_eq!(
+            foreign.shell(&checkout, "git worktree list | wc -l", &[]).stdout,
+            b"1\n"
+        );
+        assert_eq!(
+            stdout(&foreign.shell(&checkout, "git status --porcelain", &[])),
+            ""
+        );
+    }
+
+    #[test]
+    fn gitlabs_job_passes_a_change_that_changes_nothing_measured() {
+        let foreign = Foreign::new();
+        foreign.request("");
+        // A pipeline of a request, and not of its merged result.
+        let checkout = foreign.checkout("request", &[]);
+        let pipeline = yaml(&fs::read_to_string(checkout.join(".gitlab-ci.yml")).unwrap());
+        let job = &pipeline["bench"];
+        assert_eq!(job["variables"]["BASE"], "$CI_MERGE_REQUEST_DIFF_BASE_SHA");
+        let base = foreign.git(&["merge-base", "main", "request"]);
+        let script: Vec<_> = job["script"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line.as_str().unwrap())
+            .collect();
+        let ended = foreign.shell(&checkout, &script.join("\n"), &[("BASE", &base)]);
+        assert_eq!(
+            ended.status.code(),
+            Some(0),
+            "{}{}",
+            stdout(&ended),
+            stderr(&ended)
+        );
+        let artifacts = &job["artifacts"];
+        for path in artifacts["paths"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .chain([&artifacts["reports"]["junit"]])
+        {
+            assert!(checkout.join(path.as_str().unwrap()).exists(), "{path}");
+        }
+        let page = fs::read_to_string(checkout.join("programs/gate.md")).unwrap();
+        assert!(page.contains("no regression"), "{page}");
     }
 }
