@@ -58,12 +58,14 @@ install_browser() { command -v chromium >/dev/null || install_packages chromium;
 
 install_lavapipe() { ls /usr/share/vulkan/icd.d/lvp_icd.* >/dev/null 2>&1 || install_packages libvulkan1 mesa-vulkan-drivers; }
 
-# PyTorch and the peer's test dependencies: the environment named by MANTISSA_TORCH, or one under target/ that is made here (6 GB).
+# PyTorch and the peer's test dependencies: the environment of MANTISSA_TORCH or of peers/README.md, or one under target/ (6 GB).
 install_pytorch() {
-    export MANTISSA_TORCH="${MANTISSA_TORCH:-$tools/pytorch/bin/python}"
-    "$MANTISSA_TORCH" -c 'import torch, torchvision, transformers, pytest' 2>/dev/null && return
+    local python
+    for python in "${MANTISSA_TORCH:-}" "$PWD/peers/.venv/bin/python" "$tools/pytorch/bin/python"; do
+        export MANTISSA_TORCH=$python
+        "$python" -c 'import torch, torchvision, transformers, pytest' 2>/dev/null && return
+    done
     python3 -m venv "$tools/pytorch"
-    MANTISSA_TORCH=$tools/pytorch/bin/python
     "$MANTISSA_TORCH" -m pip install --quiet './peers/pytorch[test]'
 }
 
