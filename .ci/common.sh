@@ -1,7 +1,7 @@
 # Shared by .ci/run, .ci/full and .ci/lanes, which source it from the root of the repository.
 set -euo pipefail
 
-# A virtual environment, or a compiled kernel, is kept for the next run in the same checkout; so are pip's, cargo's and Mesa's caches.
+# Tools and logs stay in the target directory for the next run. The caches of pip, cargo and Mesa are used where they are.
 tools=$PWD/target/ci-tools
 logs=$PWD/target/ci-logs
 mkdir -p "$tools" "$logs"
@@ -19,7 +19,7 @@ export RUSTC_WORKSPACE_WRAPPER RUSTFLAGS=-Dwarnings
 everything=(--workspace --features mantissa/vulkan)
 mantissa=target/debug/mantissa
 
-# What still runs in the background ends with the script.
+# Stop background jobs when the script exits.
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 
 # step NAME: prints the name and the time, and starts counting for the table that `steps` prints.

@@ -169,7 +169,7 @@ fn a_batch_too_large_to_unfold_at_once_is_taken_in_parts() {
     }
 }
 
-/// Small enough that a GPU's kernels, which are compiled for each shape, do not take minutes.
+/// A small problem, because a GPU compiles its kernels for each shape.
 #[cfg(feature = "vulkan")]
 const SMALL: Problem = Problem {
     images: [2, 3, 7, 6],
