@@ -212,21 +212,6 @@ fn assert_classes((suite, more): (&str, &[&str]), fused: &[Class]) {
     }
 }
 
-#[test]
-fn what_is_strict_touches_no_matrix_unit_in_any_operation() {
-    for (suite, more) in OPERATIONS {
-        for fusion in ["fusion=on", "fusion=off"] {
-            let axes = ["precision=32-true", "matmul=highest", "accumulator=f32", fusion];
-            let sources = sources(suite, &[&axes, more].concat());
-            let any = |word: &str| sources.iter().any(|text| text.contains(word));
-            assert!(
-                !any("tf32") && !any("wmma") && !any("mma.sync") && !any("bfloat16") && !any("__half"),
-                "{suite} {fusion}"
-            );
-        }
-    }
-}
-
 /// Sources of the attention kernels of a run.
 fn attention_alone(axes: &[&str]) -> Vec<String> {
     let all = sources("fixtures/operations.toml", axes);
@@ -443,6 +428,21 @@ fn events_that_cannot_be_true_or_recorded_leave_the_wall_clock_with_the_reason()
 
 mod long {
     use super::*;
+
+    #[test]
+    fn what_is_strict_touches_no_matrix_unit_in_any_operation() {
+        for (suite, more) in OPERATIONS {
+            for fusion in ["fusion=on", "fusion=off"] {
+                let axes = ["precision=32-true", "matmul=highest", "accumulator=f32", fusion];
+                let sources = sources(suite, &[&axes, more].concat());
+                let any = |word: &str| sources.iter().any(|text| text.contains(word));
+                assert!(
+                    !any("tf32") && !any("wmma") && !any("mma.sync") && !any("bfloat16") && !any("__half"),
+                    "{suite} {fusion}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn matrix_products_have_the_types_of_their_class_and_no_others() {
