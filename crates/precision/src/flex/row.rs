@@ -1,6 +1,8 @@
 //! Products of few rows with the weights of a layer: what a model multiplies that writes a text token by token. They are bound by
 //! reading the weights, which are read once, as they are stored.
 
+use std::array::from_fn;
+
 use burn::tensor::{Bytes, DType, Shape, TensorMetadata, ops::FloatTensor};
 use burn_flex::{Flex, FlexTensor, Layout};
 use half::{bf16, f16};
@@ -64,6 +66,20 @@ trait Seen<T: Stored>: Copy + Sync {
     fn seen<'a>(self, stored: &'a [T], place: &'a mut [Self::Value]) -> &'a [Self::Value];
     /// The sum of their products.
     fn dot<S: Simd>(self, simd: S, a: &[Self::Value], b: &[Self::Value]) -> T::Wide;
+
+    /// Adds to each of `sums` that of the products of some weights with as many values of a row; the next row begins `k` values behind.
+    #[inline(always)]
+    fn add<S: Simd>(
+        self,
+        simd: S,
+        (rows, k): (&[Self::Value], usize),
+        weights: &[Self::Value],
+        sums: &mut [T::Wide],
+    ) {
+        for (row, sum) in rows.chunks(k).zip(sums) {
+            *sum = *sum + self.dot(simd, &row[..weights.len()], weights);
+        }
+    }
 }
 
 /// As they are stored.
@@ -141,7 +157,13 @@ impl Seen<bf16> for Pairs {
 
     #[inline(always)]
     fn dot<S: Simd>(self, _: S, a: &[bf16], b: &[bf16]) -> f32 {
-        bf16_pairs::dot(self.0, a, b)
+        let [sum] = bf16_pairs::dots(self.0, [a], b);
+        sum
+    }
+
+    #[inline(always)]
+    fn add<S: Simd>(self, _: S, rows: (&[bf16], usize), weights: &[bf16], sums: &mut [f32]) {
+        add_pairs(self.0, rows, weights, sums);
     }
 }
 
@@ -157,7 +179,29 @@ impl Seen<f32> for Pairs {
 
     #[inline(always)]
     fn dot<S: Simd>(self, _: S, a: &[bf16], b: &[bf16]) -> f32 {
-        bf16_pairs::dot(self.0, a, b)
+        let [sum] = bf16_pairs::dots(self.0, [a], b);
+        sum
+    }
+
+    #[inline(always)]
+    fn add<S: Simd>(self, _: S, rows: (&[bf16], usize), weights: &[bf16], sums: &mut [f32]) {
+        add_pairs(self.0, rows, weights, sums);
+    }
+}
+
+/// Several rows at once, for which weights are loaded once.
+fn add_pairs(with: Instruction, (rows, k): (&[bf16], usize), weights: &[bf16], sums: &mut [f32]) {
+    const AT_ONCE: usize = 4;
+    let row = |number: usize| &rows[number * k..][..weights.len()];
+    let (fours, rest) = sums.as_chunks_mut::<AT_ONCE>();
+    let first_of_rest = AT_ONCE * fours.len();
+    for (number, sums) in fours.iter_mut().enumerate() {
+        let more: [f32; AT_ONCE] = bf16_pairs::dots(with, from_fn(|at| row(AT_ONCE * number + at)), weights);
+        sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    }
+    for (number, sum) in rest.iter_mut().enumerate() {
+        let [more] = bf16_pairs::dots(with, [row(first_of_rest + number)], weights);
+        *sum += more;
     }
 }
 
@@ -213,11 +257,8 @@ impl<T: Stored, See: Seen<T>> WithSimd for Columns<'_, T, See> {
         for (weights, sums) in rows.zip(self.sums.chunks_exact_mut(m)) {
             for (number, weights) in weights.chunks(BLOCK).enumerate() {
                 let seen = self.see.seen(weights, &mut place);
-                let inputs = self.inputs.chunks_exact(self.k);
-                for (inputs, total) in inputs.zip(&mut *sums) {
-                    let inputs = &inputs[number * BLOCK..][..seen.len()];
-                    *total = *total + self.see.dot(simd, inputs, seen);
-                }
+                let inputs = &self.inputs[number * BLOCK..];
+                self.see.add(simd, (inputs, self.k), seen, sums);
             }
         }
     }

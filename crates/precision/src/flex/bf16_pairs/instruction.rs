@@ -32,14 +32,14 @@ fn is_in_processor() -> bool {
     false
 }
 
-/// The sum of the products of two rows of one length.
+/// The sums of the products of each row with `values`, which are as many.
 #[expect(unsafe_code, reason = "an instruction that not every processor has")]
-pub(in crate::flex) fn dot(_: Instruction, a: &[bf16], b: &[bf16]) -> f32 {
+pub(in crate::flex) fn dots<const N: usize>(_: Instruction, rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction is here.
-    return unsafe { here::dot(a, b) };
+    return unsafe { here::dots(rows, values) };
     #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("no processor but these has it: {a:?} {b:?}")
+    unreachable!("no processor but these has it: {rows:?} {values:?}")
 }
 
 pub(super) type Square = [[u32; LANES]; LANES];
@@ -176,31 +176,61 @@ mod here {
         unsafe { transmute(columns) }
     }
 
-    /// Registers of sums, so that one does not wait for itself.
+    /// Registers of sums of a row, so that one does not wait for itself.
     const SUMS: usize = 4;
 
+    /// Values of a register.
+    const VALUES: usize = 2 * LANES;
+
+    /// So many values before they are read, memory is asked for them: 4 KiB, several rows of weights.
+    const AHEAD: usize = 2048;
+
+    /// A row is summed in the same order whatever their number is. `values` are read from memory, and what follows them next; rows are in the
+    /// caches.
     #[target_feature(enable = "avx512f,avx512bf16")]
-    pub(super) fn dot(a: &[bf16], b: &[bf16]) -> f32 {
-        let mut sums = [_mm512_setzero_ps(); SUMS];
-        let mut add = |a: [bf16; 2 * LANES * SUMS], b: [bf16; 2 * LANES * SUMS]| {
-            // SAFETY: any bits are a value of the three types, and sizes agree.
-            let a: [__m512bh; SUMS] = unsafe { transmute(a) };
-            let b: [__m512bh; SUMS] = unsafe { transmute(b) };
-            for (sum, (a, b)) in sums.iter_mut().zip(a.into_iter().zip(b)) {
-                *sum = _mm512_dpbf16_ps(*sum, a, b);
-            }
+    pub(super) fn dots<const N: usize>(rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
+        let add = |sum: &mut __m512, a: [bf16; VALUES], b: [bf16; VALUES]| {
+            // SAFETY: any bits are a value of both types, and sizes agree.
+            let [a, b] = [a, b].map(|values| unsafe { transmute::<[bf16; VALUES], __m512bh>(values) });
+            *sum = _mm512_dpbf16_ps(*sum, a, b);
         };
-        let ((whole, rest), (other_whole, other_rest)) = (a.as_chunks(), b.as_chunks());
-        for (a, b) in whole.iter().zip(other_whole) {
-            add(*a, *b);
+        let mut sums = [[_mm512_setzero_ps(); SUMS]; N];
+        let (whole, rest) = values.as_chunks::<{ VALUES * SUMS }>();
+        let rows = rows.map(|row| {
+            let (of_row, rest_of_row) = row.as_chunks::<{ VALUES * SUMS }>();
+            (&of_row[..whole.len()], &rest_of_row[..rest.len()])
+        });
+        for (at, values) in whole.iter().enumerate() {
+            let (values, _) = values.as_chunks::<VALUES>();
+            for register in values {
+                // It loads nothing that the program sees, wherever the address is.
+                _mm_prefetch::<_MM_HINT_T0>(register.as_ptr().wrapping_add(AHEAD).cast());
+            }
+            for (sums, (row, _)) in sums.iter_mut().zip(rows) {
+                let (row, _) = row[at].as_chunks();
+                for ((sum, a), b) in sums.iter_mut().zip(row).zip(values) {
+                    add(sum, *a, *b);
+                }
+            }
         }
-        if !rest.is_empty() {
-            let [mut a, mut b] = [[bf16::ZERO; 2 * LANES * SUMS]; 2];
-            a[..rest.len()].copy_from_slice(rest);
-            b[..rest.len()].copy_from_slice(&other_rest[..rest.len()]);
-            add(a, b);
+        let (whole, last) = rest.as_chunks();
+        let padded = |values: &[bf16]| {
+            let mut register = [bf16::ZERO; VALUES];
+            register[..last.len()].copy_from_slice(values);
+            register
+        };
+        for (sums, (_, row)) in sums.iter_mut().zip(rows) {
+            let (of_row, last_of_row) = row.as_chunks();
+            for ((sum, a), b) in sums.iter_mut().zip(of_row).zip(whole) {
+                add(sum, *a, *b);
+            }
+            if !last.is_empty() {
+                add(&mut sums[SUMS - 1], padded(last_of_row), padded(last));
+            }
         }
-        let [a, b, c, d] = sums;
-        _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d)))
+        let all = |[a, b, c, d]: [__m512; SUMS]| {
+            _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d)))
+        };
+        sums.map(all)
     }
 }

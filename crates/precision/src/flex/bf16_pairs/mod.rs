@@ -21,7 +21,7 @@ use super::{
 
 pub(super) use arrange::Matrix;
 pub(super) use columns::Columns;
-pub(super) use instruction::{Instruction, Pairs, dot};
+pub(super) use instruction::{Instruction, Pairs, dots};
 
 /// Batched, broadcasting product of bf16 tensors, shapes `[…, m, k] × […, k, n]`, its sums in f32 or rounded to bf16.
 pub(super) fn product(with: Instruction, lhs: FlexTensor, rhs: FlexTensor, output: DType) -> FlexTensor {
