@@ -67,7 +67,7 @@ trait Seen<T: Stored>: Copy + Sync {
     /// The sum of their products.
     fn dot<S: Simd>(self, simd: S, a: &[Self::Value], b: &[Self::Value]) -> T::Wide;
 
-    /// Adds to each of `sums` that of the products of some weights with as many values of a row; the next row begins `k` values behind.
+    /// Adds the dot product of `weights` and the first values of each row to `sums`. Rows begin `k` values apart.
     #[inline(always)]
     fn add<S: Simd>(
         self,
@@ -189,7 +189,7 @@ impl Seen<f32> for Pairs {
     }
 }
 
-/// Several rows at once, for which weights are loaded once.
+/// Computes several rows at once, so that weights are loaded once for them.
 fn add_pairs(with: Instruction, (rows, k): (&[bf16], usize), weights: &[bf16], sums: &mut [f32]) {
     const AT_ONCE: usize = 4;
     let row = |number: usize| &rows[number * k..][..weights.len()];

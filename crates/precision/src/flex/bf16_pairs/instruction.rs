@@ -32,7 +32,7 @@ fn is_in_processor() -> bool {
     false
 }
 
-/// The sums of the products of each row with `values`, which are as many.
+/// Computes the dot product of each row with `values`; all slices have the same length.
 #[expect(unsafe_code, reason = "an instruction that not every processor has")]
 pub(in crate::flex) fn dots<const N: usize>(_: Instruction, rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
     #[cfg(target_arch = "x86_64")]
@@ -176,17 +176,17 @@ mod here {
         unsafe { transmute(columns) }
     }
 
-    /// Registers of sums of a row, so that one does not wait for itself.
+    /// Accumulators per row: independent dependency chains hide the latency of the instruction.
     const SUMS: usize = 4;
 
-    /// Values of a register.
+    /// bf16 values per register.
     const VALUES: usize = 2 * LANES;
 
-    /// So many values before they are read, memory is asked for them: 4 KiB, several rows of weights.
+    /// Prefetch distance in values: 4 KiB.
     const AHEAD: usize = 2048;
 
-    /// A row is summed in the same order whatever their number is. `values` are read from memory, and what follows them next; rows are in the
-    /// caches.
+    /// The summation order of a row does not depend on the number of rows. Prefetches `values`, because weights stored as bf16 are streamed from
+    /// memory; the rows stay in the caches.
     #[target_feature(enable = "avx512f,avx512bf16")]
     pub(super) fn dots<const N: usize>(rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
         let add = |sum: &mut __m512, a: [bf16; VALUES], b: [bf16; VALUES]| {
@@ -203,7 +203,7 @@ mod here {
         for (at, values) in whole.iter().enumerate() {
             let (values, _) = values.as_chunks::<VALUES>();
             for register in values {
-                // It loads nothing that the program sees, wherever the address is.
+                // A prefetch of an invalid address has no effect.
                 _mm_prefetch::<_MM_HINT_T0>(register.as_ptr().wrapping_add(AHEAD).cast());
             }
             for (sums, (row, _)) in sums.iter_mut().zip(rows) {
