@@ -83,7 +83,7 @@ impl Floor {
             | M::UnderflowShare
             | M::SubnormalShare
             | M::LostUpdateShare => Self::difference(POINT),
-            M::SkippedSteps => Self::difference(STEP),
+            M::SkippedSteps | M::NonFiniteSteps | M::ClippedSteps => Self::difference(STEP),
             M::EstimatedWeightsBytes
             | M::EstimatedWeightCopiesBytes
             | M::EstimatedActivationsBytes

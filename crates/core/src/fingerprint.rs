@@ -71,7 +71,7 @@ pub struct Gpu {
 }
 
 /// Where a cell's data came from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DataSource {
     /// For people: `synthetic reviews, seed 1`, or the file names.
     pub name: String,
@@ -79,6 +79,23 @@ pub struct DataSource {
     pub hash: String,
     /// Whether the data was made by a generator.
     pub synthetic: bool,
+    /// Classes with the number of examples of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassCount>,
+    /// Skipped files and other decisions made while reading the data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Class of a labelled data set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClassCount {
+    /// Class number, from 0.
+    pub number: u32,
+    /// Name in the data, or else in the checkpoint, or else the class number.
+    pub name: String,
+    /// Number of examples in the training, validation and test part.
+    pub examples: [u64; 3],
 }
 
 /// `environment.json` of a run folder: what holds for the whole run.

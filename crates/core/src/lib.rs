@@ -10,6 +10,7 @@ mod command_line;
 mod explain;
 mod fingerprint;
 mod format;
+mod input;
 mod layout;
 mod metric;
 mod model;
@@ -31,13 +32,14 @@ pub use cell::{Cell, CellId, CellMaker};
 pub use claim::{Bounds, Claim, ClaimSource, Claimed, Comparison};
 pub use command_line::command_line;
 pub use explain::{Example, Explanation, explain};
-pub use fingerprint::{DataSource, Environment, Fingerprint, Gpu};
+pub use fingerprint::{ClassCount, DataSource, Environment, Fingerprint, Gpu};
 pub use format::{FloatClass, Format, Rounded};
+pub use input::{InputFile, InputRole, data_difference, input_difference};
 pub use layout::{Layout, NoLayout};
 pub use metric::{Better, Metric, MetricName, Unit};
 pub use model::{
-    BertSize, BloomSize, DistilBertSize, Gpt2Size, ImageNetResNetSize, LlamaSize, Model, ResNetSize,
-    RopeScaling, VitSize,
+    BertSize, BloomSize, DistilBertSize, Gpt2Size, ImageNetResNetSize, LlamaSize, Model, NORM_EPSILON,
+    ResNetSize, RopeScaling, VitSize,
 };
 pub use name::{UnknownName, nearest};
 pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};

@@ -163,6 +163,10 @@ metrics! {
     MaxUlp = "max_ulp", Ulp, Lower;
     /// Optimizer steps skipped because a scaled gradient overflowed.
     SkippedSteps = "skipped_steps", Count, Lower;
+    /// Optimizer steps whose loss was infinite or not a number.
+    NonFiniteSteps = "non_finite_steps", Count, Lower;
+    /// Optimizer steps whose gradients were scaled down to a norm.
+    ClippedSteps = "clipped_steps", Count, Lower;
     /// Share of the values of observed steps that are infinite or not a number.
     OverflowShare = "overflow_share", Ratio, Lower;
     /// Share of the values of observed steps that are zero, and not in a wider format.

@@ -172,6 +172,17 @@ impl Model {
     }
 }
 
+/// Default epsilon of the layer norms of BERT, DistilBERT and ViT.
+pub const NORM_EPSILON: f64 = 1e-12;
+
+const fn norm_epsilon() -> f64 {
+    NORM_EPSILON
+}
+
+fn is_norm_epsilon(epsilon: &f64) -> bool {
+    *epsilon == NORM_EPSILON
+}
+
 /// Size of a BERT, in the words of its Hugging Face `config.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BertSize {
@@ -189,6 +200,9 @@ pub struct BertSize {
     pub hidden_dropout_prob: f64,
     /// Dropout of attention weights.
     pub attention_probs_dropout_prob: f64,
+    /// Epsilon of the layer norms.
+    #[serde(default = "norm_epsilon", skip_serializing_if = "is_norm_epsilon")]
+    pub layer_norm_eps: f64,
 }
 
 impl BertSize {
@@ -201,6 +215,7 @@ impl BertSize {
         max_position_embeddings: 512,
         hidden_dropout_prob: 0.1,
         attention_probs_dropout_prob: 0.1,
+        layer_norm_eps: norm_epsilon(),
     };
 }
 
@@ -360,6 +375,9 @@ pub struct VitSize {
     pub hidden_dropout_prob: f64,
     /// Dropout of attention weights.
     pub attention_probs_dropout_prob: f64,
+    /// Epsilon of the layer norms.
+    #[serde(default = "norm_epsilon", skip_serializing_if = "is_norm_epsilon")]
+    pub layer_norm_eps: f64,
 }
 
 impl VitSize {
@@ -373,6 +391,7 @@ impl VitSize {
         intermediate_size: 3072,
         hidden_dropout_prob: 0.0,
         attention_probs_dropout_prob: 0.0,
+        layer_norm_eps: norm_epsilon(),
     };
 }
 

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Accumulator, Cell, DataSource, Fingerprint, Format, MatmulPrecision, Metric, MetricName, Precision,
-    Setting, name::named,
+    Accumulator, Cell, DataSource, Fingerprint, Format, InputFile, MatmulPrecision, Metric, MetricName,
+    Precision, Setting, name::named,
 };
 
 /// Version of the record format that this build writes.
@@ -56,6 +56,9 @@ pub struct Record {
     pub events: Vec<Event>,
     /// Where the data came from; absent for kernels.
     pub data: Option<DataSource>,
+    /// Input files that the cell read; empty in records of versions before 0.2.
+    #[serde(default)]
+    pub inputs: Vec<InputFile>,
     /// Folder of the raw samples, relative to the run folder.
     pub samples: Option<String>,
     /// What it was measured on.
@@ -169,6 +172,19 @@ pub struct Event {
 impl Event {
     /// Kind of an event that says what the suite expected and the record does not hold.
     pub const EXPECTATION: &str = "expectation";
+
+    /// Kind of an event that describes how a checkpoint was read.
+    pub const WEIGHTS: &str = "weights";
+
+    /// An event that says how a checkpoint was read.
+    pub fn of_weights(detail: String) -> Self {
+        Self {
+            kind: Self::WEIGHTS.into(),
+            step: None,
+            value: None,
+            detail,
+        }
+    }
 }
 
 /// Why a records file could not be read.
