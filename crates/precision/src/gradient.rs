@@ -83,19 +83,19 @@ impl<B: PrecisionBackend> GradientSum<B> {
         }
     }
 
-    /// Scales the sums down so that their norm, all together, is `most` at the most: PyTorch's `clip_grad_norm_`, whose
-    /// factor is `most / (norm + 10⁻⁶)`. Loss scales have to be divided out before. Nothing is read from the device.
-    pub fn clip(&mut self, most: f64) {
+    /// Scales the sums down so that their joint norm is at most `most`, like PyTorch's `clip_grad_norm_` with the
+    /// factor `most / (norm + 10⁻⁶)`. Loss scales must be divided out before. Nothing is read from the device.
+    ///
+    /// Returns the norm before clipping as a vector of one element, or `None` without gradients.
+    pub fn clip(&mut self, most: f64) -> Option<Tensor<B, 1>> {
         let squares = self
             .sums
             .iter()
             .flatten()
             .map(|sum| total(sum.clone() * sum.clone()));
-        let Some(total) = squares.reduce(|a, b| a + b) else {
-            return;
-        };
-        let factor = total
-            .sqrt()
+        let norm = squares.reduce(|a, b| a + b)?.sqrt();
+        let factor = norm
+            .clone()
             .add_scalar(1e-6)
             .recip()
             .mul_scalar(most)
@@ -103,6 +103,7 @@ impl<B: PrecisionBackend> GradientSum<B> {
         for sum in self.sums.iter_mut().flatten() {
             *sum = sum.clone() * factor.clone();
         }
+        Some(norm)
     }
 
     /// Whether every element is finite, read from the device once.

@@ -96,6 +96,7 @@ mod parameter;
 mod probe;
 mod rotation;
 mod sight;
+mod values;
 
 pub use mantissa_core::{
     Accumulator, Attention, BatchNormMomentum, Format, Gelu, Layout, LearningRateScaling,
@@ -117,3 +118,4 @@ pub use parameter::{ParameterSet, Tracked};
 pub use probe::{Elsewhere, Observation, Operation, Probed, Rounding, Subnormals, probe, probe_elsewhere};
 pub use rotation::Rotation;
 pub use sight::Sight;
+pub use values::Values;

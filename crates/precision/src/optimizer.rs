@@ -79,6 +79,8 @@ pub struct Optimizer<B: PrecisionBackend> {
     /// Steps so far, by which timm's LAMB counts; Adam counts those that had a gradient for a parameter.
     steps: i32,
     state: Vec<State<B>>,
+    /// Norm of the gradients of the last step before clipping; `None` without clipping.
+    norm: Option<Tensor<B, 1>>,
 }
 
 /// Running means of one parameter; absent until the first gradient.
@@ -104,6 +106,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
             settings,
             steps: 0,
             state,
+            norm: None,
         }
     }
 
@@ -124,7 +127,14 @@ impl<B: PrecisionBackend> Optimizer<B> {
             settings: self.settings.clone(),
             steps: self.steps,
             state: state.collect(),
+            norm: self.norm.clone(),
         }
+    }
+
+    /// Takes the norm of the gradients of the last step before clipping, a vector of one element. Returns `None`
+    /// without clipping, or if the norm was already taken.
+    pub fn take_norm(&mut self) -> Option<Tensor<B, 1>> {
+        self.norm.take()
     }
 
     /// What is kept so far: the place of a parameter, which moment of its gradients, and its values.
@@ -141,7 +151,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
     /// divided out before: [`LossScaler::step`](crate::LossScaler::step) does.
     pub fn step(&mut self, parameters: &mut ParameterSet<B>, mut gradients: GradientSum<B>) {
         if let Some(most) = self.settings.clip_norm {
-            gradients.clip(most);
+            self.norm = gradients.clip(most);
         }
         self.steps += 1;
         let mut gradients = gradients.into_parts();

@@ -5,12 +5,12 @@
 
 use burn::{
     backend::Autodiff,
-    tensor::{Tensor, TensorData, backend::Backend},
+    tensor::{Tensor, backend::Backend},
 };
 use mantissa_core::Format;
 
 use crate::{
-    Compute, PrecisionBackend,
+    Compute, PrecisionBackend, Values,
     compute::{dtype, round},
     gradient,
 };
@@ -44,16 +44,18 @@ struct Entry<B: Backend> {
 
 impl<B: PrecisionBackend> ParameterSet<B> {
     /// Puts `(name, shape, values)` on a device, rounded to `format`. Values are in row-major order.
-    pub fn new(
-        parts: impl IntoIterator<Item = (String, Vec<usize>, Vec<f32>)>,
+    pub fn new<V: Into<Values>>(
+        parts: impl IntoIterator<Item = (String, Vec<usize>, V)>,
         format: Format,
         device: &B::Device,
     ) -> Self {
         let entries = parts
             .into_iter()
             .map(|(name, shape, values)| {
-                let data = TensorData::new(values, [shape.iter().product::<usize>()]);
-                let value = Tensor::from_data(data, (device, burn::tensor::DType::F32));
+                let values = values.into().for_format(format);
+                let data = values.into_data([shape.iter().product::<usize>()]);
+                let stored = data.dtype;
+                let value = Tensor::from_data(data, (device, stored));
                 Entry {
                     name,
                     shape,

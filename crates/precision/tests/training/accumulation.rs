@@ -38,7 +38,7 @@ impl<B: PrecisionBackend> Training<B> {
     fn new(problem: &Problem, precision: Precision, settings: OptimizerSettings, scaler: LossScaler) -> Self {
         let mut weights = problem.weights.iter().copied();
         let parts = SHAPES.map(|(name, shape)| {
-            let values = weights.by_ref().take(shape.iter().product()).collect();
+            let values: Vec<f32> = weights.by_ref().take(shape.iter().product()).collect();
             (name.to_owned(), shape.to_vec(), values)
         });
         Self {

@@ -63,7 +63,7 @@ fn gradients<B: PrecisionBackend>(
 /// The parameters after each step.
 fn run<B: PrecisionBackend>(golden: &Value, settings: OptimizerSettings, format: Format) -> Vec<Vec<f64>> {
     let part = |name: &&str| {
-        let values = floats(&golden["values"][name])
+        let values: Vec<f32> = floats(&golden["values"][name])
             .iter()
             .map(|x| *x as f32)
             .collect();
