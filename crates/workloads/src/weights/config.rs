@@ -1,16 +1,23 @@
 //! Sizes of models from what lies beside their weights: Hugging Face's `config.json`, or the header of a llama2.c checkpoint.
 
 use std::{
-    cell::RefCell,
+    collections::BTreeMap,
     ffi::OsStr,
-    fs,
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{BertSize, BloomSize, DistilBertSize, Gpt2Size, LlamaSize, Model, RopeScaling, VitSize};
-use serde_json::{Map, Value};
+use mantissa_core::{
+    BertSize, BloomSize, DistilBertSize, Gpt2Size, LlamaSize, Model, NORM_EPSILON, RopeScaling, VitSize,
+};
+use serde_json::{Map, Value, json};
 
-use super::{llama2c::Header, pytorch, tensors::Mapped};
+use super::{
+    fields::{Fields, IGNORED},
+    form::Form,
+    llama2c::Header,
+    tensors::Mapped,
+};
+use crate::contents;
 
 /// What a configuration is called.
 const NAME: &str = "config.json";
@@ -21,7 +28,8 @@ const NAME: &str = "config.json";
 /// A configuration that is none, or asks for what is not computed here: all of it at once.
 pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
     let wrong = |at: &Path, error: String| format!("`{}`: {error}", at.display());
-    if path.extension().and_then(OsStr::to_str) == Some("bin") && !pytorch::is_one(path) {
+    let is_config = path.file_name() == Some(OsStr::new(NAME));
+    if path.is_file() && !is_config && Form::of(path).map_err(|error| wrong(path, error))? == Form::Llama2c {
         let file = Mapped::open(path).map_err(|error| wrong(path, error.to_string()))?;
         let header = Header::read(file.bytes()).map_err(|error| wrong(path, error))?;
         return llama2c(&header).map(Some).map_err(|error| wrong(path, error));
@@ -30,12 +38,45 @@ pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
         return Ok(None);
     };
     let read = || -> Result<Option<Model>, String> {
-        let text = fs::read(&config).map_err(|error| error.to_string())?;
-        let value: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        let value: Value = contents::json(&config)?;
         let fields = value.as_object().ok_or("it is no JSON object")?;
         model(fields)
     };
     read().map_err(|error| wrong(&config, error))
+}
+
+/// The names of a checkpoint's classes by their numbers, as its configuration has them; none without one.
+///
+/// # Errors
+/// A configuration that is none, or whose `id2label` and `label2id` say different things.
+pub(crate) fn class_names(path: &Path) -> Result<BTreeMap<u32, String>, String> {
+    let Some(config) = config_of(path) else {
+        return Ok(BTreeMap::new());
+    };
+    let wrong = |error: String| format!("`{}`: {error}", config.display());
+    let value: Value = contents::json(&config).map_err(wrong)?;
+    let number = |text: &str| text.trim().parse::<u32>().ok();
+    let by_number = |table: &Map<String, Value>| {
+        let name = |(key, name): (&String, &Value)| Some((number(key)?, name.as_str()?.to_owned()));
+        table.iter().map(name).collect::<Option<BTreeMap<u32, String>>>()
+    };
+    let by_name = |table: &Map<String, Value>| {
+        let name = |(name, value): (&String, &Value)| {
+            let number = number(&value.to_string().replace('"', ""))?;
+            Some((number, name.clone()))
+        };
+        table.iter().map(name).collect::<Option<BTreeMap<u32, String>>>()
+    };
+    let table = |name: &str| value.get(name).and_then(Value::as_object);
+    let unread = |name: &str| wrong(format!("`{name}` is no table of classes and their names"));
+    let names = table("id2label").map(|table| by_number(table).ok_or_else(|| unread("id2label")));
+    let numbers = table("label2id").map(|table| by_name(table).ok_or_else(|| unread("label2id")));
+    match (names.transpose()?, numbers.transpose()?) {
+        (Some(names), Some(numbers)) if names != numbers => {
+            Err(wrong("`id2label` and `label2id` do not say the same".to_owned()))
+        }
+        (names, numbers) => Ok(names.or(numbers).unwrap_or_default()),
+    }
 }
 
 /// The configuration of a folder, or beside a file.
@@ -78,12 +119,21 @@ fn llama2c(header: &Header) -> Result<Model, String> {
 
 fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
     let Some(kind) = fields.get("model_type").and_then(Value::as_str) else {
-        return Err("it has no `model_type`".to_owned());
+        return Err("it has no `model_type`\n  hint: name the model as transformers does, such as `\"model_type\": \"bert\"`, or \
+                    move the file away and give the size in the suite"
+            .to_owned());
     };
-    let fields = Fields {
-        fields,
-        problems: RefCell::default(),
-    };
+    let fields = Fields::new(fields);
+    for (name, usual) in [
+        ("add_cross_attention", json!(false)),
+        ("is_decoder", json!(false)),
+        ("is_encoder_decoder", json!(false)),
+        ("pruned_heads", json!({})),
+        ("problem_type", json!("single_label_classification")),
+        ("tie_encoder_decoder", json!(false)),
+    ] {
+        fields.only(name, usual);
+    }
     let model = match kind {
         "llama" => Model::Llama(llama(&fields)),
         "gpt2" => Model::Gpt2(gpt2(&fields)),
@@ -102,7 +152,7 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
     if model.layers() > Model::MOST_LAYERS {
         fields.problem(format!("{} layers", model.layers()));
     }
-    let problems = fields.problems.into_inner();
+    let problems = fields.finish(&[IGNORED, beside(kind)].concat());
     if problems.is_empty() {
         return Ok(Some(model));
     }
@@ -112,19 +162,72 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
     ))
 }
 
+/// Fields of one kind of model that change no number that is measured here.
+fn beside(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "gpt2" => &[
+            "n_ctx",
+            "summary_activation",
+            "summary_first_dropout",
+            "summary_proj_to_labels",
+            "summary_type",
+            "summary_use_proj",
+        ],
+        "bloom" => &[
+            "bias_dropout_fusion",
+            "masked_softmax_fusion",
+            "offset_alibi",
+            "seq_length",
+            "skip_bias_add",
+            "skip_bias_add_qkv",
+        ],
+        "distilbert" => &["qa_dropout", "tie_weights_"],
+        "vit" => &["encoder_stride", "pooler_act", "pooler_output_size"],
+        "bert" => &[
+            "directionality",
+            "pooler_fc_size",
+            "pooler_num_attention_heads",
+            "pooler_num_fc_layers",
+            "pooler_size_per_head",
+            "pooler_type",
+        ],
+        _ => &[],
+    }
+}
+
 fn llama(fields: &Fields<'_>) -> LlamaSize {
     fields.only("hidden_act", "silu");
     fields.only("attention_bias", false);
+    fields.only("attention_dropout", 0.0);
     fields.only("mlp_bias", false);
+    fields.only("pretraining_tp", 1);
     let (width, heads) = (fields.whole("hidden_size"), fields.whole("num_attention_heads"));
     // Since version 5 all of it is in one table.
-    let rope = fields
-        .table("rope_parameters")
-        .or_else(|| fields.table("rope_scaling"));
-    let theta = rope
-        .and_then(|rope| rope.get("rope_theta"))
-        .and_then(Value::as_f64);
-    let theta = theta.unwrap_or_else(|| fields.number_or("rope_theta", 10_000.0));
+    let [new, old] = ["rope_parameters", "rope_scaling"].map(|name| {
+        let value = fields.get(name)?;
+        let table = value.as_object();
+        if table.is_none() {
+            fields.problem(format!("`{name}` is {value}, and no table"));
+        }
+        table
+    });
+    if new.is_some() && old.is_some() && new != old {
+        fields.problem("`rope_parameters` and `rope_scaling` differ".to_owned());
+    }
+    let rope = new.or(old);
+    let outside = fields.number_or("rope_theta", 10_000.0);
+    let theta = match rope.and_then(|rope| rope.get("rope_theta")) {
+        None => outside,
+        Some(theta) => theta.as_f64().unwrap_or_else(|| {
+            let table = if new.is_some() {
+                "rope_parameters"
+            } else {
+                "rope_scaling"
+            };
+            fields.problem(format!("`rope_theta` of `{table}` is {theta}, and no number"));
+            outside
+        }),
+    };
     if !(theta > 0.0 && theta.is_finite()) {
         fields.problem(format!("`rope_theta` is {theta}, and no number above 0"));
     }
@@ -159,8 +262,22 @@ fn llama(fields: &Fields<'_>) -> LlamaSize {
 
 fn scaling(fields: &Fields<'_>, rope: &Map<String, Value>) -> Option<RopeScaling> {
     let kind = rope.get("rope_type").or_else(|| rope.get("type"));
-    match kind.and_then(Value::as_str) {
-        None | Some("default") => None,
+    let beyond = |known: &[&str]| {
+        for name in rope.keys().filter(|name| !known.contains(&name.as_str())) {
+            fields.problem(format!(
+                "`rope_scaling` has `{name}`, which is not known here: it may change numbers"
+            ));
+        }
+    };
+    let kind = match kind {
+        None => None,
+        Some(kind) => Some(kind.as_str().unwrap_or("that is no text")),
+    };
+    match kind {
+        None | Some("default") => {
+            beyond(&["rope_type", "type", "rope_theta"]);
+            None
+        }
         Some("llama3") => {
             let number = |name: &str| {
                 let number = rope
@@ -172,6 +289,15 @@ fn scaling(fields: &Fields<'_>, rope: &Map<String, Value>) -> Option<RopeScaling
                     1.0
                 })
             };
+            beyond(&[
+                "rope_type",
+                "type",
+                "rope_theta",
+                "factor",
+                "low_freq_factor",
+                "high_freq_factor",
+                "original_max_position_embeddings",
+            ]);
             let (low, high) = (number("low_freq_factor"), number("high_freq_factor"));
             if low >= high {
                 fields.problem(format!(
@@ -198,6 +324,7 @@ fn gpt2(fields: &Fields<'_>) -> Gpt2Size {
     fields.only("activation_function", "gelu_new");
     fields.only("scale_attn_weights", true);
     fields.only("scale_attn_by_inverse_layer_idx", false);
+    fields.only("reorder_and_upcast_attn", false);
     fields.only("tie_word_embeddings", true);
     let (n_embd, n_head) = (fields.whole("n_embd"), fields.whole("n_head"));
     fields.divides((n_embd, "n_embd"), (n_head, "n_head"));
@@ -217,9 +344,13 @@ fn gpt2(fields: &Fields<'_>) -> Gpt2Size {
 
 fn bloom(fields: &Fields<'_>) -> BloomSize {
     fields.only("apply_residual_connection_post_layernorm", false);
+    fields.only("attention_softmax_in_fp32", true);
+    fields.only("n_inner", Value::Null);
+    fields.only("pretraining_tp", 1);
+    fields.only("slow_but_exact", false);
     fields.only("tie_word_embeddings", true);
     // Older files use the names of GPT-2, and of others.
-    let of = |names: [&str; 2]| match fields.fields.contains_key(names[0]) {
+    let of = |names: [&str; 2]| match fields.has(names[0]) || !fields.has(names[1]) {
         true => fields.whole(names[0]),
         false => fields.whole(names[1]),
     };
@@ -243,6 +374,9 @@ fn bert(fields: &Fields<'_>) -> BertSize {
     fields.only("hidden_act", "gelu");
     fields.only("type_vocab_size", 2);
     fields.only("position_embedding_type", "absolute");
+    fields.only("tie_word_embeddings", true);
+    let dropout = fields.share_or("hidden_dropout_prob", 0.1);
+    fields.only("classifier_dropout", dropout);
     let (width, heads) = (fields.whole("hidden_size"), fields.whole("num_attention_heads"));
     fields.divides((width, "hidden_size"), (heads, "num_attention_heads"));
     BertSize {
@@ -251,13 +385,15 @@ fn bert(fields: &Fields<'_>) -> BertSize {
         num_attention_heads: heads,
         intermediate_size: fields.whole("intermediate_size"),
         max_position_embeddings: fields.whole_or("max_position_embeddings", 512),
-        hidden_dropout_prob: fields.share_or("hidden_dropout_prob", 0.1),
+        hidden_dropout_prob: dropout,
         attention_probs_dropout_prob: fields.share_or("attention_probs_dropout_prob", 0.1),
+        layer_norm_eps: fields.number_or("layer_norm_eps", NORM_EPSILON),
     }
 }
 
 fn distilbert(fields: &Fields<'_>) -> DistilBertSize {
     fields.only("activation", "gelu");
+    fields.only("tie_word_embeddings", true);
     fields.only("sinusoidal_pos_embds", false);
     let (dim, n_heads) = (fields.whole("dim"), fields.whole("n_heads"));
     fields.divides((dim, "dim"), (n_heads, "n_heads"));
@@ -290,94 +426,14 @@ fn vit(fields: &Fields<'_>) -> VitSize {
         intermediate_size: fields.whole("intermediate_size"),
         hidden_dropout_prob: fields.share_or("hidden_dropout_prob", 0.0),
         attention_probs_dropout_prob: fields.share_or("attention_probs_dropout_prob", 0.0),
-    }
-}
-
-/// A configuration that is read, and what is wrong with it.
-struct Fields<'a> {
-    fields: &'a Map<String, Value>,
-    problems: RefCell<Vec<String>>,
-}
-
-impl Fields<'_> {
-    fn problem(&self, problem: String) {
-        self.problems.borrow_mut().push(problem);
-    }
-
-    /// A field that is there, and not `null`.
-    fn get(&self, name: &str) -> Option<&Value> {
-        self.fields.get(name).filter(|value| !value.is_null())
-    }
-
-    fn table(&self, name: &str) -> Option<&Map<String, Value>> {
-        self.get(name).and_then(Value::as_object)
-    }
-
-    /// A whole number of 1 or more, as every size is; 1 in place of what is none.
-    fn whole(&self, name: &str) -> u32 {
-        let value = self.get(name);
-        let whole = value.and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
-        whole.filter(|n| *n > 0).unwrap_or_else(|| {
-            self.problem(match value {
-                Some(value) => format!("`{name}` is {value}, and no size"),
-                None => format!("`{name}` is missing"),
-            });
-            1
-        })
-    }
-
-    fn whole_or(&self, name: &str, absent: u32) -> u32 {
-        self.get(name).map_or(absent, |_| self.whole(name))
-    }
-
-    /// A number of 0 or more.
-    fn number_or(&self, name: &str, absent: f64) -> f64 {
-        let Some(value) = self.get(name) else {
-            return absent;
-        };
-        let number = value.as_f64().filter(|x| x.is_finite() && *x >= 0.0);
-        number.unwrap_or_else(|| {
-            self.problem(format!("`{name}` is {value}, and no number of 0 or more"));
-            absent
-        })
-    }
-
-    /// A number of 0 or more and below 1.
-    fn share_or(&self, name: &str, absent: f64) -> f64 {
-        let share = self.number_or(name, absent);
-        if share >= 1.0 {
-            self.problem(format!("`{name}` is {share}, and no share below 1"));
-            return absent;
-        }
-        share
-    }
-
-    fn flag_or(&self, name: &str, absent: bool) -> bool {
-        self.get(name).map_or(absent, |value| {
-            value.as_bool().unwrap_or_else(|| {
-                self.problem(format!("`{name}` is {value}, and neither true nor false"));
-                absent
-            })
-        })
-    }
-
-    /// A field whose other values are not computed here. Absent, it is the one that is.
-    fn only(&self, name: &str, value: impl Into<Value>) {
-        let value = value.into();
-        if let Some(other) = self.get(name).filter(|other| **other != value) {
-            self.problem(format!("`{name}` is {other}; there is {value}"));
-        }
-    }
-
-    fn divides(&self, (n, name): (u32, &str), (part, of): (u32, &str)) {
-        if !n.is_multiple_of(part) {
-            self.problem(format!("`{name}` {n} is no multiple of `{of}` {part}"));
-        }
+        layer_norm_eps: fields.number_or("layer_norm_eps", NORM_EPSILON),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::json;
 
     use super::*;
@@ -485,6 +541,110 @@ mod tests {
         );
         assert!(read(json!([])).unwrap_err().ends_with("it is no JSON object"));
         assert_eq!(read(json!({ "model_type": "resnet" })), Ok(None));
+    }
+
+    /// A small model of a kind, as its configuration has it.
+    fn small(kind: &str) -> Value {
+        match kind {
+            "llama" => json!({
+                "model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
+                "num_hidden_layers": 1, "vocab_size": 40
+            }),
+            "gpt2" => {
+                json!({ "model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 1, "vocab_size": 40 })
+            }
+            "bloom" => {
+                json!({ "model_type": "bloom", "hidden_size": 64, "n_head": 4, "n_layer": 1, "vocab_size": 40 })
+            }
+            "distilbert" => {
+                json!({ "model_type": "distilbert", "dim": 64, "n_heads": 4, "n_layers": 1, "hidden_dim": 96 })
+            }
+            kind => json!({
+                "model_type": kind, "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
+                "num_hidden_layers": 1, "image_size": 8, "patch_size": 4
+            }),
+        }
+    }
+
+    #[test]
+    fn a_field_that_may_change_a_number_is_read_or_refused_by_its_name() {
+        // A field, a value of it that is computed, and one that is not.
+        let known = [
+            ("bert", "layer_norm_eps", json!(1e-5), json!("small")),
+            ("vit", "layer_norm_eps", json!(1e-3), json!(-1.0)),
+            ("bert", "hidden_act", json!("gelu"), json!("gelu_new")),
+            ("bert", "classifier_dropout", json!(null), json!(0.3)),
+            ("bert", "pruned_heads", json!({}), json!({ "0": [1] })),
+            (
+                "bert",
+                "problem_type",
+                json!("single_label_classification"),
+                json!("regression"),
+            ),
+            ("llama", "sliding_window", json!(null), json!(4096)),
+            ("llama", "rope_scaling", json!(null), json!("linear")),
+            (
+                "llama",
+                "rope_scaling",
+                json!({ "type": "default" }),
+                json!({ "factor": 2.0 }),
+            ),
+            (
+                "llama",
+                "rope_scaling",
+                json!({ "rope_type": "default" }),
+                json!({ "type": "linear", "factor": 2.0 }),
+            ),
+            (
+                "llama",
+                "rope_parameters",
+                json!({ "rope_theta": 5e5 }),
+                json!({ "rope_theta": "5e5" }),
+            ),
+            ("llama", "attention_dropout", json!(0), json!(0.1)),
+            (
+                "gpt2",
+                "scale_attn_by_inverse_layer_idx",
+                json!(false),
+                json!(true),
+            ),
+            ("bloom", "n_inner", json!(null), json!(7)),
+            ("vit", "qkv_bias", json!(true), json!(false)),
+            ("distilbert", "sinusoidal_pos_embds", json!(false), json!(true)),
+        ];
+        for (kind, name, computed, refused) in known {
+            let with = |value: &Value| {
+                let mut config = small(kind);
+                // Only ViT has images.
+                if kind == "bert" {
+                    let table = config.as_object_mut().unwrap();
+                    table.remove("image_size");
+                    table.remove("patch_size");
+                }
+                config[name] = value.clone();
+                read(config)
+            };
+            assert!(
+                with(&computed).is_ok(),
+                "{kind} {name} {computed}: {:?}",
+                with(&computed)
+            );
+            let error = with(&refused).expect_err(name);
+            assert!(error.contains(name), "{kind} {name}: {error}");
+        }
+        for kind in ["llama", "gpt2", "bloom", "distilbert", "vit"] {
+            let mut config = small(kind);
+            assert!(read(config.clone()).is_ok(), "{kind}");
+            config["_name_or_path"] = json!("somewhere");
+            config["use_cache"] = json!(true);
+            assert!(read(config.clone()).is_ok(), "{kind}");
+            config["logit_scale"] = json!(0.0625);
+            let error = read(config).unwrap_err();
+            assert!(
+                error.contains("`logit_scale` is 0.0625, and is not known here"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Seeded initial weights.
 
+use mantissa_precision::Values;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -12,7 +13,7 @@ pub(crate) fn initial(specs: Vec<ParameterSpec>, seed: u64) -> impl Iterator<Ite
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     specs.into_iter().map(move |spec| {
         let values = values(&spec, &mut rng);
-        (spec.name, spec.shape, values)
+        (spec.name, spec.shape, Values::F32(values))
     })
 }
 

@@ -1,5 +1,5 @@
-//! Checkpoints of llama2.c (`export.py --version 0`): a header of seven numbers, then every tensor of f32 in a fixed order. Names are
-//! those of Hugging Face; the rows of queries and keys are in llama2.c's order, that of neighbouring pairs.
+//! Checkpoints of llama2.c, as its `export.py` writes them with `--version 0` and `--version 1`: a header, then every tensor of f32 in a
+//! fixed order. Names are those of Hugging Face; the rows of queries and keys are in llama2.c's order, that of neighbouring pairs.
 
 use safetensors::Dtype;
 
@@ -8,12 +8,35 @@ use super::tensors::{Mapped, Place, Places};
 /// More blocks than any model has.
 const MOST_LAYERS: usize = 10_000;
 
-/// The header's numbers, all `i32`, and their bytes.
-const HEADER: usize = 7 * 4;
+/// Numbers of a header, all `i32`, and their bytes.
+const NUMBERS: usize = 7 * 4;
+
+/// What every version but 0 begins with: "ak42".
+const MAGIC: [u8; 4] = 0x616b_3432_u32.to_le_bytes();
+
+/// Versions of `export.py` that are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    /// The numbers, and tensors among which are tables of cosines and sines.
+    Zero,
+    /// The magic, the version, the numbers, whether the head is the table, zeros up to 256 bytes; then vectors before matrices.
+    One,
+}
+
+impl Version {
+    /// Bytes before the first tensor.
+    fn header(self) -> usize {
+        match self {
+            Self::Zero => NUMBERS,
+            Self::One => 256,
+        }
+    }
+}
 
 /// What the header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
+    version: Version,
     pub dim: usize,
     pub hidden_dim: usize,
     pub n_layers: usize,
@@ -25,23 +48,50 @@ pub(crate) struct Header {
     pub tied: bool,
 }
 
+/// Whether first bytes are those of a llama2.c checkpoint, of a version that is read or of another.
+pub(super) fn is_one(head: &[u8]) -> bool {
+    head.starts_with(&MAGIC) || Header::read(head).is_ok()
+}
+
 impl Header {
     /// Reads the first bytes of a file.
     ///
     /// # Errors
-    /// Numbers that no model has.
+    /// Numbers that no model has, or a version that is not read.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
-        let Some(head) = bytes.get(..HEADER) else {
-            return Err("it is shorter than the header of a llama2.c checkpoint".to_owned());
+        let short = || "it is shorter than the header of a llama2.c checkpoint".to_owned();
+        let (version, numbers, shared) = match bytes.strip_prefix(&MAGIC) {
+            None => (Version::Zero, bytes.get(..NUMBERS).ok_or_else(short)?, None),
+            Some(rest) => {
+                let (version, rest) = rest.split_first_chunk().ok_or_else(short)?;
+                match i32::from_le_bytes(*version) {
+                    1 => {}
+                    2 => {
+                        return Err("it is a llama2.c checkpoint of version 2, whose weights are 8-bit integers\n  hint: \
+                                    `export.py --version 1` writes f32"
+                            .to_owned());
+                    }
+                    other => {
+                        return Err(format!(
+                            "it is a llama2.c checkpoint of version {other}, which is not read"
+                        ));
+                    }
+                }
+                let numbers = rest.get(..NUMBERS).ok_or_else(short)?;
+                (Version::One, numbers, Some(*rest.get(NUMBERS).ok_or_else(short)?))
+            }
         };
-        let numbers: Vec<i32> = bytemuck::pod_collect_to_vec(head);
+        let numbers: Vec<i32> = bytemuck::pod_collect_to_vec(numbers);
         let number = |index: usize| {
             let number = usize::try_from(numbers[index].unsigned_abs()).unwrap_or(0);
-            let sane = (1..1 << 24).contains(&number) && (index == 5 || numbers[index] > 0);
+            // In version 0, a negative number of words says that the head is another matrix.
+            let signed = index == 5 && version == Version::Zero;
+            let sane = (1..1 << 24).contains(&number) && (signed || numbers[index] > 0);
             sane.then_some(number)
                 .ok_or_else(|| format!("{} is no size of a llama2.c checkpoint", numbers[index]))
         };
         let header = Self {
+            version,
             dim: number(0)?,
             hidden_dim: number(1)?,
             n_layers: number(2)?,
@@ -49,8 +99,7 @@ impl Header {
             n_kv_heads: number(4)?,
             vocab_size: number(5)?,
             seq_len: number(6)?,
-            // Where the head is another matrix, the number is negative.
-            tied: numbers[5] > 0,
+            tied: shared.map_or(numbers[5] > 0, |shared| shared != 0),
         };
         if header.n_layers > MOST_LAYERS {
             return Err(format!("{} layers are no llama2.c checkpoint", header.n_layers));
@@ -78,8 +127,12 @@ impl Header {
         let shared = head * self.n_kv_heads as u128;
         let tables = if self.tied { 1 } else { 2 };
         let of_layer = 2 * dim + 2 * dim * dim + 2 * shared * dim + 3 * hidden * dim;
-        let values = tables * vocabulary * dim + layers * of_layer + dim + 2 * positions * (head / 2);
-        HEADER as u128 + 4 * values
+        let angles = match self.version {
+            Version::Zero => 2 * positions * (head / 2),
+            Version::One => 0,
+        };
+        let values = tables * vocabulary * dim + layers * of_layer + dim + angles;
+        self.version.header() as u128 + 4 * values
     }
 
     /// Every tensor in the order of the file; those without a name are not read.
@@ -89,33 +142,55 @@ impl Header {
             self.hidden_dim,
             self.dim / self.n_heads * self.n_kv_heads,
         );
-        let mut tensors = vec![(
-            Some("model.embed_tokens.weight".to_owned()),
-            vec![self.vocab_size, dim],
-        )];
-        let mut of_layers = |part: &str, shape: &[usize]| {
-            for layer in 0..self.n_layers {
+        let one = |name: &str, shape: &[usize]| vec![(Some(format!("{name}.weight")), shape.to_vec())];
+        let of_layers = |part: &str, shape: &[usize]| {
+            let layer = |layer| {
                 let name = format!("model.layers.{layer}.{part}.weight");
-                tensors.push((Some(name), shape.to_vec()));
-            }
+                (Some(name), shape.to_vec())
+            };
+            (0..self.n_layers).map(layer).collect::<Vec<_>>()
         };
-        of_layers("input_layernorm", &[dim]);
-        of_layers("self_attn.q_proj", &[dim, dim]);
-        of_layers("self_attn.k_proj", &[kv, dim]);
-        of_layers("self_attn.v_proj", &[kv, dim]);
-        of_layers("self_attn.o_proj", &[dim, dim]);
-        of_layers("post_attention_layernorm", &[dim]);
-        of_layers("mlp.gate_proj", &[hidden, dim]);
-        of_layers("mlp.down_proj", &[dim, hidden]);
-        of_layers("mlp.up_proj", &[hidden, dim]);
-        tensors.push((Some("model.norm.weight".to_owned()), vec![dim]));
-        // Cosines and sines that are computed anew.
-        let angles = vec![self.seq_len, dim / self.n_heads / 2];
-        tensors.extend([(None, angles.clone()), (None, angles)]);
-        if !self.tied {
-            tensors.push((Some("lm_head.weight".to_owned()), vec![self.vocab_size, dim]));
+        let table = one("model.embed_tokens", &[self.vocab_size, dim]);
+        let head = match self.tied {
+            true => vec![],
+            false => one("lm_head", &[self.vocab_size, dim]),
+        };
+        let last_norm = one("model.norm", &[dim]);
+        let norms = ["input_layernorm", "post_attention_layernorm"].map(|part| of_layers(part, &[dim]));
+        let attention = [("q", dim, dim), ("k", kv, dim), ("v", kv, dim), ("o", dim, dim)]
+            .map(|(part, rows, columns)| of_layers(&format!("self_attn.{part}_proj"), &[rows, columns]))
+            .concat();
+        let feed_forward = [("gate", hidden, dim), ("down", dim, hidden), ("up", hidden, dim)]
+            .map(|(part, rows, columns)| of_layers(&format!("mlp.{part}_proj"), &[rows, columns]))
+            .concat();
+        let [before_attention, before_feed_forward] = norms;
+        match self.version {
+            Version::Zero => {
+                // Cosines and sines that are computed anew.
+                let angles = vec![(None, vec![self.seq_len, dim / self.n_heads / 2]); 2];
+                [
+                    table,
+                    before_attention,
+                    attention,
+                    before_feed_forward,
+                    feed_forward,
+                    last_norm,
+                    angles,
+                    head,
+                ]
+                .concat()
+            }
+            Version::One => [
+                before_attention,
+                before_feed_forward,
+                last_norm,
+                table,
+                attention,
+                feed_forward,
+                head,
+            ]
+            .concat(),
         }
-        tensors
     }
 }
 
@@ -129,7 +204,7 @@ pub(super) fn tensors(file: &Mapped) -> Result<Places, String> {
             file.bytes().len()
         ));
     }
-    let mut at = HEADER;
+    let mut at = header.version.header();
     let mut found = vec![];
     for (name, shape) in header.tensors() {
         let bytes = shape.iter().product::<usize>() * 4;
@@ -177,7 +252,7 @@ mod tests {
             (name.as_str(), &place.shape[..]),
             ("model.layers.0.self_attn.q_proj.weight", &[4, 4][..])
         );
-        assert_eq!(place.bytes.start, HEADER + 4 * (20 + 4));
+        assert_eq!(place.bytes.start, NUMBERS + 4 * (20 + 4));
         let own_head = found(&file(-5, count + 20)).unwrap();
         assert_eq!(own_head.last().unwrap().0, "lm_head.weight");
         let error = found(&file(5, count - 1)).unwrap_err();
@@ -195,5 +270,43 @@ mod tests {
         ] {
             assert!(found(&header(numbers)).is_err(), "{numbers:?}");
         }
+    }
+
+    #[test]
+    fn version_1_has_its_vectors_first_and_no_tables_of_angles() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tiny.bin");
+        let file = |version: i32, shared: u8, values: usize| {
+            let mut bytes = [
+                &MAGIC[..],
+                &version.to_le_bytes(),
+                &header([4, 3, 1, 2, 1, 5, 2]),
+                &[shared],
+            ]
+            .concat();
+            bytes.resize(256, 0);
+            bytes.extend((0..values).flat_map(|value| (value as f32).to_le_bytes()));
+            std::fs::write(&path, bytes).unwrap();
+            tensors(&Mapped::open(&path).unwrap())
+        };
+        let count = 5 * 4 + (4 + 16 + 8 + 8 + 16) + (4 + 12 + 12 + 12) + 4;
+        let tied = file(1, 1, count).unwrap();
+        let begins = |name: &str| {
+            let (_, place) = tied.iter().find(|(other, _)| other == name).unwrap();
+            (place.bytes.start - 256) / 4
+        };
+        assert_eq!(tied.len(), 11);
+        assert_eq!(begins("model.layers.0.input_layernorm.weight"), 0);
+        assert_eq!(begins("model.layers.0.post_attention_layernorm.weight"), 4);
+        assert_eq!(begins("model.norm.weight"), 8);
+        assert_eq!(begins("model.embed_tokens.weight"), 12);
+        assert_eq!(begins("model.layers.0.self_attn.q_proj.weight"), 32);
+        assert_eq!(
+            file(1, 0, count + 20).unwrap().last().unwrap().0,
+            "lm_head.weight"
+        );
+        assert!(file(1, 0, count).unwrap_err().contains("with this header has"));
+        assert!(file(2, 1, count).unwrap_err().contains("version 2"));
+        assert!(file(7, 1, count).unwrap_err().contains("version 7"));
     }
 }

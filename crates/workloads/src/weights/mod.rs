@@ -2,16 +2,26 @@
 
 mod checkpoint;
 mod config;
+mod fields;
+mod fit;
+mod form;
+mod generation;
 mod initial;
 mod llama2c;
 mod pytorch;
 mod tensors;
 
-pub use checkpoint::weights_in;
-pub(crate) use checkpoint::{Checkpoint, Naming};
+pub(crate) use checkpoint::Checkpoint;
+pub use checkpoint::{weight_files, weights_in};
+pub(crate) use config::class_names;
 pub use config::model_of;
+pub(crate) use fields::Fields;
+pub(crate) use fit::Naming;
+pub(crate) use generation::generation_note;
 pub(crate) use initial::initial;
 pub(crate) use tensors::Mapped;
 
+use mantissa_precision::Values;
+
 /// Name, shape and row-major values of a parameter.
-pub type Weight = (String, Vec<usize>, Vec<f32>);
+pub type Weight = (String, Vec<usize>, Values);

@@ -1,37 +1,33 @@
 //! What `torch.save` writes.
 
-use std::{fs::File, io::Read, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
-use pytorch_reader::{DType, PytorchReader, Tensor};
+use mantissa_precision::Values;
+use pytorch_reader::{DType, PickleValue, PytorchReader, Tensor};
 use safetensors::Dtype;
 
 use super::tensors::floats;
 
-/// Under which keys a training may keep its weights.
-const KEYS: [&str; 3] = ["state_dict", "model_state_dict", "model"];
-
-/// Whether a file is an archive (since PyTorch 1.6) or a pickle.
-pub(super) fn is_one(path: &Path) -> bool {
-    let mut head = [0; 2];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && matches!(&head, b"PK" | [0x80, _])
-}
-
-/// Tensors by name, not read yet.
-pub(super) fn tensors(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
-    for key in KEYS {
-        // An error means that there is no such key; any other shows again below.
-        if let Ok(reader) = PytorchReader::with_top_level_key(path, key)
-            && !reader.is_empty()
-        {
-            return Ok(reader.into_tensors().into_iter().collect());
+/// Tensors by name, not read yet, and the keys of the file that hold dictionaries. Names are the keys on the way to a tensor, with dots
+/// between them.
+pub(super) fn tensors(path: &Path) -> Result<(BTreeMap<String, Tensor>, BTreeSet<String>), String> {
+    let reader = PytorchReader::new(path).map_err(|error| error.to_string())?;
+    if reader.is_empty() {
+        return Err("it holds no tensors".to_owned());
+    }
+    let sections = match PytorchReader::read_pickle_data(path, None) {
+        Ok(PickleValue::Dict(values)) => {
+            let holds_others =
+                |value: &PickleValue| matches!(value, PickleValue::Dict(_) | PickleValue::List(_));
+            let sections = values.into_iter().filter(|(_, value)| holds_others(value));
+            sections.map(|(key, _)| key).collect()
         }
-    }
-    match PytorchReader::new(path) {
-        Ok(reader) if reader.is_empty() => Err("it holds no tensors".to_owned()),
-        Ok(reader) => Ok(reader.into_tensors().into_iter().collect()),
-        Err(error) => Err(error.to_string()),
-    }
+        _ => BTreeSet::new(),
+    };
+    Ok((reader.into_tensors().into_iter().collect(), sections))
 }
 
 /// The type of a tensor's values, if they are floats that are read.
@@ -45,11 +41,11 @@ pub(super) fn dtype(tensor: &Tensor) -> Option<Dtype> {
     }
 }
 
-/// The values of a tensor as f32, in row-major order.
-pub(super) fn values(tensor: &Tensor) -> Result<Vec<f32>, String> {
+/// The values of a tensor in row-major order; see [`super::Mapped::values`].
+pub(super) fn values(tensor: &Tensor, wide: bool) -> Result<Values, String> {
     let dtype = dtype(tensor).ok_or("no floats")?;
     let bytes = tensor.read().map_err(|error| error.to_string())?;
-    floats(dtype, &bytes).ok_or_else(|| "no floats".to_owned())
+    floats(dtype, &bytes, wide).ok_or_else(|| "no floats".to_owned())
 }
 
 #[cfg(test)]
@@ -60,23 +56,30 @@ mod tests {
     fn archives_and_pickles_of_pytorch_are_read_whatever_they_are_nested_in() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         for name in ["archive.pth", "pickle.pth"] {
-            let path = folder.join(name);
-            assert!(is_one(&path), "{name}");
-            let mut found = tensors(&path).unwrap();
-            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            let (found, sections) = tensors(&folder.join(name)).unwrap();
+            let end_of = |wanted: &str| found.iter().find(|(name, _)| name.ends_with(wanted)).unwrap();
             let of = |wanted: &str| {
-                let (_, tensor) = found.iter().find(|(name, _)| name == wanted).unwrap();
-                (tensor.shape().to_vec(), values(tensor))
+                let (_, tensor) = end_of(wanted);
+                (tensor.shape().to_vec(), values(tensor, false))
             };
             // As `peers/pytorch/golden/checkpoint.py` wrote them.
-            let single = vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
-            let more = |by: f32| single.iter().map(|x| x + by).collect::<Vec<f32>>();
-            assert_eq!(of("module.single"), (vec![2, 3], Ok(single.clone())), "{name}");
-            let turned = vec![0.0, 2.0, 4.0, 1.0, 3.0, 5.0];
-            assert_eq!(of("module.half"), (vec![2, 3], Ok(turned)), "{name}");
-            assert_eq!(of("module.brain"), (vec![6], Ok(more(1.0))), "{name}");
-            assert_eq!(of("module.double"), (vec![6], Ok(more(2.0))), "{name}");
+            let single = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
+            let more = |by: f32| Ok(Values::F32(single.iter().map(|x| x + by).collect()));
+            assert_eq!(of("module.single"), (vec![2, 3], more(0.0)), "{name}");
+            let turned = Ok(Values::F32(vec![0.0, 2.0, 4.0, 1.0, 3.0, 5.0]));
+            assert_eq!(of("module.half"), (vec![2, 3], turned), "{name}");
+            assert_eq!(of("module.brain"), (vec![6], more(1.0)), "{name}");
+            assert_eq!(of("module.double"), (vec![6], more(2.0)), "{name}");
+            let (_, double) = end_of("module.double");
+            assert!(matches!(values(double, true), Ok(Values::F64(_))), "{name}");
             assert!(of("module.num_batches_tracked").1.is_err(), "{name}");
+            let (in_section, _) = end_of("module.single");
+            let section = in_section.split('.').next().unwrap();
+            assert_eq!(
+                sections.contains(section),
+                section != "module",
+                "{name}: {sections:?}"
+            );
         }
     }
 
@@ -91,6 +94,6 @@ mod tests {
             assert!(tensors(&path).is_err(), "{end} bytes");
         }
         std::fs::write(&path, "no archive").unwrap();
-        assert!(!is_one(&path) && tensors(&path).is_err());
+        assert!(tensors(&path).is_err());
     }
 }

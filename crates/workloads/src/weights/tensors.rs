@@ -1,20 +1,15 @@
 //! Tensors in files: where each begins and ends, from a header that is mapped into memory, and its values, which are read.
 
-use std::{
-    fs::File,
-    ops::Range,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path};
 
 use half::slice::HalfFloatSliceExt;
+use mantissa_precision::Values;
 use memmap2::Mmap;
 use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 
 /// A file that is mapped into memory.
 pub(crate) struct Mapped {
-    path: PathBuf,
     file: File,
     map: Mmap,
 }
@@ -38,15 +33,7 @@ impl Mapped {
         // that: offsets are checked against the length of the map, and a file that is cut off ends the process by a signal.
         #[expect(unsafe_code, reason = "a map is no slice like others")]
         let map = unsafe { Mmap::map(&file) }?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            map,
-        })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+        Ok(Self { file, map })
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -78,17 +65,17 @@ impl Mapped {
         Ok(tensors)
     }
 
-    /// The values of a tensor as f32.
+    /// The values of a tensor: those that are stored in f64 in f64 if they are wanted `wide`, all others as f32.
     ///
     /// # Errors
     /// They are no floats, or cannot be read.
-    pub(super) fn values(&self, place: &Place) -> Result<Vec<f32>, String> {
+    pub(super) fn values(&self, place: &Place, wide: bool) -> Result<Values, String> {
         let bytes = &place.bytes;
         let values = match place.dtype {
-            Dtype::F32 => self.read(bytes),
-            Dtype::F16 => self.read::<half::f16>(bytes).map(|halves| widened(&halves)),
-            Dtype::BF16 => self.read::<half::bf16>(bytes).map(|halves| widened(&halves)),
-            Dtype::F64 => self.read(bytes).map(narrowed),
+            Dtype::F32 => self.read(bytes).map(Values::F32),
+            Dtype::F16 => self.read(bytes).map(|halves| widened::<half::f16>(&halves)),
+            Dtype::BF16 => self.read(bytes).map(|halves| widened::<half::bf16>(&halves)),
+            Dtype::F64 => self.read(bytes).map(|values| narrowed(values, wide)),
             _ => return Err("no floats".to_owned()),
         };
         values.map_err(|error| error.to_string())
@@ -108,13 +95,13 @@ impl Mapped {
     }
 }
 
-/// Little-endian floats of 16, 32 or 64 bits as f32.
-pub(super) fn floats(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
+/// Little-endian floats of 16, 32 or 64 bits; see [`Mapped::values`].
+pub(super) fn floats(dtype: Dtype, bytes: &[u8], wide: bool) -> Option<Values> {
     match dtype {
-        Dtype::F32 => Some(aligned(bytes)),
+        Dtype::F32 => Some(Values::F32(aligned(bytes))),
         Dtype::F16 => Some(widened::<half::f16>(&aligned(bytes))),
         Dtype::BF16 => Some(widened::<half::bf16>(&aligned(bytes))),
-        Dtype::F64 => Some(narrowed(aligned(bytes))),
+        Dtype::F64 => Some(narrowed(aligned(bytes), wide)),
         _ => None,
     }
 }
@@ -124,15 +111,18 @@ fn aligned<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
     bytemuck::pod_collect_to_vec(bytes)
 }
 
-fn narrowed(values: Vec<f64>) -> Vec<f32> {
-    values.into_iter().map(|x| x as f32).collect()
+fn narrowed(values: Vec<f64>, wide: bool) -> Values {
+    match wide {
+        true => Values::F64(values),
+        false => Values::F32(values.into_iter().map(|x| x as f32).collect()),
+    }
 }
 
-fn widened<T>(halves: &[T]) -> Vec<f32>
+fn widened<T>(halves: &[T]) -> Values
 where
     [T]: HalfFloatSliceExt,
 {
     let mut values = vec![0.0; halves.len()];
     halves.convert_to_f32_slice(&mut values);
-    values
+    Values::F32(values)
 }

@@ -1,0 +1,99 @@
+//! File type detection from the first bytes.
+//!
+//! File names are unreliable: some checkpoints named `pytorch_model.bin` are safetensors files, and a repository cloned
+//! without Git LFS contains small pointer files under the original names.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::Path,
+};
+
+use serde::de::DeserializeOwned;
+
+/// Maximum number of bytes read for detection.
+const HEAD: usize = 512;
+
+/// Reads the first bytes of a file.
+///
+/// # Errors
+/// Any I/O error.
+pub(crate) fn head(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = vec![];
+    File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// Reads a JSON file, with or without a byte order mark.
+///
+/// # Errors
+/// A message for an I/O error, a file of another type, or malformed JSON. It does not name the file.
+pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    if let Some(is) = unsupported(&bytes) {
+        return Err(format!("it is {is}"));
+    }
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    serde_json::from_slice(text).map_err(|error| error.to_string())
+}
+
+/// Describes a file of a known type that Mantissa does not read, or an empty file. The text completes the sentence "it
+/// is …".
+pub(crate) fn unsupported(head: &[u8]) -> Option<&'static str> {
+    const KNOWN: [(&[u8], &str); 12] = [
+        (
+            b"version https://git-lfs",
+            "a pointer of Git LFS and not the file itself\n  hint: `git lfs pull` in its repository fetches the file",
+        ),
+        (
+            b"GGUF",
+            "a GGUF file, which is not read\n  hint: the safetensors that it was made from are",
+        ),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file, which is not read"),
+        (b"\x93NUMPY", "a NumPy array, which is not read"),
+        (b"PAR1", "a Parquet file, which is not read"),
+        (b"ARROW1", "an Arrow file, which is not read"),
+        (b"\x1f\x8b", "compressed with gzip"),
+        (b"BZh", "compressed with bzip2"),
+        (b"\xfd7zXZ\0", "compressed with xz"),
+        (b"\x28\xb5\x2f\xfd", "compressed with Zstandard"),
+        (
+            b"<!DOCTYPE html",
+            "a page of HTML: perhaps a download that needed a login",
+        ),
+        (b"<html", "a page of HTML: perhaps a download that needed a login"),
+    ];
+    let begins = |(magic, _): &&(&[u8], &str)| head.starts_with(magic);
+    if let Some((_, is)) = KNOWN.iter().find(begins) {
+        return Some(is);
+    }
+    match head {
+        [] => Some("empty"),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            Some("UTF-16 text\n  hint: `iconv -f utf-16 -t utf-8` turns it into UTF-8")
+        }
+        _ => None,
+    }
+}
+
+/// Returns true for a Git LFS pointer.
+pub(crate) fn is_lfs_pointer(head: &[u8]) -> bool {
+    head.starts_with(b"version https://git-lfs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_other_programs_are_recognised_whatever_they_are_called() {
+        let is = |head: &[u8]| unsupported(head).unwrap_or("unknown");
+        let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0f\nsize 1\n";
+        assert!(is(pointer).contains("Git LFS") && is_lfs_pointer(pointer));
+        assert!(is(b"GGUF\x03\0\0\0").contains("GGUF"));
+        assert!(is(b"\x1f\x8b\x08").contains("gzip"));
+        assert!(is(b"\xff\xfeh\0i\0").contains("UTF-16"));
+        assert_eq!(is(b""), "empty");
+        assert_eq!(is(b"label\ttext\n"), "unknown");
+    }
+}

@@ -1,0 +1,176 @@
+//! Strict reader for JSON configurations: collects all problems and rejects unknown fields, which might change results.
+
+use std::{cell::RefCell, collections::BTreeSet};
+
+use serde_json::{Map, Value};
+
+/// Fields of `config.json` that do not affect results, for all models. Fields with the prefix `_` are private to transformers.
+pub(super) const IGNORED: &[&str] = &[
+    // Metadata.
+    "architectures",
+    "auto_map",
+    "finetuning_task",
+    "id2label",
+    "label2id",
+    "language",
+    "license",
+    "model_type",
+    "num_labels",
+    "task_specific_params",
+    "tokenizer_class",
+    "torch_dtype",
+    "dtype",
+    "transformers_version",
+    // Sizes that follow from tensor shapes.
+    "vocab_size",
+    // Initialization of untrained models.
+    "initializer_factor",
+    "initializer_range",
+    // Token ids that the tokenizer defines, too.
+    "bos_token_id",
+    "cls_token_id",
+    "eos_token_id",
+    "mask_token_id",
+    "pad_token_id",
+    "sep_token_id",
+    "unk_token_id",
+    // Outputs and memory use.
+    "chunk_size_feed_forward",
+    "gradient_checkpointing",
+    "output_attentions",
+    "output_hidden_states",
+    "output_past",
+    "return_dict",
+    "torchscript",
+    "use_bfloat16",
+    "use_cache",
+    "use_return_dict",
+    // Text generation: the suite sets length and sampling.
+    "do_sample",
+    "early_stopping",
+    "length_penalty",
+    "max_length",
+    "min_length",
+    "num_beams",
+    "num_return_sequences",
+    "temperature",
+    "top_k",
+    "top_p",
+];
+
+/// A configuration with the problems found so far.
+pub(crate) struct Fields<'a> {
+    fields: &'a Map<String, Value>,
+    /// Fields that were read.
+    asked: RefCell<BTreeSet<String>>,
+    problems: RefCell<Vec<String>>,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(fields: &'a Map<String, Value>) -> Self {
+        Self {
+            fields,
+            asked: RefCell::default(),
+            problems: RefCell::default(),
+        }
+    }
+
+    /// Returns all problems, including unknown fields: those that were neither read nor listed in `beside`.
+    pub(crate) fn finish(self, beside: &[&str]) -> Vec<String> {
+        let asked = self.asked.borrow();
+        let known = |name: &str| asked.contains(name) || name.starts_with('_') || beside.contains(&name);
+        let unknown = self
+            .fields
+            .iter()
+            .filter(|(name, value)| !value.is_null() && !known(name));
+        let unknown = unknown.map(|(name, value)| {
+            format!("`{name}` is {value}, and is not known here: it may change numbers")
+        });
+        let unknown: Vec<String> = unknown.collect();
+        drop(asked);
+        let mut problems = self.problems.into_inner();
+        problems.extend(unknown);
+        problems
+    }
+
+    pub(crate) fn problem(&self, problem: String) {
+        self.problems.borrow_mut().push(problem);
+    }
+
+    /// Returns a field unless it is absent or `null`.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
+        self.asked.borrow_mut().insert(name.to_owned());
+        self.fields.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Returns true unless the field is absent or `null`.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Returns an integer of 1 or more. Reports any other value and returns 1.
+    pub(crate) fn whole(&self, name: &str) -> u32 {
+        let value = self.get(name);
+        let whole = value.and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+        whole.filter(|n| *n > 0).unwrap_or_else(|| {
+            self.problem(match value {
+                Some(value) => format!("`{name}` is {value}, and no size"),
+                None => format!("`{name}` is missing"),
+            });
+            1
+        })
+    }
+
+    pub(crate) fn whole_or(&self, name: &str, absent: u32) -> u32 {
+        self.get(name).map_or(absent, |_| self.whole(name))
+    }
+
+    /// Returns a number of 0 or more.
+    pub(crate) fn number_or(&self, name: &str, absent: f64) -> f64 {
+        let Some(value) = self.get(name) else {
+            return absent;
+        };
+        let number = value.as_f64().filter(|x| x.is_finite() && *x >= 0.0);
+        number.unwrap_or_else(|| {
+            self.problem(format!("`{name}` is {value}, and no number of 0 or more"));
+            absent
+        })
+    }
+
+    /// Returns a number of 0 or more and below 1.
+    pub(crate) fn share_or(&self, name: &str, absent: f64) -> f64 {
+        let share = self.number_or(name, absent);
+        if share >= 1.0 {
+            self.problem(format!("`{name}` is {share}, and no share below 1"));
+            return absent;
+        }
+        share
+    }
+
+    pub(crate) fn flag_or(&self, name: &str, absent: bool) -> bool {
+        self.get(name).map_or(absent, |value| {
+            value.as_bool().unwrap_or_else(|| {
+                self.problem(format!("`{name}` is {value}, and neither true nor false"));
+                absent
+            })
+        })
+    }
+
+    /// Reports a field with any value but the implemented one.
+    pub(crate) fn only(&self, name: &str, value: impl Into<Value>) {
+        let value = value.into();
+        let same = |other: &Value| match (other.as_f64(), value.as_f64()) {
+            (Some(other), Some(value)) => other == value,
+            _ => *other == value,
+        };
+        if let Some(other) = self.get(name).filter(|other| !same(other)) {
+            self.problem(format!("`{name}` is {other}; there is {value}"));
+        }
+    }
+
+    pub(crate) fn divides(&self, (n, name): (u32, &str), (part, of): (u32, &str)) {
+        if !n.is_multiple_of(part) {
+            self.problem(format!("`{name}` {n} is no multiple of `{of}` {part}"));
+        }
+    }
+}

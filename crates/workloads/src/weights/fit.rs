@@ -1,0 +1,874 @@
+//! Matches the tensors of a checkpoint to the parameters of a model. A checkpoint that does not match is rejected with
+//! a list of the differences.
+
+use std::collections::BTreeSet;
+
+use mantissa_core::Format;
+use mantissa_precision::Values;
+
+use super::{Checkpoint, Weight, checkpoint::Stored, initial};
+use crate::{
+    WorkloadError,
+    models::{Network, ParameterSpec},
+};
+
+/// Tensor names in the published checkpoints of a model.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Naming {
+    /// Prefix of parameter names that checkpoints of the model without a head omit.
+    pub prefix: &'static str,
+    /// Name prefixes of the head. Checkpoints without a head lack these tensors; a training initializes them from its
+    /// seed.
+    pub head: &'static [&'static str],
+    /// Name prefix of the output layer, which has one row per class.
+    pub classes: Option<&'static str>,
+    /// Substrings of the names of tensors to ignore: buffers and the heads of other tasks.
+    pub beside: &'static [&'static str],
+}
+
+/// Substrings of the names of tensors to ignore in the checkpoints of all models.
+const BESIDE: &[&str] = &["num_batches_tracked"];
+
+/// Keys under which training scripts store the weights. If several contain the model, the first in this list is read.
+const SECTIONS: [&str; 9] = [
+    "state_dict",
+    "model_state_dict",
+    "model",
+    "module",
+    "net",
+    "network",
+    "weights",
+    "params",
+    "ema",
+];
+
+/// Maximum number of differences listed in an error.
+const MOST_LISTED: usize = 12;
+
+/// Name, running mean and running variance of a batch norm.
+type Running = (String, [Values; 2]);
+
+/// Checkpoint tensors matched to the parameters of a model.
+pub(crate) struct Fitted<'a> {
+    checkpoint: &'a Checkpoint,
+    /// Parameters with their names in the checkpoint; `None` for the parameters of a head that is initialized.
+    parameters: Vec<(ParameterSpec, Option<String>)>,
+    /// Batch norms with the names of their mean and variance in the checkpoint.
+    norms: Vec<(String, [String; 2])>,
+    /// Notes for the report on how the checkpoint was read.
+    notes: Vec<String>,
+}
+
+impl Checkpoint {
+    /// Matches every parameter and batch norm of a model to a tensor of the checkpoint.
+    ///
+    /// # Errors
+    /// Missing tensors, extra tensors, and tensors with another shape or type. The error counts all of them and lists
+    /// the first ones.
+    ///
+    /// A model to be trained may lack the whole head and all running statistics. A head for another number of classes
+    /// is initialized like a missing head.
+    pub(crate) fn fit<M: Network>(
+        &self,
+        model: &M,
+        to_be_trained: bool,
+    ) -> Result<Fitted<'_>, WorkloadError> {
+        let naming = model.naming();
+        let specs = model.parameters();
+        let wrong = |text: String| WorkloadError::Weights(format!("`{}`: {text}", self.path.display()));
+        let prefix = self.prefix(&specs, naming).map_err(wrong)?;
+        let mut search = Search {
+            checkpoint: self,
+            naming,
+            prefix,
+            used: BTreeSet::new(),
+            missing: vec![],
+            unfit: vec![],
+            extra: vec![],
+        };
+        let mut notes = self.notes.clone();
+        notes.extend(search.about_prefix());
+        let of_head = |name: &str| naming.head.iter().any(|head| name.starts_with(head));
+        let has_head = specs
+            .iter()
+            .any(|spec| of_head(&spec.name) && search.name_of(&spec.name).is_some());
+        let wanted = specs.len();
+        let parameters = specs.into_iter().filter_map(|spec| {
+            if of_head(&spec.name) && to_be_trained && !has_head {
+                return Some((spec, None));
+            }
+            if to_be_trained && let Some(classes) = search.other_classes(&spec) {
+                notes.push(format!(
+                    "`{}` is of {classes} classes and the data of {}: it is drawn anew",
+                    spec.name, spec.shape[0]
+                ));
+                return Some((spec, None));
+            }
+            let found = search.find(&spec.name, &spec.shape)?;
+            Some((spec, Some(found)))
+        });
+        let parameters: Vec<_> = parameters.collect();
+        let norms = model.norms();
+        let mean = |norm: &str| format!("{norm}.running_mean");
+        let has_norms = norms
+            .iter()
+            .any(|(norm, _)| search.name_of(&mean(norm)).is_some());
+        let norms = norms.into_iter().filter(|_| has_norms || !to_be_trained);
+        let norms = norms.filter_map(|(norm, channels)| {
+            let [mean, variance] = ["running_mean", "running_var"]
+                .map(|part| search.find(&format!("{norm}.{part}"), &[channels]));
+            Some((norm, [mean?, variance?]))
+        });
+        let norms: Vec<_> = norms.collect();
+        search.note_extras(model.tied_head())?;
+        if search.fits() {
+            return Ok(Fitted {
+                checkpoint: self,
+                parameters,
+                norms,
+                notes,
+            });
+        }
+        Err(wrong(search.differences(wanted)))
+    }
+
+    /// Returns the number of rows of a tensor, ignoring prefixes of its name in the checkpoint.
+    pub(crate) fn rows(&self, name: &str) -> Option<usize> {
+        let ends = |other: &&String| {
+            other
+                .strip_suffix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        let found = self.tensors.keys().find(ends)?;
+        self.tensors[found].shape().first().copied()
+    }
+
+    /// Detects the common prefix of the model's tensor names in the checkpoint, such as `module.` from data-parallel
+    /// training, or the keys of nested dictionaries.
+    fn prefix(&self, specs: &[ParameterSpec], naming: Naming) -> Result<String, String> {
+        /// Number of parameters to search for. A few are enough because all parameters have the same prefix.
+        const PROBES: usize = 4;
+        let of_head = |spec: &&ParameterSpec| naming.head.iter().any(|head| spec.name.starts_with(head));
+        let probes: Vec<String> = specs
+            .iter()
+            .filter(|spec| !of_head(spec))
+            .take(PROBES)
+            .flat_map(|spec| spellings(&spec.name, naming))
+            .collect();
+        let mut candidates = BTreeSet::from([""]);
+        for name in self.tensors.keys() {
+            for probe in &probes {
+                candidates.extend(
+                    name.strip_suffix(probe.as_str())
+                        .filter(|rest| rest.ends_with('.')),
+                );
+            }
+        }
+        let found = |prefix: &str| -> BTreeSet<String> {
+            let names = specs
+                .iter()
+                .filter_map(|spec| self.spelled(prefix, &spec.name, naming));
+            names.collect()
+        };
+        let found: Vec<(&str, BTreeSet<String>)> = candidates
+            .into_iter()
+            .map(|prefix| (prefix, found(prefix)))
+            .collect();
+        let most = found.iter().map(|(_, names)| names.len()).max().unwrap_or(0);
+        if most == 0 {
+            let name = |name: Option<&String>| name.map_or("none".to_owned(), |name| format!("`{name}`"));
+            return Err(format!(
+                "none of its {} tensors has the name of one of the model's {}\n  it has {} and others, the model `{}` and others",
+                self.tensors.len(),
+                specs.len(),
+                name(self.tensors.keys().next()),
+                specs.first().map_or("", |spec| spec.name.as_str())
+            ));
+        }
+        // Keep one prefix, the first in sorted order, of those that find the same tensors.
+        let mut best: Vec<(&str, &BTreeSet<String>)> = vec![];
+        for (prefix, names) in &found {
+            if names.len() == most && best.iter().all(|(_, others)| *others != names) {
+                best.push((prefix, names));
+            }
+        }
+        if let [(prefix, _)] = best[..] {
+            return Ok(prefix.to_owned());
+        }
+        let first_key = |prefix: &str| prefix.split('.').next().unwrap_or_default().to_owned();
+        let preferred = SECTIONS.iter().find_map(|key| {
+            let mut of_key = best.iter().filter(|(prefix, _)| first_key(prefix) == *key);
+            match (of_key.next(), of_key.next()) {
+                (Some((prefix, _)), None) => Some((*prefix).to_owned()),
+                _ => None,
+            }
+        });
+        preferred.ok_or_else(|| {
+            let prefixes: Vec<_> = best.iter().map(|(prefix, _)| format!("`{prefix}`")).collect();
+            format!(
+                "it holds the model more than once, with the prefixes {}\n  hint: save one of them alone",
+                prefixes.join(" and ")
+            )
+        })
+    }
+
+    /// Returns the name of a tensor in the checkpoint under a prefix.
+    fn spelled(&self, prefix: &str, name: &str, naming: Naming) -> Option<String> {
+        let names = spellings(name, naming).into_iter();
+        let mut names = names.map(|name| format!("{prefix}{name}"));
+        names.find(|name| self.tensors.contains_key(name))
+    }
+}
+
+/// Lists the possible names of a parameter in published checkpoints, without prefixes from training.
+fn spellings(name: &str, naming: Naming) -> Vec<String> {
+    // Early BERT checkpoints use TensorFlow's names for layer norm parameters.
+    let old = |name: &str| {
+        let weight = name
+            .strip_suffix("LayerNorm.weight")
+            .map(|layer| format!("{layer}LayerNorm.gamma"));
+        weight.or_else(|| {
+            name.strip_suffix("LayerNorm.bias")
+                .map(|layer| format!("{layer}LayerNorm.beta"))
+        })
+    };
+    let bare = name
+        .strip_prefix(naming.prefix)
+        .filter(|_| !naming.prefix.is_empty());
+    let names = [Some(name), bare].into_iter().flatten();
+    names
+        .flat_map(|name| [Some(name.to_owned()), old(name)])
+        .flatten()
+        .collect()
+}
+
+/// State of the matching.
+struct Search<'a> {
+    checkpoint: &'a Checkpoint,
+    naming: Naming,
+    /// Common prefix of all names in the checkpoint.
+    prefix: String,
+    used: BTreeSet<String>,
+    missing: Vec<String>,
+    unfit: Vec<String>,
+    extra: Vec<String>,
+}
+
+impl Search<'_> {
+    /// Returns the name of a tensor in the checkpoint.
+    fn name_of(&self, name: &str) -> Option<String> {
+        self.checkpoint.spelled(&self.prefix, name, self.naming)
+    }
+
+    /// Returns the key that contains the model in a nested PyTorch checkpoint.
+    fn section(&self) -> Option<&str> {
+        let key = self.prefix.split('.').next().unwrap_or_default();
+        self.checkpoint.sections.get(key).map(String::as_str)
+    }
+
+    /// Returns true if a tensor is in another dictionary than the model.
+    fn is_elsewhere(&self, name: &str) -> bool {
+        let key = name.split('.').next().unwrap_or_default();
+        self.checkpoint.sections.contains(key) && self.section() != Some(key)
+    }
+
+    /// Describes the removed prefix and the dictionaries that are not read.
+    fn about_prefix(&self) -> Option<String> {
+        let names = self.checkpoint.tensors.keys();
+        let elsewhere: BTreeSet<&str> = names
+            .filter(|name| self.is_elsewhere(name))
+            .map(|name| name.split('.').next().unwrap_or_default())
+            .collect();
+        let left = match elsewhere.is_empty() {
+            true => String::new(),
+            false => format!(
+                "; not read: the tensors under `{}`",
+                elsewhere.into_iter().collect::<Vec<_>>().join("`, `")
+            ),
+        };
+        (!self.prefix.is_empty() || !left.is_empty()).then(|| match self.prefix.as_str() {
+            "" => format!("the checkpoint holds more than the model{left}"),
+            prefix => format!("names in the checkpoint have the prefix `{prefix}`, which is taken off{left}"),
+        })
+    }
+
+    /// Returns the number of classes of the checkpoint's output layer if it differs from that of the model.
+    fn other_classes(&mut self, spec: &ParameterSpec) -> Option<usize> {
+        let layer = self.naming.classes?;
+        let name = self
+            .name_of(&spec.name)
+            .filter(|_| spec.name.starts_with(layer))?;
+        let shape = self.checkpoint.tensors[&name].shape();
+        let differs =
+            shape.len() == spec.shape.len() && shape[1..] == spec.shape[1..] && shape[0] != spec.shape[0];
+        differs.then(|| {
+            self.used.insert(name);
+            shape[0]
+        })
+    }
+
+    /// Returns the name of a tensor in the checkpoint. Records a difference if the tensor is missing or has another
+    /// shape or a type that is not read.
+    fn find(&mut self, name: &str, shape: &[usize]) -> Option<String> {
+        let Some(found) = self.name_of(name) else {
+            self.missing.push(format!("missing `{name}` {shape:?}"));
+            return None;
+        };
+        let stored = &self.checkpoint.tensors[&found];
+        self.used.insert(found.clone());
+        if stored.shape() != shape {
+            self.unfit
+                .push(format!("`{found}` is {:?}, wanted {shape:?}", stored.shape()));
+            return None;
+        }
+        if let Some(dtype) = stored.no_floats() {
+            self.unfit
+                .push(format!("`{found}` is {dtype}, wanted F64, F32, F16 or BF16"));
+            return None;
+        }
+        Some(found)
+    }
+
+    /// Records the tensors that the model does not use. The output head of a tied model may be stored, but must equal
+    /// the embedding table.
+    fn note_extras(&mut self, tied: Option<(&str, &str)>) -> Result<(), WorkloadError> {
+        if let Some((head, table)) = tied
+            && let Some(table) = self.name_of(table)
+        {
+            let head = format!("{}{head}.weight", self.prefix);
+            if let Some(stored) = self.checkpoint.tensors.get(&head) {
+                match self.are_equal((&head, stored), &table)? {
+                    true => _ = self.used.insert(head),
+                    false => self.unfit.push(format!(
+                        "`{head}` differs from `{table}`, and the configuration says that they are one (`tie_word_embeddings`)"
+                    )),
+                }
+            }
+        }
+        let beside = |name: &str| {
+            let mut parts = self.naming.beside.iter().chain(BESIDE);
+            parts.any(|part| name.contains(part))
+        };
+        let names = self.checkpoint.tensors.keys();
+        let extra =
+            names.filter(|name| !self.used.contains(*name) && !beside(name) && !self.is_elsewhere(name));
+        self.extra = extra.map(|name| format!("extra `{name}`")).collect();
+        Ok(())
+    }
+
+    fn are_equal(&self, (head, stored): (&str, &Stored), table: &str) -> Result<bool, WorkloadError> {
+        if stored.shape() != self.checkpoint.tensors[table].shape() || stored.no_floats().is_some() {
+            return Ok(false);
+        }
+        Ok(self.checkpoint.values(head, true)? == self.checkpoint.values(table, true)?)
+    }
+
+    fn fits(&self) -> bool {
+        self.missing.is_empty() && self.unfit.is_empty() && self.extra.is_empty()
+    }
+
+    /// Formats the differences: the number of each kind, then the first ones.
+    fn differences(self, wanted: usize) -> String {
+        let counts = [
+            (self.missing.len(), "missing"),
+            (self.unfit.len(), "unlike the model's"),
+            (self.extra.len(), "more than the model has"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+        let all = [self.missing, self.unfit, self.extra].concat();
+        let mut text = format!(
+            "the tensors do not fit the {wanted} of the model: {}",
+            counts.join(", ")
+        );
+        for line in all.iter().take(MOST_LISTED) {
+            text.push_str("\n  ");
+            text.push_str(line);
+        }
+        if let Some(more) = all.len().checked_sub(MOST_LISTED).filter(|more| *more > 0) {
+            text.push_str(&format!("\n  and {more} more"));
+        }
+        text
+    }
+}
+
+impl Fitted<'_> {
+    /// Iterates over the parameters. Each is read from the checkpoint on demand, or initialized from the seed if its
+    /// head is missing. Values are f64 only if both the checkpoint and `format` are f64.
+    pub(crate) fn parameters(
+        &self,
+        seed: u64,
+        format: Format,
+    ) -> impl Iterator<Item = Result<Weight, WorkloadError>> {
+        let lacking = self.parameters.iter().filter(|(_, name)| name.is_none());
+        let mut drawn = initial(lacking.map(|(spec, _)| spec.clone()).collect(), seed);
+        self.parameters.iter().map(move |(spec, name)| match name {
+            Some(name) => {
+                let values = self.checkpoint.values(name, format == Format::F64)?;
+                Ok((spec.name.clone(), spec.shape.clone(), values))
+            }
+            None => Ok(drawn.next().expect("one for each that is lacking")),
+        })
+    }
+
+    /// Reads the running mean and variance of every batch norm.
+    pub(crate) fn running(&self, format: Format) -> Result<Vec<Running>, WorkloadError> {
+        let wide = format == Format::F64;
+        let read = |(norm, [mean, variance]): &(String, [String; 2])| {
+            let values = [
+                self.checkpoint.values(mean, wide)?,
+                self.checkpoint.values(variance, wide)?,
+            ];
+            Ok((norm.clone(), values))
+        };
+        self.norms.iter().map(read).collect()
+    }
+
+    /// Returns the size in bytes of the matched tensors in the checkpoint.
+    pub(crate) fn bytes(&self) -> u64 {
+        let parameters = self.parameters.iter().filter_map(|(_, name)| name.as_ref());
+        let names = parameters.chain(self.norms.iter().flat_map(|(_, names)| names));
+        names.map(|name| self.checkpoint.tensors[name].bytes()).sum()
+    }
+
+    /// Returns true if the checkpoint has running statistics.
+    pub(crate) fn has_norms(&self) -> bool {
+        !self.norms.is_empty()
+    }
+
+    /// Returns the names of the parameters that are initialized instead of read.
+    pub(crate) fn lacking(&self) -> Vec<&str> {
+        let lacking = self.parameters.iter().filter(|(_, name)| name.is_none());
+        lacking.map(|(spec, _)| spec.name.as_str()).collect()
+    }
+
+    /// Returns notes for the report on how the checkpoint was read.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeMap,
+        path::{Path, PathBuf},
+    };
+
+    use mantissa_core::{DistilBertSize, LlamaSize};
+    use safetensors::{Dtype, tensor::TensorView};
+
+    use super::*;
+    use crate::models::{DistilBert, Llama};
+
+    /// A small model with a head and tensors to ignore.
+    fn model() -> DistilBert {
+        let size = DistilBertSize {
+            n_layers: 1,
+            dim: 2,
+            n_heads: 1,
+            hidden_dim: 3,
+            max_position_embeddings: 2,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            seq_classif_dropout: 0.0,
+        };
+        DistilBert::new(size, 3, 2)
+    }
+
+    type Tensors = BTreeMap<String, (Vec<usize>, Dtype, Vec<u8>)>;
+
+    /// Every tensor of the model. Value `i` of tensor `t` is t + i/64.
+    fn tensors() -> Tensors {
+        let specs = model().parameters().into_iter().zip(0u8..);
+        let tensor = |(spec, t): (ParameterSpec, u8)| {
+            let count: usize = spec.shape.iter().product();
+            let value = |i: usize| f32::from(t) + i as f32 / 64.0;
+            let bytes = (0..count).flat_map(|i| value(i).to_le_bytes()).collect();
+            (spec.name, (spec.shape, Dtype::F32, bytes))
+        };
+        specs.map(tensor).collect()
+    }
+
+    fn write(path: &Path, tensors: &Tensors) {
+        let views = tensors.iter().map(|(name, (shape, dtype, bytes))| {
+            (name, TensorView::new(*dtype, shape.clone(), bytes).unwrap())
+        });
+        safetensors::serialize_to_file(views, None, path).unwrap();
+    }
+
+    /// Reads a checkpoint in the order of the model's parameters.
+    fn read(path: &Path, to_be_trained: bool) -> Result<Vec<Weight>, String> {
+        let checkpoint = Checkpoint::open(path).map_err(|error| error.to_string())?;
+        let fitted = checkpoint.fit(&model(), to_be_trained);
+        let fitted = fitted.map_err(|error| error.to_string())?;
+        Ok(fitted.parameters(7, Format::F32).map(Result::unwrap).collect())
+    }
+
+    fn expected() -> Vec<Weight> {
+        let tensors = tensors();
+        let specs = model().parameters().into_iter();
+        specs
+            .map(|spec| {
+                let (shape, _, bytes) = &tensors[&spec.name];
+                (
+                    spec.name,
+                    shape.clone(),
+                    Values::F32(bytemuck::pod_collect_to_vec(bytes)),
+                )
+            })
+            .collect()
+    }
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        (folder, path)
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_is_answered_with_every_difference() {
+        let (_folder, path) = folder();
+        let mut tensors = tensors();
+        let (name, other) = ("distilbert.embeddings.LayerNorm.bias", "pre_classifier.weight");
+        tensors.remove(name);
+        tensors.get_mut(other).unwrap().0 = vec![1, 4];
+        tensors.insert("z".into(), (vec![1], Dtype::F32, vec![0; 4]));
+        let counts = "classifier.bias";
+        *tensors.get_mut(counts).unwrap() = (vec![2], Dtype::I32, vec![0; 8]);
+        // Ignored tensors.
+        tensors.insert("vocab_transform.bias".into(), (vec![1], Dtype::F32, vec![0; 4]));
+        tensors.insert(
+            "distilbert.x.num_batches_tracked".into(),
+            (vec![], Dtype::I64, vec![0; 8]),
+        );
+        write(&path, &tensors);
+        let error = read(&path, true).unwrap_err();
+        let (summary, problems) = error.split_once('\n').unwrap();
+        let wanted = model().parameters().len();
+        assert!(
+            summary.ends_with(&format!(
+                "do not fit the {wanted} of the model: 1 missing, 2 unlike the model's, 1 more than the model has"
+            )),
+            "{summary}"
+        );
+        assert_eq!(
+            problems.lines().map(str::trim).collect::<Vec<_>>(),
+            [
+                "missing `distilbert.embeddings.LayerNorm.bias` [2]",
+                "`pre_classifier.weight` is [1, 4], wanted [2, 2]",
+                "`classifier.bias` is I32, wanted F64, F32, F16 or BF16",
+                "extra `z`",
+            ]
+        );
+    }
+
+    #[test]
+    fn every_float_format_and_naming_is_read() {
+        let (_folder, path) = folder();
+        let whole = tensors();
+        write(&path, &whole);
+        assert_eq!(read(&path, false).unwrap(), expected());
+
+        type Narrow = fn(f32) -> Vec<u8>;
+        let formats: [(Dtype, Narrow); 3] = [
+            (Dtype::F16, |x| half::f16::from_f32(x).to_le_bytes().to_vec()),
+            (Dtype::BF16, |x| half::bf16::from_f32(x).to_le_bytes().to_vec()),
+            (Dtype::F64, |x| f64::from(x).to_le_bytes().to_vec()),
+        ];
+        for (dtype, narrow) in formats {
+            let stored = whole.iter().map(|(name, (shape, _, bytes))| {
+                let values: Vec<f32> = bytemuck::pod_collect_to_vec(bytes);
+                (
+                    name.clone(),
+                    (
+                        shape.clone(),
+                        dtype,
+                        values.into_iter().flat_map(narrow).collect(),
+                    ),
+                )
+            });
+            write(&path, &stored.collect());
+            let read = read(&path, false).unwrap();
+            for ((name, _, read), (_, _, wanted)) in read.iter().zip(expected()) {
+                let (read, wanted) = (read.to_f64(), wanted.to_f64());
+                let close = read
+                    .iter()
+                    .zip(&wanted)
+                    .all(|(a, b)| (a - b).abs() <= 0.004 * b.abs());
+                assert!(close, "{dtype:?} {name}: {read:?} and not {wanted:?}");
+                let exact = dtype == Dtype::F64 || (dtype == Dtype::F16 && wanted[0] < 16.0);
+                assert!(!exact || read == wanted, "{dtype:?} {name}");
+            }
+        }
+
+        // Names without the model prefix, with TensorFlow's layer norm, and with prefixes from training.
+        let renamed = |rename: &dyn Fn(&str) -> String| -> Tensors {
+            whole
+                .iter()
+                .map(|(name, tensor)| (rename(name), tensor.clone()))
+                .collect()
+        };
+        let bare = renamed(&|name| {
+            name.replace("distilbert.", "")
+                .replace("LayerNorm.weight", "LayerNorm.gamma")
+                .replace("LayerNorm.bias", "LayerNorm.beta")
+        });
+        write(&path, &bare);
+        assert_eq!(read(&path, false).unwrap(), expected());
+        for prefix in [
+            "module.",
+            "_orig_mod.",
+            "module._orig_mod.",
+            "model.",
+            "ema.module.",
+            "any.other.",
+        ] {
+            write(&path, &renamed(&|name| format!("{prefix}{name}")));
+            assert_eq!(read(&path, false).unwrap(), expected(), "{prefix}");
+            let checkpoint = Checkpoint::open(&path).unwrap();
+            let notes = checkpoint.fit(&model(), false).unwrap().notes().join("\n");
+            assert!(notes.contains(&format!("the prefix `{prefix}`")), "{notes}");
+        }
+    }
+
+    #[test]
+    fn values_in_f64_stay_so_for_a_model_in_f64() {
+        let (_folder, path) = folder();
+        let fine = 1.0 + 2f64.powi(-40);
+        let tensors = tensors().into_iter().map(|(name, (shape, ..))| {
+            let count = shape.iter().product::<usize>();
+            (name, (shape, Dtype::F64, fine.to_le_bytes().repeat(count)))
+        });
+        write(&path, &tensors.collect());
+        let checkpoint = Checkpoint::open(&path).unwrap();
+        let fitted = checkpoint.fit(&model(), false).unwrap();
+        for (format, value) in [(Format::F64, fine), (Format::F32, 1.0)] {
+            let values = fitted
+                .parameters(7, format)
+                .flat_map(|weight| weight.unwrap().2.to_f64());
+            assert!(values.into_iter().all(|x| x == value), "{format}");
+        }
+    }
+
+    #[test]
+    fn a_model_that_is_there_twice_or_under_another_name_is_an_error_of_few_lines() {
+        let (_folder, path) = folder();
+        let with = |prefix: &str| -> Tensors {
+            let all = tensors().into_iter();
+            all.map(|(name, tensor)| (format!("{prefix}{name}"), tensor))
+                .collect()
+        };
+        let twice: Tensors = with("a.").into_iter().chain(with("b.")).collect();
+        write(&path, &twice);
+        let error = read(&path, false).unwrap_err();
+        assert!(
+            error.contains("more than once, with the prefixes `a.` and `b.`"),
+            "{error}"
+        );
+        let others = tensors().into_values().enumerate();
+        let others = others.map(|(number, tensor)| (format!("block_{number}.kernel"), tensor));
+        write(&path, &others.collect());
+        let error = read(&path, false).unwrap_err();
+        let count = model().parameters().len();
+        assert!(
+            error.contains(&format!("none of its {count} tensors")) && error.lines().count() < 4,
+            "{error}"
+        );
+        // Only the embeddings are present.
+        let mut few = tensors();
+        few.retain(|name, _| name.contains("embeddings"));
+        write(&path, &few);
+        let error = read(&path, false).unwrap_err();
+        assert!(
+            error.lines().count() <= MOST_LISTED + 2 && error.contains(" more"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_head_for_other_classes_is_drawn_for_a_training_and_refused_for_a_test() {
+        let (_folder, path) = folder();
+        let mut tensors = tensors();
+        tensors.insert("classifier.weight".into(), (vec![5, 2], Dtype::F32, vec![0; 40]));
+        tensors.insert("classifier.bias".into(), (vec![5], Dtype::F32, vec![0; 20]));
+        write(&path, &tensors);
+        let checkpoint = Checkpoint::open(&path).unwrap();
+        let fitted = checkpoint.fit(&model(), true).unwrap();
+        assert_eq!(fitted.lacking(), ["classifier.weight", "classifier.bias"]);
+        assert!(
+            fitted.notes()[0].contains("5 classes and the data of 2"),
+            "{:?}",
+            fitted.notes()
+        );
+        assert!(read(&path, false).unwrap_err().contains("[5, 2], wanted [2, 2]"));
+    }
+
+    #[test]
+    fn a_tied_head_must_be_the_table() {
+        let (_folder, path) = folder();
+        let model = Llama::new(LlamaSize {
+            vocab_size: 3,
+            hidden_size: 2,
+            intermediate_size: 3,
+            num_hidden_layers: 1,
+            num_attention_heads: 1,
+            num_key_value_heads: 1,
+            head_dim: 2,
+            tie_word_embeddings: true,
+            ..LlamaSize::LLAMA2_7B
+        });
+        let specs = model.parameters().into_iter();
+        let mut tensors: Tensors = specs
+            .map(|spec| {
+                let count = spec.shape.iter().product::<usize>();
+                (
+                    spec.name,
+                    (spec.shape, Dtype::F32, 1f32.to_le_bytes().repeat(count)),
+                )
+            })
+            .collect();
+        let head = tensors["model.embed_tokens.weight"].clone();
+        tensors.insert("lm_head.weight".into(), head);
+        let fits = |tensors: &Tensors| {
+            write(&path, tensors);
+            let checkpoint = Checkpoint::open(&path).unwrap();
+            checkpoint
+                .fit(&model, false)
+                .map(|_| ())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(fits(&tensors), Ok(()));
+        tensors.get_mut("lm_head.weight").unwrap().2[3] ^= 0x80;
+        let error = fits(&tensors).unwrap_err();
+        assert!(
+            error.contains("`lm_head.weight` differs from `model.embed_tokens.weight`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_head_that_is_missing_is_drawn_for_a_training_and_refused_for_a_test() {
+        let (_folder, path) = folder();
+        let mut tensors = tensors();
+        tensors.retain(|name, _| !name.contains("classifier"));
+        write(&path, &tensors);
+        let read_again = read(&path, true).unwrap();
+        let drawn: Vec<&Weight> = read_again
+            .iter()
+            .filter(|(name, ..)| name.contains("classifier"))
+            .collect();
+        assert_eq!(drawn.len(), 4);
+        assert!(drawn[0].2.to_f64().iter().any(|x| *x != 0.0), "{drawn:?}");
+        assert_eq!(read_again[0], expected()[0]);
+        let error = read(&path, false).unwrap_err();
+        assert_eq!(error.matches("missing `").count(), 4, "{error}");
+        // A partial head is an error.
+        tensors.insert("classifier.bias".into(), (vec![2], Dtype::F32, vec![0; 8]));
+        write(&path, &tensors);
+        assert_eq!(read(&path, true).unwrap_err().matches("missing `").count(), 3);
+    }
+
+    #[test]
+    fn shards_are_read_by_their_index_which_has_to_be_true() {
+        let (folder, path) = folder();
+        let (first, second): (Tensors, Tensors) = tensors()
+            .into_iter()
+            .partition(|(name, _)| name.starts_with("distilbert."));
+        let shard = |number: u32| format!("model-{number:05}-of-00002.safetensors");
+        write(&folder.path().join(shard(1)), &first);
+        write(&folder.path().join(shard(2)), &second);
+        let index = path.with_file_name("model.safetensors.index.json");
+        let map = |first_in: &str| -> serde_json::Value {
+            let of = |tensors: &Tensors, shard: &str| -> Vec<(String, serde_json::Value)> {
+                tensors.keys().map(|name| (name.clone(), shard.into())).collect()
+            };
+            let all = of(&first, first_in).into_iter().chain(of(&second, &shard(2)));
+            serde_json::json!({ "metadata": {}, "weight_map": serde_json::Map::from_iter(all) })
+        };
+        std::fs::write(&index, map(&shard(1)).to_string()).unwrap();
+        assert_eq!(read(folder.path(), false).unwrap(), expected());
+        assert_eq!(read(&index, false).unwrap(), expected());
+        // Like transformers, prefers a whole file to shards.
+        let whole = path.with_file_name("model.safetensors");
+        let mut other = tensors();
+        other.values_mut().for_each(|(_, _, bytes)| bytes.fill(0));
+        write(&whole, &other);
+        assert_ne!(read(folder.path(), false).unwrap(), expected());
+        let notes = Checkpoint::open(folder.path()).unwrap().notes;
+        assert!(
+            notes[0].contains("`model.safetensors.index.json` is not"),
+            "{notes:?}"
+        );
+        std::fs::remove_file(whole).unwrap();
+        for (wrong, says) in [
+            ("../model.safetensors", "no file of its own folder"),
+            ("/etc/passwd", "no file of its own folder"),
+            (shard(2).as_str(), "the index does not fit its files"),
+            ("absent.safetensors", "`absent.safetensors`: No such file"),
+        ] {
+            std::fs::write(&index, map(wrong).to_string()).unwrap();
+            let error = read(folder.path(), false).unwrap_err();
+            assert!(error.contains(says), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_lies_about_itself_is_an_error_and_not_a_number() {
+        let (_folder, path) = folder();
+        write(&path, &tensors());
+        let good = std::fs::read(&path).unwrap();
+        // Truncated in the header (every seventh byte) and in the values.
+        let header = u64::from_le_bytes(good[..8].try_into().unwrap()) as usize + 8;
+        let cuts = (0..header).step_by(7).chain([header, good.len() - 1]);
+        for cut in cuts {
+            std::fs::write(&path, &good[..cut]).unwrap();
+            assert!(read(&path, false).is_err(), "{cut} bytes");
+        }
+        let with_header = |text: &str| {
+            let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+            bytes.extend_from_slice(text.as_bytes());
+            bytes.extend_from_slice(&[0; 16]);
+            bytes
+        };
+        let tensor = |offsets: &str| format!(r#"{{"dtype":"F32","shape":[2],"data_offsets":{offsets}}}"#);
+        for bad in [
+            u64::MAX.to_le_bytes().to_vec(),
+            with_header(&format!(
+                r#"{{"a":{},"b":{}}}"#,
+                tensor("[0,8]"),
+                tensor("[4,12]")
+            )),
+            with_header(&format!(
+                r#"{{"a":{},"b":{}}}"#,
+                tensor("[0,8]"),
+                tensor("[8,4096]")
+            )),
+            with_header(&format!(r#"{{"a":{}}}"#, tensor("[8,0]"))),
+            with_header(r#"{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,16]}}"#),
+            with_header(r#"{"a":{"dtype":"F7","shape":[4],"data_offsets":[0,16]}}"#),
+            with_header(r#"{"a":{"dtype":"F32","shape":[18446744073709551615,2],"data_offsets":[0,16]}}"#),
+        ] {
+            std::fs::write(&path, &bad).unwrap();
+            assert!(read(&path, false).is_err(), "{}", String::from_utf8_lossy(&bad));
+        }
+        // The file name does not matter.
+        let other = path.with_file_name("pytorch_model.bin");
+        std::fs::write(&other, good).unwrap();
+        assert_eq!(read(&other, false).unwrap(), expected());
+        std::fs::write(
+            &other,
+            "version https://git-lfs.github.com/spec/v1\noid sha256:0f\nsize 9\n",
+        )
+        .unwrap();
+        assert!(
+            read(&other, false)
+                .unwrap_err()
+                .contains("it is a pointer of Git LFS")
+        );
+        std::fs::write(&other, "no weights at all").unwrap();
+        assert!(read(&other, false).unwrap_err().contains("it is no checkpoint"));
+        let gone = path.with_file_name("gone.safetensors");
+        assert!(read(&gone, false).unwrap_err().contains("there is no such file"));
+    }
+}

@@ -1,0 +1,144 @@
+//! `generation_config.json` next to the weights. The suite chooses how tokens are generated, so no value of the file is used: what it would
+//! change is reported, and what no suite can ask for is an error.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::Fields;
+use crate::contents;
+
+/// File name of the configuration.
+const NAME: &str = "generation_config.json";
+
+/// Fields for which a suite has a key, or that a suite fixes: greedy decoding or a temperature, and a number of new tokens.
+const OF_SUITE: &[&str] = &[
+    "do_sample",
+    "max_length",
+    "max_new_tokens",
+    "min_length",
+    "min_new_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+];
+
+/// Fields that change no token.
+const IGNORED: &[&str] = &[
+    "bos_token_id",
+    "cache_implementation",
+    "chat_format",
+    "decoder_start_token_id",
+    "disable_compile",
+    "eos_token_id",
+    "max_time",
+    "max_window_size",
+    "num_return_sequences",
+    "output_attentions",
+    "output_hidden_states",
+    "output_logits",
+    "output_scores",
+    "pad_token_id",
+    "return_dict_in_generate",
+    "stop_strings",
+    "transformers_version",
+    "use_cache",
+];
+
+/// Reads the configuration next to a checkpoint, a file or a folder. Returns a note if it has values that a suite replaces.
+///
+/// # Errors
+/// A malformed configuration, or one that chooses tokens in a way that is not implemented; the message names the fields.
+pub(crate) fn generation_note(weights: &Path) -> Result<Option<String>, String> {
+    let path = match weights.is_dir() {
+        true => weights.join(NAME),
+        false => weights.with_file_name(NAME),
+    };
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let wrong = |error: String| format!("`{}`: {error}", path.display());
+    let fields: Map<String, Value> = contents::json(&path).map_err(wrong)?;
+    note(&fields).map_err(wrong)
+}
+
+fn note(fields: &Map<String, Value>) -> Result<Option<String>, String> {
+    let fields = Fields::new(fields);
+    for (name, usual) in [
+        ("diversity_penalty", json!(0.0)),
+        ("encoder_no_repeat_ngram_size", json!(0)),
+        ("encoder_repetition_penalty", json!(1.0)),
+        ("epsilon_cutoff", json!(0.0)),
+        ("eta_cutoff", json!(0.0)),
+        ("no_repeat_ngram_size", json!(0)),
+        ("num_beam_groups", json!(1)),
+        ("num_beams", json!(1)),
+        ("remove_invalid_values", json!(false)),
+        ("renormalize_logits", json!(false)),
+        ("repetition_penalty", json!(1.0)),
+        ("typical_p", json!(1.0)),
+        // Both take effect with more than one beam.
+        ("early_stopping", json!(false)),
+        ("length_penalty", json!(1.0)),
+    ] {
+        fields.only(name, usual);
+    }
+    let given = OF_SUITE
+        .iter()
+        .filter_map(|name| Some(format!("`{name}` {}", fields.get(name)?)));
+    let given: Vec<String> = given.collect();
+    match fields.finish(IGNORED) {
+        problems if !problems.is_empty() => Err(problems.join("\n  ")),
+        _ => Ok((!given.is_empty()).then(|| {
+            format!(
+                "`{NAME}` is not used, because the suite says how tokens are chosen: {}",
+                given.join(", ")
+            )
+        })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Option<String>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(NAME), text).unwrap();
+        let beside_a_file = generation_note(&folder.path().join("model.safetensors"));
+        assert_eq!(generation_note(folder.path()), beside_a_file);
+        beside_a_file.map_err(|error| error.split_once("`: ").unwrap().1.to_owned())
+    }
+
+    #[test]
+    fn sampling_of_the_file_is_reported_and_left_to_the_suite() {
+        assert_eq!(generation_note(Path::new("/nowhere")), Ok(None));
+        // Of Llama 3.2 1B.
+        let llama = r#"{"_from_model_config": true, "bos_token_id": 128000, "do_sample": true, "eos_token_id": 128001,
+            "temperature": 0.6, "top_p": 0.9, "transformers_version": "4.45.0.dev0"}"#;
+        let note = read(llama).unwrap().unwrap();
+        assert!(
+            note.ends_with("`do_sample` true, `temperature` 0.6, `top_p` 0.9"),
+            "{note}"
+        );
+        assert_eq!(read(r#"{"eos_token_id": 50256, "num_beams": 1}"#), Ok(None));
+    }
+
+    #[test]
+    fn what_no_suite_can_ask_for_is_refused_by_name() {
+        for field in [
+            r#""repetition_penalty": 1.1"#,
+            r#""num_beams": 4"#,
+            r#""suppress_tokens": [1, 2]"#,
+            r#""a_field_of_tomorrow": 1"#,
+        ] {
+            let name = field.split('"').nth(1).unwrap();
+            let error = read(&format!("{{{field}}}")).unwrap_err();
+            assert!(error.contains(&format!("`{name}`")), "{error}");
+        }
+        assert!(read("[]").is_err());
+        assert!(read("{").is_err());
+    }
+}
