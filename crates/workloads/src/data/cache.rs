@@ -14,7 +14,7 @@ use std::{
 use super::{DataError, Tokenized, ids::Ids};
 
 /// Changes with the layout of the file, and with anything in tokenising that the key does not cover.
-const MAGIC: &[u8; 18] = b"mantissa tokens 1\n";
+const MAGIC: &[u8; 18] = b"mantissa tokens 2\n";
 
 /// What a cache file holds.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +24,9 @@ pub(super) struct Entry {
     pub test: Tokenized,
     pub classes: u32,
     pub vocabulary_size: u32,
+    /// See [`super::LabelledParts`].
+    pub names: Vec<(u32, String)>,
+    pub notes: Vec<String>,
 }
 
 /// The name of the file for what `inputs` hash to.
@@ -63,7 +66,12 @@ pub(super) fn store(file: &Path, entry: &Entry) -> Result<(), DataError> {
 }
 
 fn encode(entry: &Entry) -> Vec<u8> {
-    let mut words = vec![entry.classes, entry.vocabulary_size];
+    let mut text = serde_json::to_vec(&(&entry.names, &entry.notes)).expect("text and numbers");
+    // Whole words, which JSON may have behind it.
+    text.resize(text.len().next_multiple_of(4), b' ');
+    let (text, _) = text.as_chunks::<4>();
+    let mut words = vec![entry.classes, entry.vocabulary_size, text.len() as u32];
+    words.extend(text.iter().map(|bytes| u32::from_le_bytes(*bytes)));
     for part in [&entry.train, &entry.validation, &entry.test] {
         words.extend([part.padding, part.labels.len() as u32]);
         words.extend_from_slice(&part.labels);
@@ -77,7 +85,12 @@ fn decode(payload: &[u8]) -> Option<Entry> {
     let (words, rest) = payload.as_chunks::<4>();
     let mut words = words.iter().map(|bytes| u32::from_le_bytes(*bytes));
     let words = &mut words;
-    let (classes, vocabulary_size) = (words.next()?, words.next()?);
+    let (classes, vocabulary_size, text) = (words.next()?, words.next()?, words.next()? as usize);
+    let text: Vec<u8> = take(words, text)?
+        .into_iter()
+        .flat_map(u32::to_le_bytes)
+        .collect();
+    let (names, notes) = serde_json::from_slice(&text).ok()?;
     let mut part = || {
         let (padding, examples) = (words.next()?, words.next()? as usize);
         let labels = take(words, examples)?;
@@ -102,6 +115,8 @@ fn decode(payload: &[u8]) -> Option<Entry> {
         test,
         classes,
         vocabulary_size,
+        names,
+        notes,
     })
 }
 
@@ -125,6 +140,8 @@ mod tests {
             test,
             classes: 3,
             vocabulary_size: 70_001,
+            names: vec![(0, "bad".into()), (1, "fair".into()), (2, "good".into())],
+            notes: vec!["one line is empty".into()],
         }
     }
 

@@ -9,8 +9,8 @@ use mantissa_core::DatasetKind;
 use serde::Serialize;
 
 use super::{
-    DataError, Example, examples::Part, image_files, kind_of, reviews::short, source::Source, split::Given,
-    text_files,
+    ColumnNames, DataError, Example, examples::Part, image_files, kind_of, reviews::short, source::Source,
+    split::Given, text_files,
 };
 
 /// What a data set holds.
@@ -58,13 +58,13 @@ struct Seen {
 ///
 /// # Errors
 /// Whatever is wrong with the data, with its file and line.
-pub fn check(path: &Path) -> Result<Checked, DataError> {
-    let kind = kind_of(path);
-    let (name, hash, classes, unit, given) = match kind {
+pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
+    let kind = kind_of(path)?;
+    let (name, hash, classes, unit, notes, given) = match kind {
         DatasetKind::Images => {
-            let (name, classes, given) = image_files::looked_at(path)?;
+            let (name, classes, notes, given) = image_files::looked_at(path)?;
             let seen = |(label, size, content)| Seen { label, size, content };
-            (name, None, classes, "pixels", mapped(given, seen))
+            (name, None, classes, "pixels", notes, mapped(given, seen))
         }
         DatasetKind::Text => {
             let (corpus, documents) = text_files::looked_at(path)?;
@@ -86,22 +86,23 @@ pub fn check(path: &Path) -> Result<Checked, DataError> {
                 }
             }
             let hash = short(corpus.hash()?);
-            (corpus.name, Some(hash), 0, "characters", given)
+            (corpus.name, Some(hash), 0, "characters", corpus.notes, given)
         }
         _ => {
             let source = Source::read(path)?;
-            let parts = source.parse()?;
+            let parts = source.parse(columns, None, true)?;
             let seen = |example: Example| Seen {
                 label: example.label,
                 size: example.text.split_whitespace().count() as u64,
                 content: *blake3::hash(example.text.as_bytes()).as_bytes(),
             };
-            let hash = source.hash().to_hex()[..16].to_owned();
+            let hash = source.hash(columns).to_hex()[..16].to_owned();
             (
                 source.name.clone(),
                 Some(hash),
                 parts.classes,
                 "words",
+                parts.notes,
                 mapped(parts.given, seen),
             )
         }
@@ -120,7 +121,7 @@ pub fn check(path: &Path) -> Result<Checked, DataError> {
         name,
         hash,
         classes,
-        remarks: remarks(&named, classes),
+        remarks: notes.into_iter().chain(remarks(&named, classes)).collect(),
         parts: named
             .iter()
             .map(|(name, part)| counted(name, part, classes, unit))
@@ -210,7 +211,7 @@ mod tests {
         let train = "0\tbad\n1\tgood film\n1\tgood film\n0\tgood film\n";
         fs::write(folder.path().join("train.tsv"), train).unwrap();
         fs::write(folder.path().join("test.tsv"), "1\tgood film\n1\ta b c\n").unwrap();
-        let checked = check(folder.path()).unwrap();
+        let checked = check(folder.path(), &ColumnNames::default()).unwrap();
         assert_eq!((checked.kind, checked.classes), (DatasetKind::Reviews, 2));
         let part = |name, examples, classes: [usize; 2], sizes, repeated| CheckedPart {
             name,
@@ -237,7 +238,7 @@ mod tests {
         );
         fs::write(folder.path().join("test.tsv"), "7\tanother\n").unwrap();
         assert!(
-            check(folder.path())
+            check(folder.path(), &ColumnNames::default())
                 .unwrap_err()
                 .to_string()
                 .contains("unknown label `7`")
@@ -251,7 +252,7 @@ mod tests {
         let train = format!("One café.\n{mark}\n\nAnother. \n{mark}{mark}One café.");
         fs::write(folder.path().join("train.txt"), train).unwrap();
         fs::write(folder.path().join("test.jsonl"), "{\"text\": \"Another.\"}\n").unwrap();
-        let checked = check(folder.path()).unwrap();
+        let checked = check(folder.path(), &ColumnNames::default()).unwrap();
         assert_eq!((checked.kind, checked.classes), (DatasetKind::Text, 0));
         assert_eq!(checked.name, "train.txt, test.jsonl");
         let part = |name, examples, sizes, repeated| CheckedPart {
@@ -273,7 +274,7 @@ mod tests {
     fn the_real_data_is_what_its_sources_say() {
         let counts = |name: &str| {
             let path = mantissa_testing::real_data(name)?;
-            let checked = check(&path).unwrap();
+            let checked = check(&path, &ColumnNames::default()).unwrap();
             Some(
                 checked
                     .parts

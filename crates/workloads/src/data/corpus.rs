@@ -143,6 +143,8 @@ fn of_files(
             name,
             hash: short(hash),
             synthetic: false,
+            notes: corpus.notes,
+            ..DataSource::default()
         },
     })
 }
@@ -206,6 +208,7 @@ fn synthetic(
         name: format!("synthetic text, seed {}", split.seed),
         hash: short(hasher.finalize()),
         synthetic: true,
+        ..DataSource::default()
     };
     let mut inputs = cache::hasher();
     let key = format!(
@@ -263,6 +266,8 @@ fn synthetic_entry(
         validation: tokens(divided.validation)?,
         test: tokens(divided.test)?,
         classes: tokenizer.vocabulary(),
+        names: Vec::new(),
+        notes: Vec::new(),
         vocabulary_size: tokenizer.vocabulary(),
     })
 }

@@ -25,6 +25,18 @@ pub enum DataError {
         /// What is wrong with it.
         problem: LineProblem,
     },
+    /// A file of which nothing is known.
+    #[error(
+        "no data in `{}`: it is {is}\n  hint: labelled texts (`.tsv`, `.csv`, `.jsonl`), running text and pictures are read; docs/data.md has \
+         examples",
+        path.display()
+    )]
+    Unrecognised {
+        /// What was given.
+        path: PathBuf,
+        /// What it looks like.
+        is: String,
+    },
     /// Nothing there that can be read as a data set.
     #[error(
         "no data set in `{}`: {reason}\n  hint: give a `.tsv`, `.csv` or `.jsonl` file (also `.gz`), a folder with a `*train*` \
@@ -117,6 +129,9 @@ pub enum DataError {
         "the split gives neither `train` nor `test`, and the data has no test part of its own\n  hint: set `train` or `test`"
     )]
     OpenSplit,
+    /// Labels that are not those of the checkpoint.
+    #[error("{0}")]
+    Labels(String),
     /// The training part holds fewer than two labels.
     #[error(
         "all {examples} training examples have the label `{label}`\n  hint: a classifier needs two labels or more"
@@ -134,6 +149,14 @@ pub enum DataError {
         path: PathBuf,
         /// The tokens.
         missing: Vec<&'static str>,
+    },
+    /// A configuration that is none, or that asks for what is not done here.
+    #[error("`{}`: {reason}", path.display())]
+    Configuration {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A sequence too short for the tokens that every example has.
     #[error(
@@ -153,6 +176,12 @@ pub enum DataError {
 /// What is wrong with a line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineProblem {
+    /// A NUL character, which no text has.
+    #[error(
+        "a NUL character\n  hint: UTF-16 that was taken for another encoding has one in every second place: convert the original with \
+             `iconv -f utf-16 -t utf-8`"
+    )]
+    Nul,
     /// Bytes that are no text.
     #[error("not UTF-8\n  hint: convert the file, e.g. `iconv -f latin1 -t utf-8`")]
     NotUtf8,
@@ -165,13 +194,23 @@ pub enum LineProblem {
     #[error("no rows")]
     NoRows,
     /// No column for the label or the text.
-    #[error("no column for the {what}\n  hint: {hint}")]
+    #[error(
+        "no column for the {what}; there are {}\n  hint: `--{what}-column NAME` names it; without a header line, the label comes first and \
+         the text last",
+        backticked(columns)
+    )]
     MissingColumn {
         /// `label` or `text`.
         what: &'static str,
-        /// What would be understood.
-        hint: &'static str,
+        /// Those that there are.
+        columns: Vec<String>,
     },
+    /// A value in the label's place that names no class.
+    #[error("{0} is no label\n  hint: a label is a string, a number, `true` or `false`")]
+    NoLabel(String),
+    /// A value in the text's place that is none.
+    #[error("{0} is no text")]
+    NoText(String),
     /// Another number of columns than the first line has.
     #[error("{found} columns, the first line has {expected}")]
     Columns {

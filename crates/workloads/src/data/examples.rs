@@ -1,12 +1,12 @@
 //! Labelled text, and how the labels of files become class numbers.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use super::{DataError, LineProblem, split::Given};
+use super::{
+    DataError, KnownClasses, LineProblem,
+    classes::{Numbered, canonical},
+    split::Given,
+};
 
 /// One labelled text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,10 @@ pub(super) struct LabelledParts {
     pub given: Given<Example>,
     /// Number of classes.
     pub classes: u32,
+    /// Numbers and names of the classes that occur, sorted by number.
+    pub names: Vec<(u32, String)>,
+    /// Skipped files and other decisions that are reported to the user.
+    pub notes: Vec<String>,
 }
 
 /// The parts that files may belong to.
@@ -53,10 +57,10 @@ impl Row {
     pub fn new(part: Part, label: &str, text: &str, file: &Arc<Path>, line: u64) -> Result<Self, DataError> {
         /// Longer than any class name; texts in the place of labels are longer still.
         const LONGEST_LABEL: usize = 64;
-        let label = label.trim();
+        let label = canonical(label);
         let row = Self {
             part,
-            label: label.to_owned(),
+            label: label.clone(),
             text: text.to_owned(),
             file: file.clone(),
             line,
@@ -70,22 +74,50 @@ impl Row {
     }
 }
 
-/// Numbers the labels and sorts the rows into their parts. Classes are the labels of the training part: in the order
-/// of their values if all are integers, else of their names (`negative` 0, `positive` 1).
-pub(super) fn label(rows: Vec<Row>) -> Result<LabelledParts, DataError> {
-    let known = known_labels(&rows)?;
+/// Numbers the labels and sorts the rows into their parts.
+///
+/// For a training, and without a checkpoint, the classes are the labels of the training part, or of all rows if there
+/// is no training part. Otherwise all labels must be classes of the checkpoint.
+pub(super) fn label(
+    rows: Vec<Row>,
+    known: Option<&KnownClasses>,
+    is_trained: bool,
+) -> Result<LabelledParts, DataError> {
     let has = |part| rows.iter().any(|row| row.part == part);
+    let of_training = has(Part::Train) && (known.is_none() || is_trained);
+    let counted = || rows.iter().filter(|row| !of_training || row.part == Part::Train);
+    let labels: BTreeSet<&str> = counted().map(|row| row.label.as_str()).collect();
+    if (known.is_none() || is_trained)
+        && let [label] = labels.iter().collect::<Vec<_>>()[..]
+    {
+        return Err(DataError::OneLabel {
+            examples: counted().count(),
+            label: (*label).to_owned(),
+        });
+    }
+    let numbered = known
+        .unwrap_or(&KnownClasses::default())
+        .number_or_new(&labels, is_trained);
+    let Numbered {
+        numbers,
+        count,
+        notes,
+    } = numbered.map_err(DataError::Labels)?;
+    let mut names: Vec<(u32, String)> = numbers
+        .iter()
+        .map(|(name, number)| (*number, name.clone()))
+        .collect();
+    names.sort();
     let mut given = Given {
         train: vec![],
         validation: has(Part::Validation).then(Vec::new),
         test: has(Part::Test).then(Vec::new),
     };
-    let numbers: HashMap<&str, u32> = known.iter().map(String::as_str).zip(0..).collect();
     for row in rows {
         let Some(&class) = numbers.get(row.label.as_str()) else {
             return Err(row.at(LineProblem::UnknownLabel {
                 label: row.label.clone(),
-                known,
+                known: names.into_iter().map(|(_, name)| name).collect(),
             }));
         };
         let part = match row.part {
@@ -100,25 +132,10 @@ pub(super) fn label(rows: Vec<Row>) -> Result<LabelledParts, DataError> {
     }
     Ok(LabelledParts {
         given,
-        classes: known.len() as u32,
+        classes: count,
+        names,
+        notes,
     })
-}
-
-fn known_labels(rows: &[Row]) -> Result<Vec<String>, DataError> {
-    let train = || rows.iter().filter(|row| row.part == Part::Train);
-    let names: BTreeSet<&str> = train().map(|row| row.label.as_str()).collect();
-    let mut known: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    if let [label] = &known[..] {
-        return Err(DataError::OneLabel {
-            examples: train().count(),
-            label: label.clone(),
-        });
-    }
-    let values: Result<Vec<i64>, _> = known.iter().map(|label| label.parse()).collect();
-    if values.is_ok() {
-        known.sort_by_key(|label| label.parse::<i64>().expect("parsed above"));
-    }
-    Ok(known)
 }
 
 #[cfg(test)]
@@ -132,7 +149,7 @@ mod tests {
 
     fn classes(labels: &[&str]) -> Vec<u32> {
         let rows = labels.iter().map(|label| row(Part::Train, label, 1)).collect();
-        label(rows)
+        label(rows, None, true)
             .unwrap()
             .given
             .train
@@ -142,9 +159,9 @@ mod tests {
     }
 
     #[test]
-    fn names_are_numbered_in_alphabetical_order() {
+    fn names_are_numbered_in_natural_order() {
         assert_eq!(classes(&["positive", "negative", "positive"]), [1, 0, 1]);
-        assert_eq!(classes(&["10", "9", "x"]), [0, 1, 2]);
+        assert_eq!(classes(&["10", "9", "x"]), [1, 0, 2]);
     }
 
     #[test]
@@ -159,7 +176,7 @@ mod tests {
             row(Part::Train, "1", 2),
             row(Part::Test, "-1", 7),
         ];
-        let error = label(rows).unwrap_err().to_string();
+        let error = label(rows, None, true).unwrap_err().to_string();
         assert_eq!(
             error,
             "reviews.tsv:7: unknown label `-1`\n  hint: the training part has `0`, `1`"
@@ -168,7 +185,12 @@ mod tests {
 
     #[test]
     fn a_training_part_with_one_label_is_refused() {
-        let error = label(vec![row(Part::Train, "1", 1), row(Part::Train, "1", 2)]).unwrap_err();
+        let error = label(
+            vec![row(Part::Train, "1", 1), row(Part::Train, "1", 2)],
+            None,
+            true,
+        )
+        .unwrap_err();
         assert!(
             matches!(error, DataError::OneLabel { examples: 2, .. }),
             "{error}"

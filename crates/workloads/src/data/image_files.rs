@@ -1,37 +1,42 @@
-//! Labelled images from the user's disk: CIFAR-10's binary batches, or folders of PNG and JPEG files, a folder a class.
+//! Labelled images from disk: binary batches of CIFAR-10, or one folder of PNG, JPEG, BMP or WebP files per class.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
 
-use image::imageops::{self, FilterType};
+use image::ImageFormat;
 use mantissa_core::DataSource;
 use rayon::prelude::*;
 
 use super::{
-    DataError, Dataset, Images, Wanted,
+    DataError, Dataset, Images, KnownClasses, Wanted,
+    classes::counts,
     examples::Part,
-    images::{COLOURS, Pixels, Shades},
+    images::{COLOURS, Pixels},
     imdb_folder,
+    preparation::Preparation,
+    recognise::{Content, recognise},
+    source::{is_hidden, skipped_note},
     split::Given,
 };
+use crate::contents;
 
 /// Edge of CIFAR's images.
 const CIFAR_EDGE: usize = 32;
 /// Bytes of a record of CIFAR-10: a label and three planes.
-const CIFAR_RECORD: usize = 1 + COLOURS * CIFAR_EDGE * CIFAR_EDGE;
+pub(super) const CIFAR_RECORD: usize = 1 + COLOURS * CIFAR_EDGE * CIFAR_EDGE;
 /// Classes of CIFAR-10.
 const CIFAR_CLASSES: u32 = 10;
 
 /// An image that is not decoded yet.
 struct Found {
     label: u32,
-    from: From,
+    from: Origin,
 }
 
-enum From {
+enum Origin {
     /// A record of one of the files that were read.
     Record { file: usize, index: usize },
     /// A file of its own.
@@ -42,64 +47,127 @@ enum From {
 struct Source {
     name: String,
     classes: u32,
+    /// Numbers and names of the classes that occur.
+    names: Vec<(u32, String)>,
+    /// Skipped files and other decisions that are reported to the user.
+    notes: Vec<String>,
     given: Given<Found>,
     /// CIFAR's files.
     batches: Vec<Vec<u8>>,
 }
 
-/// Whether there are images at a path: CIFAR's batches, or folders of classes with a picture in the first.
-pub(super) fn are_at(path: &Path) -> bool {
-    if path.is_file() {
-        return is_batch(path);
+/// Returns true for a supported picture format.
+pub(super) fn is_read(format: ImageFormat) -> bool {
+    matches!(
+        format,
+        ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::Bmp | ImageFormat::WebP
+    )
+}
+
+/// Returns true if a folder has files with the content or the name of a CIFAR-10 batch, or subfolders with pictures.
+pub(super) fn are_at(folder: &Path) -> Result<bool, DataError> {
+    let entries = imdb_folder::entries(folder)?;
+    for (name, path) in &entries {
+        if !is_hidden(name) && path.is_file() && (is_called_batch(name) || is_batch(path)?) {
+            return Ok(true);
+        }
     }
-    let entries = || imdb_folder::entries(path).unwrap_or_default().into_iter();
-    let has_picture = |folder: &Path| {
-        let files = imdb_folder::entries(folder).unwrap_or_default();
-        files.iter().any(|(name, _)| is_picture(name))
+    // Class folders lie in the folder itself or in one folder per part.
+    Ok(entries
+        .iter()
+        .any(|(name, path)| !is_hidden(name) && path.is_dir() && has_picture(path, DEEPEST)))
+}
+
+fn is_batch(path: &Path) -> Result<bool, DataError> {
+    let ends = path.extension().is_some_and(|end| end == "bin");
+    Ok(ends && recognise(path)? == Content::Batch)
+}
+
+/// Returns true if the file name is that of a binary batch of CIFAR-10.
+pub(super) fn is_called_batch(name: &str) -> bool {
+    name.ends_with(".bin") && (name.starts_with("data_batch") || name.starts_with("test_batch"))
+}
+
+/// Levels of folders in which pictures are searched for.
+const DEEPEST: u32 = 8;
+
+/// Returns true if a folder, or a subfolder at most `depth` levels below, has a picture.
+fn has_picture(folder: &Path, depth: u32) -> bool {
+    let entries = imdb_folder::entries(folder).unwrap_or_default();
+    // Texts are not opened: aclImdb has 50,000 of them.
+    let mut entries = entries
+        .into_iter()
+        .filter(|(name, _)| !is_hidden(name) && !name.ends_with(".txt"));
+    entries.any(|(_, path)| match path.is_dir() {
+        true => depth > 0 && has_picture(&path, depth - 1),
+        false => is_picture(&path),
+    })
+}
+
+/// Returns true if a file is a picture in a supported format.
+fn is_picture(path: &Path) -> bool {
+    contents::head(path).is_ok_and(|head| image::guess_format(&head).is_ok_and(is_read))
+}
+
+/// Returns true if the file extension is that of a supported picture format.
+fn is_called_picture(path: &Path) -> bool {
+    ImageFormat::from_path(path).is_ok_and(is_read)
+}
+
+/// Explains why a file with such an extension is not a picture.
+fn no_picture(path: &Path) -> String {
+    let head = match contents::head(path) {
+        Ok(head) => head,
+        Err(error) => return error.to_string(),
     };
-    let classes_in = |folder: &Path| {
-        let folders = imdb_folder::entries(folder).unwrap_or_default();
-        folders.iter().any(|(_, path)| path.is_dir() && has_picture(path))
-    };
-    entries().any(|(_, path)| is_batch(&path))
-        || classes_in(path)
-        || entries().any(|(_, path)| classes_in(&path))
+    match (contents::unsupported(&head), image::guess_format(&head)) {
+        (Some(is), _) => format!("it is {is}"),
+        (None, Ok(format)) => format!("it is a picture of the format {format:?}, which is not read"),
+        (None, Err(_)) if head.is_empty() => "it is empty".to_owned(),
+        (None, Err(_)) => "it is no picture: it does not begin like one".to_owned(),
+    }
 }
 
-fn is_batch(path: &Path) -> bool {
-    let bytes = path.metadata().map_or(0, |file| file.len());
-    path.extension().is_some_and(|end| end == "bin") && bytes > 0 && bytes.is_multiple_of(CIFAR_RECORD as u64)
+/// Lists all files below a folder in sorted order. Adds the names of hidden files and folders to `hidden`.
+fn files_below(folder: &Path, hidden: &mut Vec<String>) -> Result<Vec<PathBuf>, DataError> {
+    let mut files = vec![];
+    for (name, path) in imdb_folder::entries(folder)? {
+        if is_hidden(&name) {
+            hidden.push(name);
+        } else if path.is_dir() {
+            files.extend(files_below(&path, hidden)?);
+        } else {
+            files.push(path);
+        }
+    }
+    Ok(files)
 }
 
-fn is_picture(name: &str) -> bool {
-    let name = name.to_lowercase();
-    [".png", ".jpg", ".jpeg"].iter().any(|end| name.ends_with(end))
-}
-
-/// Loads what is `wanted` of the images at `path`. Pictures of another size than `edge` are scaled until their shorter side
-/// fits, and cut to its middle.
+/// Loads the `wanted` part of the images at a path and fits them to `edge` × `edge` pixels as `preparation` describes.
 ///
 /// # Errors
 /// A path without images, a label out of range, a picture that cannot be decoded: each with its file.
 pub fn load_images(
-    path: &Path,
+    (path, known): (&Path, Option<&KnownClasses>),
     wanted: &Wanted,
     edge: usize,
-    shades: Shades,
+    preparation: &Preparation,
 ) -> Result<Dataset<Images>, DataError> {
     let Source {
         name,
         classes,
+        names,
+        notes,
         given,
         batches,
-    } = find(path)?;
+    } = find(path, known, matches!(wanted, Wanted::Divided(_)))?;
     let name = format!("{name}{}", wanted.remark(&given));
     let divided = wanted.of(given)?;
     let mut hasher = blake3::Hasher::new();
     let mut part = |found: Vec<Found>| -> Result<Images, DataError> {
         let decoded: Vec<Vec<u8>> = found
             .par_iter()
-            .map(|found| decoded(found, &batches, edge))
+            .map(|found| decoded(found, &batches, edge, preparation))
             .collect::<Result<_, _>>()?;
         let mut labels = vec![];
         for (found, bytes) in found.iter().zip(&decoded) {
@@ -107,8 +175,18 @@ pub fn load_images(
             hasher.update(bytes);
             labels.push(found.label.cast_signed());
         }
-        Ok(Images::new(Pixels::Bytes(decoded.concat(), shades), edge, labels))
+        Ok(Images::new(
+            Pixels::Bytes(decoded.concat(), preparation.shades),
+            edge,
+            labels,
+        ))
     };
+    let labels = [&divided.train, &divided.validation, &divided.test]
+        .map(|part| part.iter().map(|found| found.label).collect::<Vec<u32>>());
+    let counted = counts(
+        &known.cloned().unwrap_or_default().named(classes, names),
+        labels.each_ref().map(Vec::as_slice),
+    );
     let (train, validation, test) = (
         part(divided.train)?,
         part(divided.validation)?,
@@ -123,14 +201,16 @@ pub fn load_images(
             name,
             hash: hasher.finalize().to_hex()[..16].to_owned(),
             synthetic: false,
+            classes: counted,
+            notes,
         },
     })
 }
 
-/// Name, number of classes, and of every image its label, the pixels along its shorter side and a hash of its contents. Every one
-/// is decoded.
-pub(super) fn looked_at(path: &Path) -> Result<(String, u32, Given<Look>), DataError> {
-    let source = find(path)?;
+/// Decodes every image. Returns the name, the number of classes, the notes, and for each image its label, the length of
+/// its shorter side in pixels and a hash of its content.
+pub(super) fn looked_at(path: &Path) -> Result<(String, u32, Vec<String>, Given<Look>), DataError> {
+    let source = find(path, None, true)?;
     let look = |found: &Found| -> Result<Look, DataError> {
         let image = picture(found, &source.batches)?;
         let shorter = image.width().min(image.height());
@@ -146,13 +226,13 @@ pub(super) fn looked_at(path: &Path) -> Result<(String, u32, Given<Look>), DataE
         validation: source.given.validation.as_ref().map(all).transpose()?,
         test: source.given.test.as_ref().map(all).transpose()?,
     };
-    Ok((source.name, source.classes, given))
+    Ok((source.name, source.classes, source.notes, given))
 }
 
 /// Label, pixels along the shorter side, hash.
 pub(super) type Look = (u32, u64, [u8; 32]);
 
-fn find(path: &Path) -> Result<Source, DataError> {
+fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<Source, DataError> {
     let none = |reason: String| DataError::NoImages {
         path: path.to_owned(),
         reason,
@@ -164,25 +244,38 @@ fn find(path: &Path) -> Result<Source, DataError> {
         .to_string_lossy()
         .into_owned();
     if path.is_file() {
-        if !is_batch(path) {
-            return Err(none(format!(
+        return match recognise(path)? {
+            Content::Batch => cifar(name, vec![(Part::Train, path.to_owned())]),
+            Content::Other(is) => Err(none(format!("it is {is}"))),
+            Content::Picture => Err(none(
+                "it is one picture\n  hint: a data set is a folder that has a folder for each class"
+                    .to_owned(),
+            )),
+            _ => Err(none(format!(
                 "its length is no multiple of {CIFAR_RECORD}, a record of CIFAR-10"
-            )));
-        }
-        return cifar(name, vec![(Part::Train, path.to_owned())]);
+            ))),
+        };
     }
     let entries = imdb_folder::entries(path)?;
-    let batches = entries.iter().filter(|(_, path)| is_batch(path));
-    let batches: Vec<_> = batches
-        .map(|(name, path)| {
+    let mut batches = vec![];
+    for (name, path) in entries.iter().filter(|(name, _)| !is_hidden(name)) {
+        let is_one = path.is_file() && is_batch(path)?;
+        if !is_one && is_called_batch(name) {
+            let reason = match recognise(path)? {
+                Content::Other(is) => format!("`{name}` is {is}"),
+                _ => format!("`{name}` is no batch of CIFAR-10"),
+            };
+            return Err(none(reason));
+        }
+        if is_one {
             let part = if name.contains("test") {
                 Part::Test
             } else {
                 Part::Train
             };
-            (part, path.clone())
-        })
-        .collect();
+            batches.push((part, path.clone()));
+        }
+    }
     if !batches.is_empty() {
         return cifar(name, batches);
     }
@@ -200,7 +293,20 @@ fn find(path: &Path) -> Result<Source, DataError> {
     } else {
         parts
     };
-    folders(name, &parts).map_err(|error| match error {
+    // Next to folders of parts, other folders are not read.
+    let is_other = |(name, path): &&(String, PathBuf)| {
+        path.is_dir()
+            && !is_hidden(name)
+            && !parts
+                .iter()
+                .any(|(_, of_part)| *of_part == path || **of_part == full)
+    };
+    let no_part: Vec<String> = entries
+        .iter()
+        .filter(is_other)
+        .map(|(name, _)| name.clone())
+        .collect();
+    folders(name, (&parts, &no_part), known, is_trained).map_err(|error| match error {
         Unfit::Data(error) => error,
         Unfit::Classes(reason) => none(reason),
     })
@@ -211,6 +317,8 @@ fn cifar(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source, DataError>
     let mut source = Source {
         name,
         classes: CIFAR_CLASSES,
+        names: vec![],
+        notes: vec![],
         given: no_images(files.iter().map(|(part, _)| *part)),
         batches: vec![],
     };
@@ -228,7 +336,7 @@ fn cifar(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source, DataError>
                     ),
                 });
             }
-            let from = From::Record { file, index };
+            let from = Origin::Record { file, index };
             add(&mut source.given, part, Found { label, from });
         }
         source.batches.push(bytes);
@@ -260,54 +368,114 @@ enum Unfit {
     Classes(String),
 }
 
-/// Pictures in folders, a folder a class; classes are numbered in the order of their names, and are those of the first part.
-fn folders(name: String, parts: &[(Part, &PathBuf)]) -> Result<Source, Unfit> {
-    let mut classes: BTreeMap<String, u32> = BTreeMap::new();
-    let mut given = no_images(parts.iter().map(|(part, _)| *part));
-    for (number, (part, folder)) in parts.iter().enumerate() {
-        let folders = imdb_folder::entries(folder).map_err(Unfit::Data)?.into_iter();
-        let mut folders: Vec<_> = folders.filter(|(_, path)| path.is_dir()).collect();
-        folders.sort();
-        for (class, folder) in folders {
-            let next = classes.len() as u32;
-            let label = match classes.get(&class) {
-                Some(label) => *label,
-                None if number == 0 => *classes.entry(class.clone()).or_insert(next),
-                None => return Err(Unfit::Classes(format!("`{class}` is a class of one part alone"))),
-            };
-            let mut files: Vec<_> = imdb_folder::entries(&folder).map_err(Unfit::Data)?;
-            files.retain(|(name, _)| is_picture(name));
-            files.sort();
-            if files.is_empty() {
-                return Err(Unfit::Classes(format!("`{class}` holds no `.png` or `.jpg`")));
-            }
-            for (_, path) in files {
-                let from = From::File(path);
-                add(&mut given, *part, Found { label, from });
+/// Finds pictures in one folder per class. For a training, and without a checkpoint, the classes are those of the first
+/// part. [`KnownClasses::number_or_new`] numbers them.
+fn folders(
+    name: String,
+    (parts, no_part): (&[(Part, &PathBuf)], &[String]),
+    known: Option<&KnownClasses>,
+    is_trained: bool,
+) -> Result<Source, Unfit> {
+    let (mut hidden, mut others, mut loose): (Vec<String>, Vec<String>, Vec<String>) =
+        (vec![], vec![], vec![]);
+    let mut found: Vec<(Part, String, Vec<PathBuf>)> = vec![];
+    for (part, folder) in parts {
+        for (class, folder) in imdb_folder::entries(folder).map_err(Unfit::Data)? {
+            if is_hidden(&class) {
+                hidden.push(class);
+            } else if folder.is_dir() {
+                let files = files_below(&folder, &mut hidden).map_err(Unfit::Data)?;
+                let (pictures, rest): (Vec<_>, Vec<_>) =
+                    files.into_par_iter().partition(|file| is_picture(file));
+                if let Some(damaged) = rest.iter().find(|file| is_called_picture(file)) {
+                    return Err(Unfit::Data(DataError::NoImages {
+                        path: damaged.clone(),
+                        reason: no_picture(damaged),
+                    }));
+                }
+                let short = |file: &PathBuf| {
+                    let name = file.file_name().unwrap_or_default().to_string_lossy();
+                    format!("{class}/{name}")
+                };
+                others.extend(rest.iter().map(short));
+                if pictures.is_empty() {
+                    return Err(Unfit::Classes(format!(
+                        "`{class}` holds no picture: PNG, JPEG, BMP and WebP are read"
+                    )));
+                }
+                found.push((*part, class, pictures));
+            } else if is_picture(&folder) {
+                loose.push(class);
             }
         }
     }
-    if classes.len() < 2 {
+    let first = parts.first().map(|(part, _)| *part);
+    let is_new = known.is_none() || is_trained;
+    let of_first = |part: Part| !is_new || Some(part) == first;
+    let labels = found.iter().filter(|(part, ..)| of_first(*part));
+    let labels: BTreeSet<&str> = labels.map(|(_, class, _)| class.as_str()).collect();
+    if labels.len() < 2 && is_new {
         return Err(Unfit::Classes(
             "it has fewer than two folders of images".to_owned(),
         ));
     }
+    let numbered = known
+        .unwrap_or(&KnownClasses::default())
+        .number_or_new(&labels, is_trained)
+        .map_err(Unfit::Classes)?;
+    let mut given = no_images(parts.iter().map(|(part, _)| *part));
+    for (part, class, pictures) in &found {
+        let Some(label) = numbered.numbers.get(class) else {
+            return Err(Unfit::Classes(format!("`{class}` is a class of one part alone")));
+        };
+        for path in pictures {
+            let from = Origin::File(path.clone());
+            add(&mut given, *part, Found { label: *label, from });
+        }
+    }
+    let mut names: Vec<(u32, String)> = numbered
+        .numbers
+        .into_iter()
+        .map(|(name, number)| (number, name))
+        .collect();
+    names.sort();
+    let notes = [
+        skipped_note("because they are hidden", &hidden),
+        skipped_note("because they are no picture of a format that is read", &others),
+        skipped_note("because they lie in no folder of a class", &loose),
+        skipped_note("because their names are not those of a part", no_part),
+    ];
     Ok(Source {
         name,
-        classes: classes.len() as u32,
+        classes: numbered.count,
+        names,
+        notes: notes.into_iter().flatten().chain(numbered.notes).collect(),
         given,
         batches: vec![],
     })
 }
 
-/// The planes of an image of this edge.
-fn decoded(found: &Found, batches: &[Vec<u8>], edge: usize) -> Result<Vec<u8>, DataError> {
-    if let From::Record { file, index } = &found.from
-        && edge == CIFAR_EDGE
+/// Returns the colour planes of an image, fitted to `edge` × `edge` pixels.
+fn decoded(
+    found: &Found,
+    batches: &[Vec<u8>],
+    edge: usize,
+    preparation: &Preparation,
+) -> Result<Vec<u8>, DataError> {
+    const CIFAR: u32 = CIFAR_EDGE as u32;
+    if let Origin::Record { file, index } = &found.from
+        && preparation.keeps((CIFAR, CIFAR), edge as u32)
     {
         return Ok(record(batches, *file, *index).to_vec());
     }
-    let image = fitted(picture(found, batches)?, edge as u32);
+    let fitted = preparation.fitted(picture(found, batches)?, edge as u32);
+    let image = fitted.map_err(|reason| DataError::NoImages {
+        path: match &found.from {
+            Origin::File(path) => path.clone(),
+            Origin::Record { .. } => PathBuf::from("a record of CIFAR-10"),
+        },
+        reason,
+    })?;
     let plane = |colour: usize| image.pixels().map(move |pixel| pixel.0[colour]);
     Ok((0..COLOURS).flat_map(plane).collect())
 }
@@ -320,7 +488,7 @@ fn record(batches: &[Vec<u8>], file: usize, index: usize) -> &[u8] {
 /// An image as it was found.
 fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataError> {
     match &found.from {
-        From::Record { file, index } => {
+        Origin::Record { file, index } => {
             const PLANE: usize = CIFAR_EDGE * CIFAR_EDGE;
             let planes = record(batches, *file, *index);
             Ok(image::RgbImage::from_fn(
@@ -332,12 +500,16 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
                 },
             ))
         }
-        From::File(path) => {
+        Origin::File(path) => {
             let wrong = |reason: String| DataError::NoImages {
                 path: path.clone(),
                 reason,
             };
-            let image = image::open(path)
+            // The content says which format it is, not the name.
+            let reader = image::io::Reader::open(path).and_then(image::io::Reader::with_guessed_format);
+            let reader = reader.map_err(|error| wrong(error.to_string()))?;
+            let image = reader
+                .decode()
                 .map_err(|error| wrong(error.to_string()))?
                 .to_rgb8();
             let (width, height) = image.dimensions();
@@ -355,25 +527,11 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
 /// The longer side of an image in units of the shorter one, at most.
 const LONGEST: u32 = 64;
 
-/// The middle of an image whose shorter side is as long as this.
-fn fitted(image: image::RgbImage, edge: u32) -> image::RgbImage {
-    let (width, height) = image.dimensions();
-    if (width, height) == (edge, edge) {
-        return image;
-    }
-    let shorter = width.min(height).max(1);
-    let scaled =
-        |side: u32| (u64::from(side) * u64::from(edge) / u64::from(shorter)).max(u64::from(edge)) as u32;
-    let (width, height) = (scaled(width), scaled(height));
-    let image = imageops::resize(&image, width, height, FilterType::Triangle);
-    imageops::crop_imm(&image, (width - edge) / 2, (height - edge) / 2, edge, edge).to_image()
-}
-
 #[cfg(test)]
 mod tests {
     use mantissa_core::Split;
 
-    use super::super::Part as _;
+    use super::super::{Part as _, Shades};
     use super::*;
 
     /// Records of CIFAR-10 with these labels; all pixels of a plane are alike.
@@ -409,8 +567,14 @@ mod tests {
         fs::write(folder.path().join("data_batch_1.bin"), records(&[3, 5, 9])).unwrap();
         fs::write(folder.path().join("test_batch.bin"), records(&[7])).unwrap();
         fs::write(folder.path().join("batches.meta.txt"), "names").unwrap();
-        assert!(are_at(folder.path()) && are_at(&folder.path().join("test_batch.bin")));
-        let data = load_images(folder.path(), &split(1), CIFAR_EDGE, Shades::IMAGENET).unwrap();
+        assert!(are_at(folder.path()).unwrap());
+        let data = load_images(
+            (folder.path(), None),
+            &split(1),
+            CIFAR_EDGE,
+            &Preparation::usual(Shades::IMAGENET),
+        )
+        .unwrap();
         assert_eq!(
             [data.train.len(), data.validation.len(), data.test.len()],
             [2, 1, 1]
@@ -431,10 +595,10 @@ mod tests {
         }
         // A file alone is what a model is tested on.
         let alone = load_images(
-            &folder.path().join("data_batch_1.bin"),
+            (&folder.path().join("data_batch_1.bin"), None),
             &Wanted::Test(Some(2)),
             CIFAR_EDGE,
-            Shades::IMAGENET,
+            &Preparation::usual(Shades::IMAGENET),
         )
         .unwrap();
         assert_eq!((alone.train.len(), alone.test.len()), (0, 2));
@@ -448,8 +612,14 @@ mod tests {
         picture(&at("train/cat/1.png"), 8, 4, 100);
         picture(&at("train/cat/2.jpg"), 4, 6, 100);
         picture(&at("test/dog/1.PNG"), 4, 4, 200);
-        assert!(are_at(folder.path()) && are_at(&at("train")));
-        let data = load_images(folder.path(), &split(0), 4, Shades::IMAGENET).unwrap();
+        assert!(are_at(folder.path()).unwrap() && are_at(&at("train")).unwrap());
+        let data = load_images(
+            (folder.path(), None),
+            &split(0),
+            4,
+            &Preparation::usual(Shades::IMAGENET),
+        )
+        .unwrap();
         let mut labels = data.train.labels().to_vec();
         labels.sort_unstable();
         assert_eq!(
@@ -466,9 +636,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         let error = |path: &Path| {
-            load_images(path, &Wanted::Test(None), 4, Shades::IMAGENET)
-                .unwrap_err()
-                .to_string()
+            load_images(
+                (path, None),
+                &Wanted::Test(None),
+                4,
+                &Preparation::usual(Shades::IMAGENET),
+            )
+            .unwrap_err()
+            .to_string()
         };
         let mut bad = records(&[1, 2]);
         bad[CIFAR_RECORD] = 10;
@@ -476,15 +651,24 @@ mod tests {
         assert!(error(&at("bad.bin")).contains("record 2 has label 10"));
         fs::write(at("short.bin"), &bad[..100]).unwrap();
         assert!(error(&at("short.bin")).contains("its length is no multiple of 3073"));
-        assert!(!are_at(&at("short.bin")));
         picture(&at("one/only/1.png"), 4, 4, 0);
         assert!(error(&at("one")).contains("fewer than two folders"));
         picture(&at("two/a/1.png"), 4, 4, 0);
         fs::create_dir_all(at("two/b")).unwrap();
-        fs::write(at("two/b/1.png"), "no picture").unwrap();
-        assert!(error(&at("two")).contains("1.png"));
-        fs::remove_file(at("two/b/1.png")).unwrap();
-        assert!(error(&at("two")).contains("`b` holds no `.png`"));
+        fs::write(at("two/b/notes.txt"), "no picture").unwrap();
+        assert!(error(&at("two")).contains("`b` holds no picture"));
+        for (bytes, reason) in [
+            (&b"no picture"[..], "b/1.png`: it is no picture"),
+            (b"", "b/1.png`: it is empty"),
+            (
+                b"version https://git-lfs.github.com/spec/v1",
+                "b/1.png`: it is a pointer of Git LFS",
+            ),
+            (b"GIF89a", "b/1.png`: it is a picture of the format Gif"),
+        ] {
+            fs::write(at("two/b/1.png"), bytes).unwrap();
+            assert!(error(&at("two")).contains(reason), "{}", error(&at("two")));
+        }
         picture(&at("parts/train/a/1.png"), 4, 4, 0);
         picture(&at("parts/train/b/1.png"), 4, 4, 0);
         picture(&at("parts/test/c/1.png"), 4, 4, 0);

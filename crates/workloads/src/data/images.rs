@@ -13,6 +13,21 @@ pub struct Shades {
 }
 
 impl Shades {
+    /// Normalization with these means and standard deviations.
+    pub const fn new(means: [f32; COLOURS], deviations: [f32; COLOURS]) -> Self {
+        Self { means, deviations }
+    }
+
+    /// Means of red, green and blue, in units of the largest value.
+    pub(super) const fn means(self) -> [f32; COLOURS] {
+        self.means
+    }
+
+    /// Standard deviations, in the same units.
+    pub(super) const fn deviations(self) -> [f32; COLOURS] {
+        self.deviations
+    }
+
     /// Means and deviations over ImageNet, which torchvision's models and those of `akamaster/pytorch_resnet_cifar10` were trained
     /// with.
     pub const IMAGENET: Self = Self {

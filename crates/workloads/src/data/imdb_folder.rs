@@ -6,7 +6,7 @@ use std::{fs, path::Path, sync::Arc};
 use super::{
     DataError,
     examples::{Part, Row},
-    source::{DataFile, Kind, utf8},
+    source::{DataFile, Kind, is_hidden, skipped_note, utf8},
 };
 
 /// aclImdb keeps 50,000 unlabelled reviews beside the labelled ones.
@@ -25,9 +25,10 @@ pub(super) fn is_one(folder: &Path) -> bool {
     folder.join("train").is_dir()
 }
 
-/// Its files, by part, label and file name.
-pub(super) fn find(folder: &Path) -> Result<Vec<DataFile>, DataError> {
+/// Lists the files by part, label and file name. Also returns notes about skipped files.
+pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataError> {
     let mut files = vec![];
+    let (mut hidden, mut others) = (vec![], vec![]);
     for (name, part) in PARTS {
         let folder = folder.join(name);
         if !folder.is_dir() {
@@ -35,15 +36,17 @@ pub(super) fn find(folder: &Path) -> Result<Vec<DataFile>, DataError> {
         }
         let before = files.len();
         for (label, path) in entries(&folder)? {
-            if label != UNLABELLED && path.is_dir() {
-                let texts = entries(&path)?
-                    .into_iter()
-                    .filter(|(name, _)| name.ends_with(".txt"));
-                files.extend(texts.map(|(_, path)| DataFile {
-                    part,
-                    path,
-                    kind: Kind::Text { label: label.clone() },
-                }));
+            if is_hidden(&label) {
+                hidden.push(format!("{name}/{label}"));
+            } else if label != UNLABELLED && path.is_dir() {
+                for (file, path) in entries(&path)? {
+                    let kind = Kind::Text { label: label.clone() };
+                    match file.ends_with(".txt") {
+                        _ if is_hidden(&file) => hidden.push(format!("{name}/{label}/{file}")),
+                        true => files.push(DataFile { part, path, kind }),
+                        false => others.push(format!("{name}/{label}/{file}")),
+                    }
+                }
             }
         }
         if files.len() == before {
@@ -51,7 +54,11 @@ pub(super) fn find(folder: &Path) -> Result<Vec<DataFile>, DataError> {
             return Err(DataError::NoDataSet { path: folder, reason });
         }
     }
-    Ok(files)
+    let notes = [
+        skipped_note("because they are hidden", &hidden),
+        skipped_note("because their names do not end in `.txt`", &others),
+    ];
+    Ok((files, notes.into_iter().flatten().collect()))
 }
 
 /// What a folder holds, sorted by name: the order in which systems list it differs.
@@ -80,7 +87,7 @@ pub(super) fn row(part: Part, label: &str, bytes: &[u8], file: &Path) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::source::Source;
+    use crate::data::{ColumnNames, source::Source};
 
     fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -107,7 +114,10 @@ mod tests {
     #[test]
     fn reviews_come_in_the_order_of_label_and_file_name() {
         let folder = folder(&FILES);
-        let parts = Source::read(folder.path()).unwrap().parse().unwrap();
+        let parts = Source::read(folder.path())
+            .unwrap()
+            .parse(&ColumnNames::default(), None, true)
+            .unwrap();
         let texts = |examples: &[crate::data::Example]| -> Vec<(u32, String)> {
             examples
                 .iter()
@@ -130,7 +140,7 @@ mod tests {
             let folder = folder(&[FILES.as_slice(), &[(name, bytes)]].concat());
             let error = Source::read(folder.path())
                 .unwrap()
-                .parse()
+                .parse(&ColumnNames::default(), None, true)
                 .unwrap_err()
                 .to_string();
             assert!(error.contains(&format!("{name}:")), "{error}");

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     DataError, LineProblem,
-    delimited::{LABEL_COLUMNS, TEXT_COLUMNS},
+    delimited::{ColumnNames, LABEL_COLUMNS, TEXT_COLUMNS},
     examples::{Part, Row},
     source::utf8,
 };
@@ -22,26 +22,53 @@ impl Line {
             .map_err(|error| LineProblem::Json(error.to_string()))
     }
 
-    /// Its text.
-    pub fn text(&self) -> Result<&str, LineProblem> {
-        let text = self.first(&TEXT_COLUMNS);
-        text.and_then(Value::as_str).ok_or(LineProblem::MissingColumn {
-            what: "text",
-            hint: "every line is a JSON object whose `text` is a string",
-        })
+    /// Returns the text.
+    pub fn text(&self, column: Option<&str>) -> Result<&str, LineProblem> {
+        let text = self
+            .first(column, &TEXT_COLUMNS)
+            .ok_or_else(|| self.lacks("text"))?;
+        text.as_str().ok_or_else(|| LineProblem::NoText(text.to_string()))
     }
 
-    /// Its label, a string or a whole number.
-    pub fn label(&self) -> Option<String> {
-        match self.first(&LABEL_COLUMNS)? {
-            Value::String(label) => Some(label.clone()),
-            Value::Number(label) if !label.is_f64() => Some(label.to_string()),
-            _ => None,
+    /// Returns the label: a string, a number or a boolean.
+    pub fn label(&self, column: Option<&str>) -> Result<String, LineProblem> {
+        let label = self
+            .first(column, &LABEL_COLUMNS)
+            .ok_or_else(|| self.lacks("label"))?;
+        match label {
+            Value::String(label) => Ok(label.clone()),
+            Value::Number(label) => Ok(label.to_string()),
+            Value::Bool(label) => Ok(label.to_string()),
+            _ => Err(LineProblem::NoLabel(label.to_string())),
         }
     }
 
-    fn first(&self, names: &[&str]) -> Option<&Value> {
-        names.iter().find_map(|name| self.0.get(*name))
+    /// Returns true if the object has a label field, even one whose value cannot be a class.
+    pub fn has_label(&self) -> bool {
+        self.first(None, &LABEL_COLUMNS).is_some()
+    }
+
+    /// Returns the value of `column`, or of the first of `names` that occurs. Falls back to keys that differ only in
+    /// case.
+    fn first(&self, column: Option<&str>, names: &[&str]) -> Option<&Value> {
+        let named = |name: &str| {
+            let exact = self.0.get(name);
+            exact.or_else(|| {
+                let same = |key: &&String| key.eq_ignore_ascii_case(name);
+                self.0.get(self.0.keys().find(same)?)
+            })
+        };
+        match column {
+            Some(column) => named(column),
+            None => names.iter().find_map(|name| named(name)),
+        }
+    }
+
+    fn lacks(&self, what: &'static str) -> LineProblem {
+        LineProblem::MissingColumn {
+            what,
+            columns: self.0.keys().cloned().collect(),
+        }
     }
 }
 
@@ -52,21 +79,22 @@ pub(super) fn are_in(name: &str) -> bool {
     [".jsonl", ".ndjson"].iter().any(|end| stem.ends_with(end))
 }
 
-/// Every row of a file; empty lines are none.
-pub(super) fn rows(part: Part, bytes: &[u8], file: &Path) -> Result<Vec<Row>, DataError> {
+/// Reads every row of a file. Empty lines are skipped.
+pub(super) fn rows(
+    part: Part,
+    columns: &ColumnNames,
+    bytes: &[u8],
+    file: &Path,
+) -> Result<Vec<Row>, DataError> {
     let text = utf8(bytes, file)?;
     let file: Arc<Path> = file.into();
     let mut rows = vec![];
     for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
         let at = |problem: LineProblem| problem.at(&file, number);
         let read = Line::read(line).map_err(at)?;
-        let label = read.label().ok_or_else(|| {
-            at(LineProblem::MissingColumn {
-                what: "label",
-                hint: "every line is a JSON object whose `label` is a string or a whole number",
-            })
-        })?;
-        rows.push(Row::new(part, &label, read.text().map_err(at)?, &file, number)?);
+        let label = read.label(columns.label.as_deref()).map_err(at)?;
+        let text = read.text(columns.text.as_deref()).map_err(at)?;
+        rows.push(Row::new(part, &label, text, &file, number)?);
     }
     if rows.is_empty() {
         return Err(LineProblem::NoRows.at(&file, 1));
@@ -79,7 +107,13 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<(String, String, u64)>, String> {
-        let rows = rows(Part::Train, text.as_bytes(), Path::new("a.jsonl")).map_err(|e| e.to_string())?;
+        let rows = rows(
+            Part::Train,
+            &ColumnNames::default(),
+            text.as_bytes(),
+            Path::new("a.jsonl"),
+        )
+        .map_err(|e| e.to_string())?;
         Ok(rows
             .into_iter()
             .map(|row| (row.label, row.text, row.line))
@@ -101,11 +135,20 @@ mod tests {
         let error = |line: &str| read(&format!("{{\"text\": \"a\", \"label\": 1}}\n{line}\n")).unwrap_err();
         assert!(error("{\"text\": \"a\"").starts_with("a.jsonl:2: no JSON object: EOF"));
         assert!(error("[1]").starts_with("a.jsonl:2: no JSON object: "));
-        assert!(error("{\"label\": 1}").starts_with("a.jsonl:2: no column for the text\n  hint: "));
-        assert!(error("{\"text\": 3, \"label\": 1}").starts_with("a.jsonl:2: no column for the text"));
-        for label in ["", ", \"label\": 1.5", ", \"label\": null", ", \"label\": [1]"] {
-            let error = error(&format!("{{\"text\": \"a\"{label}}}"));
-            assert!(error.starts_with("a.jsonl:2: no column for the label"), "{error}");
+        assert!(
+            error("{\"label\": 1}")
+                .starts_with("a.jsonl:2: no column for the text; there are `label`\n  hint: ")
+        );
+        assert_eq!(error("{\"text\": 3, \"label\": 1}"), "a.jsonl:2: 3 is no text");
+        assert!(
+            error("{\"text\": \"a\"}").starts_with("a.jsonl:2: no column for the label; there are `text`")
+        );
+        for label in ["null", "[1]", "{}"] {
+            let error = error(&format!("{{\"text\": \"a\", \"label\": {label}}}"));
+            assert!(
+                error.starts_with(&format!("a.jsonl:2: {label} is no label")),
+                "{error}"
+            );
         }
         assert_eq!(error("{\"text\": \" \", \"label\": 1}"), "a.jsonl:2: empty text");
         assert!(read("\n").unwrap_err().starts_with("a.jsonl:1: no rows"));

@@ -5,7 +5,9 @@
 //! file and the line; a data set is never used in part without saying so.
 
 mod cache;
+mod casing;
 mod check;
+mod classes;
 mod corpus;
 mod delimited;
 mod error;
@@ -19,6 +21,8 @@ mod json_lines;
 mod masking;
 mod part;
 mod passages;
+mod preparation;
+mod recognise;
 mod reviews;
 mod source;
 mod split;
@@ -32,7 +36,9 @@ mod tokenizer;
 mod vocabulary;
 
 pub use check::{Checked, CheckedPart, check};
+pub use classes::KnownClasses;
 pub use corpus::load_passages;
+pub use delimited::ColumnNames;
 pub use error::{DataError, LineProblem};
 pub use examples::Example;
 pub use image_files::load_images;
@@ -40,7 +46,8 @@ pub use images::{ImageBatch, Images, Shades};
 pub(crate) use masking::hidden_of;
 pub use part::{Dataset, Labelled, Named, Numbers, Part};
 pub use passages::Words;
-pub use reviews::load_reviews;
+pub use preparation::Preparation;
+pub use reviews::{Reading, load_reviews};
 pub use split::Wanted;
 pub(crate) use split::divided;
 pub use subwords::TextTokenizer;
@@ -52,14 +59,29 @@ use std::path::Path;
 
 use examples::LabelledParts;
 use mantissa_core::DatasetKind;
+use recognise::{Content, recognise};
 
 /// The kind of the data at a path, from what lies there.
-pub fn kind_of(path: &Path) -> DatasetKind {
-    if image_files::are_at(path) {
-        DatasetKind::Images
-    } else if text_files::is_at(path) {
-        DatasetKind::Text
-    } else {
-        DatasetKind::Reviews
+///
+/// # Errors
+/// Nothing there can be read as data; what it looks like.
+pub fn kind_of(path: &Path) -> Result<DatasetKind, DataError> {
+    if path.is_dir() {
+        if image_files::are_at(path)? {
+            return Ok(DatasetKind::Images);
+        }
+        if text_files::is_at(path)? {
+            return Ok(DatasetKind::Text);
+        }
+        return source::find(path).map(|_| DatasetKind::Reviews);
+    }
+    match recognise(path)? {
+        Content::Batch | Content::Picture => Ok(DatasetKind::Images),
+        Content::Text { .. } | Content::Lines { labelled: false, .. } => Ok(DatasetKind::Text),
+        Content::Rows { .. } | Content::Lines { labelled: true, .. } => Ok(DatasetKind::Reviews),
+        Content::Other(is) => Err(DataError::Unrecognised {
+            path: path.to_owned(),
+            is,
+        }),
     }
 }

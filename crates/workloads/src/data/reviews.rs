@@ -1,11 +1,12 @@
 //! From a dataset's name to token ids.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use mantissa_core::{DataSource, DatasetKind, Split};
 
 use super::{
-    DataError, Dataset, LabelledParts, Tokenized, cache,
+    ColumnNames, DataError, Dataset, KnownClasses, LabelledParts, Tokenized, cache,
+    classes::counts,
     source::Source,
     split::{Given, Wanted},
     synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, synthetic_reviews},
@@ -19,12 +20,25 @@ enum Corpus {
     Synthetic(LabelledParts),
 }
 
+/// Files of labelled texts, and how to read them.
+#[derive(Debug, Clone)]
+pub struct Reading<'a> {
+    /// A folder like aclImdb, a file of rows or JSON lines (plain or gzip), or a folder with one file per part. `None`
+    /// for synthetic reviews.
+    pub data: Option<&'a Path>,
+    /// Column names from the command line.
+    pub columns: ColumnNames,
+    /// Classes of the checkpoint; `None` without a checkpoint.
+    pub known: Option<KnownClasses>,
+    /// A `vocab.txt`. Without it, synthetic reviews use the words of their generator, and other data the words of its
+    /// training part.
+    pub vocabulary: Option<&'a Path>,
+    /// Cache folder for tokenized data. Entries are found by a hash of everything they depend on; damaged entries are
+    /// recreated.
+    pub cache: &'a Path,
+}
+
 /// Loads what is `wanted` of the data set `kind`, at most `sequence` tokens an example.
-///
-/// `data` is an aclImdb folder, a TSV, CSV or JSON lines file (also gzipped), or a folder with a training and a test file;
-/// synthetic reviews need none. `vocabulary` is a `vocab.txt`; without it, synthetic reviews have the words of their
-/// generator, other data the words of its training part. What was tokenised is kept in the folder `cache` and found
-/// again by the hash of the contents; damaged files there are made anew.
 ///
 /// # Errors
 /// Whatever is wrong with the files, with file and line; a split that the data cannot fill.
@@ -32,11 +46,9 @@ pub fn load_reviews(
     kind: DatasetKind,
     wanted: &Wanted,
     sequence: u32,
-    data: Option<&Path>,
-    vocabulary: Option<&Path>,
-    cache: &Path,
+    reading: &Reading<'_>,
 ) -> Result<Dataset<Tokenized>, DataError> {
-    let (corpus, source, wanted) = match kind {
+    let (corpus, mut source, wanted) = match kind {
         DatasetKind::SyntheticReviews => {
             let (wanted, sizes) = sizes(wanted);
             let (parts, hash) = synthetic(&sizes);
@@ -47,6 +59,7 @@ pub fn load_reviews(
                     name,
                     hash,
                     synthetic: true,
+                    ..DataSource::default()
                 },
                 wanted,
             )
@@ -57,30 +70,31 @@ pub fn load_reviews(
         | DatasetKind::Text
         | DatasetKind::Own => unreachable!("neither images nor running text are reviews"),
         DatasetKind::Reviews => {
-            let files = Source::read(data.ok_or(DataError::NoPath)?)?;
+            let files = Source::read(reading.data.ok_or(DataError::NoPath)?)?;
             let source = DataSource {
                 name: files.name.clone(),
-                hash: short(files.hash()),
+                hash: short(files.hash(&reading.columns)),
                 synthetic: false,
+                ..DataSource::default()
             };
             (Corpus::Files(files), source, wanted.clone())
         }
     };
-    let vocabulary = match (vocabulary, &corpus) {
-        (Some(path), _) => {
-            let bytes = fs::read(path).map_err(DataError::read(path))?;
-            Some(Vocabulary::from_file(&bytes, path)?)
-        }
+    let vocabulary = match (reading.vocabulary, &corpus) {
+        (Some(path), _) => Some(Vocabulary::open(path)?),
         (None, Corpus::Synthetic(_)) => Some(Vocabulary::synthetic()),
-        (None, Corpus::Files(_)) if matches!(wanted, Wanted::Test(_)) => return Err(DataError::NoVocabulary),
+        (None, Corpus::Files(_)) if reading.known.is_some() || matches!(wanted, Wanted::Test(_)) => {
+            return Err(DataError::NoVocabulary);
+        }
         (None, Corpus::Files(_)) => None,
     };
 
-    let file = cache::file_in(cache, &inputs(&source, vocabulary.as_ref(), &wanted, sequence));
+    let inputs = inputs(&source, reading, vocabulary.as_ref(), &wanted, sequence);
+    let file = cache::file_in(reading.cache, &inputs);
     let entry = match cache::load(&file) {
         Some(entry) => entry,
         None => {
-            let entry = tokenise(corpus, vocabulary, &wanted, sequence)?;
+            let entry = tokenise(corpus, reading, vocabulary, &wanted, sequence)?;
             cache::store(&file, &entry)?;
             entry
         }
@@ -91,7 +105,15 @@ pub fn load_reviews(
         test,
         classes,
         vocabulary_size,
+        names,
+        notes,
     } = entry;
+    if !source.synthetic {
+        let labels = [&train, &validation, &test].map(|part| part.labels.as_slice());
+        let known = reading.known.clone().unwrap_or_default();
+        source.classes = counts(&known.named(classes, names), labels);
+        source.notes = notes;
+    }
     let part = |part: Tokenized| part.padded_to(sequence as usize).of_vocabulary(vocabulary_size);
     Ok(Dataset {
         train: part(train),
@@ -147,6 +169,8 @@ fn synthetic(split: &Split) -> (LabelledParts, String) {
             test: Some(test),
         },
         classes: 2,
+        names: vec![],
+        notes: vec![],
     };
     (parts, short(hasher.finalize()))
 }
@@ -159,27 +183,33 @@ pub(super) fn short(hash: blake3::Hash) -> String {
 /// Hash of all that decides what is in a data set.
 fn inputs(
     source: &DataSource,
+    reading: &Reading<'_>,
     vocabulary: Option<&Vocabulary>,
     wanted: &Wanted,
     sequence: u32,
 ) -> blake3::Hash {
-    let vocabulary = vocabulary.map_or_else(|| "learned".to_owned(), |v| v.text());
+    let vocabulary = vocabulary.map_or_else(|| "learned".to_owned(), |v| v.key());
     let mut hasher = cache::hasher();
-    hasher.update(format!("{}\n{wanted:?}\n{sequence}\n{vocabulary}", source.hash).as_bytes());
+    let read = (&reading.columns, &reading.known);
+    hasher.update(format!("{}\n{read:?}\n{wanted:?}\n{sequence}\n{vocabulary}", source.hash).as_bytes());
     hasher.finalize()
 }
 
 fn tokenise(
     corpus: Corpus,
+    reading: &Reading<'_>,
     vocabulary: Option<Vocabulary>,
     wanted: &Wanted,
     sequence: u32,
 ) -> Result<cache::Entry, DataError> {
     let parts = match corpus {
-        Corpus::Files(files) => files.parse()?,
+        Corpus::Files(files) => {
+            let is_trained = matches!(wanted, Wanted::Divided(_));
+            files.parse(&reading.columns, reading.known.as_ref(), is_trained)?
+        }
         Corpus::Synthetic(parts) => parts,
     };
-    let classes = parts.classes;
+    let (classes, names, notes) = (parts.classes, parts.names, parts.notes);
     let divided = wanted.of(parts.given)?;
     let vocabulary = match vocabulary {
         Some(vocabulary) => vocabulary,
@@ -192,13 +222,15 @@ fn tokenise(
         test: tokenizer.tokenize(&divided.test)?,
         classes,
         vocabulary_size: vocabulary.len(),
+        names,
+        notes,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::Part;
-    use std::path::PathBuf;
+    use std::{fs, path::PathBuf};
 
     use super::*;
 
@@ -223,7 +255,14 @@ mod tests {
         } else {
             DatasetKind::SyntheticReviews
         };
-        load_reviews(kind, &Wanted::Divided(split.clone()), 32, data, vocabulary, cache).unwrap()
+        let reading = Reading {
+            data,
+            columns: ColumnNames::default(),
+            known: None,
+            vocabulary,
+            cache,
+        };
+        load_reviews(kind, &Wanted::Divided(split.clone()), 32, &reading).unwrap()
     }
 
     fn sizes(data: &Dataset<Tokenized>) -> [usize; 3] {
@@ -315,13 +354,18 @@ mod tests {
         let count = |expected: usize| assert_eq!(files_in(cache.path()).len(), expected);
         let base = split(None, 10, None);
         let reviews = |split: &Split, sequence, vocabulary| {
+            let reading = Reading {
+                data: Some(data.path()),
+                columns: ColumnNames::default(),
+                known: None,
+                vocabulary,
+                cache: cache.path(),
+            };
             load_reviews(
                 DatasetKind::Reviews,
                 &Wanted::Divided(split.clone()),
                 sequence,
-                Some(data.path()),
-                vocabulary,
-                cache.path(),
+                &reading,
             )
             .unwrap()
         };
@@ -353,13 +397,18 @@ mod tests {
 
     #[test]
     fn reviews_without_a_path_are_an_error_with_a_hint() {
+        let reading = Reading {
+            data: None,
+            columns: ColumnNames::default(),
+            known: None,
+            vocabulary: None,
+            cache: Path::new("unused"),
+        };
         let error = load_reviews(
             DatasetKind::Reviews,
             &Wanted::Divided(split(None, 0, None)),
             32,
-            None,
-            None,
-            Path::new("unused"),
+            &reading,
         );
         assert!(
             error
@@ -376,7 +425,11 @@ mod tests {
     #[test]
     fn the_real_imdb_reviews_are_fifty_thousand_and_balanced() {
         let Some(path) = real("imdb") else { return };
-        let parts = Source::read(&path).unwrap().parse().unwrap().given;
+        let parts = Source::read(&path)
+            .unwrap()
+            .parse(&ColumnNames::default(), None, true)
+            .unwrap()
+            .given;
         let test = parts.test.unwrap();
         assert_eq!(
             (parts.train.len(), parts.validation, test.len()),
@@ -395,7 +448,11 @@ mod tests {
         };
         let vocabulary = Vocabulary::from_file(&fs::read(&vocabulary).unwrap(), &vocabulary).unwrap();
         assert_eq!(vocabulary.len(), 30_522);
-        let parts = Source::read(&imdb).unwrap().parse().unwrap().given;
+        let parts = Source::read(&imdb)
+            .unwrap()
+            .parse(&ColumnNames::default(), None, true)
+            .unwrap()
+            .given;
         let tokens = Tokenizer::new(&vocabulary, 512)
             .unwrap()
             .tokenize(&parts.train[..200])

@@ -8,9 +8,11 @@ use std::{
 use rayon::prelude::*;
 
 use super::{
-    DataError, LabelledParts, LineProblem, delimited,
+    ColumnNames, DataError, KnownClasses, LabelledParts, LineProblem,
+    delimited::{self, Dialect},
     examples::{self, Part, Row},
     imdb_folder, json_lines,
+    recognise::{Content, recognise},
 };
 
 /// A file of a data set.
@@ -24,8 +26,8 @@ pub(super) struct DataFile {
 /// What a file holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A row a line.
-    Rows(delimited::Format),
+    /// Delimited rows.
+    Rows { dialect: Dialect, gzip: bool },
     /// A JSON object a line.
     Lines { gzip: bool },
     /// One text; its label is the folder's name.
@@ -33,12 +35,15 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What a file with rows holds, by its name.
-    pub fn of(name: &str) -> Option<Self> {
-        let lines = json_lines::are_in(name).then(|| Self::Lines {
-            gzip: name.to_lowercase().ends_with(".gz"),
-        });
-        lines.or_else(|| delimited::Format::of(name).map(Self::Rows))
+    /// Returns the kind of a file with labelled texts, or an error text that completes the sentence "it is …".
+    fn of(holds: Content) -> Result<Self, String> {
+        match holds {
+            Content::Rows { dialect, gzip } => Ok(Self::Rows { dialect, gzip }),
+            Content::Lines { gzip, .. } => Ok(Self::Lines { gzip }),
+            Content::Text { .. } => Err("running text: its lines do not begin with a label".to_owned()),
+            Content::Batch | Content::Picture => Err("a file of pictures".to_owned()),
+            Content::Other(is) => Err(is),
+        }
     }
 }
 
@@ -46,25 +51,35 @@ impl Kind {
 pub(super) struct Source {
     /// The file names, or the folder's; never a whole path.
     pub name: String,
+    /// Skipped files with the reason.
+    pub notes: Vec<String>,
     files: Vec<(DataFile, Vec<u8>)>,
+}
+
+/// Files of a data set, not read yet.
+pub(super) struct Files {
+    name: String,
+    notes: Vec<String>,
+    files: Vec<DataFile>,
 }
 
 impl Source {
     /// Reads every file of the data set at `path`.
     pub fn read(path: &Path) -> Result<Self, DataError> {
-        let (name, files) = find(path)?;
+        let Files { name, notes, files } = find(path)?;
         let read = |file: DataFile| {
             let bytes = fs::read(&file.path).map_err(DataError::read(&file.path))?;
             Ok((file, bytes))
         };
         Ok(Self {
             name,
+            notes,
             files: files.into_par_iter().map(read).collect::<Result<_, _>>()?,
         })
     }
 
-    /// BLAKE3 over part, label and contents of every file; their names do not matter.
-    pub fn hash(&self) -> blake3::Hash {
+    /// BLAKE3 over part, label and contents of every file, and the columns that the user named. File names do not matter.
+    pub fn hash(&self, columns: &ColumnNames) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         let hashes: Vec<_> = self
             .files
@@ -73,48 +88,83 @@ impl Source {
             .collect();
         for ((file, _), hash) in self.files.iter().zip(hashes) {
             let label = match &file.kind {
-                Kind::Rows(format) => format!("{format:?}"),
+                Kind::Rows { dialect, gzip } => dialect.identity(*gzip),
                 Kind::Lines { gzip } => format!("lines of JSON, gzip {gzip}"),
                 Kind::Text { label } => label.clone(),
             };
             hasher.update(format!("{:?}\0{label}\0{hash}\n", file.part).as_bytes());
         }
+        if *columns != ColumnNames::default() {
+            hasher.update(format!("{columns:?}\n").as_bytes());
+        }
         hasher.finalize()
     }
 
-    /// Every row, labelled.
-    pub fn parse(&self) -> Result<LabelledParts, DataError> {
-        let rows: Vec<Vec<Row>> = self
-            .files
-            .par_iter()
-            .map(|(file, bytes)| match &file.kind {
-                Kind::Rows(format) => delimited::rows(file.part, *format, bytes, &file.path),
+    /// Parses all files and numbers the labels, with the classes of a checkpoint if there is one. See
+    /// [`examples::label`].
+    pub fn parse(
+        &self,
+        columns: &ColumnNames,
+        known: Option<&KnownClasses>,
+        is_trained: bool,
+    ) -> Result<LabelledParts, DataError> {
+        let read = |(file, bytes): &(DataFile, Vec<u8>)| -> Result<(Vec<Row>, Option<String>), DataError> {
+            let (part, path) = (file.part, &file.path);
+            match &file.kind {
+                Kind::Rows { dialect, gzip } => {
+                    delimited::rows(part, (*dialect, *gzip), columns, bytes, path)
+                }
                 Kind::Lines { gzip: true } => {
-                    json_lines::rows(file.part, &delimited::unpack(bytes, &file.path)?, &file.path)
+                    let bytes = delimited::unpack(bytes, path)?;
+                    Ok((json_lines::rows(part, columns, &bytes, path)?, None))
                 }
-                Kind::Lines { gzip: false } => json_lines::rows(file.part, bytes, &file.path),
-                Kind::Text { label } => {
-                    imdb_folder::row(file.part, label, bytes, &file.path).map(|row| vec![row])
-                }
-            })
-            .collect::<Result<_, _>>()?;
-        examples::label(rows.into_iter().flatten().collect())
+                Kind::Lines { gzip: false } => Ok((json_lines::rows(part, columns, bytes, path)?, None)),
+                Kind::Text { label } => Ok((vec![imdb_folder::row(part, label, bytes, path)?], None)),
+            }
+        };
+        let files: Vec<_> = self.files.par_iter().map(read).collect::<Result<_, _>>()?;
+        let (rows, unread): (Vec<Vec<Row>>, Vec<Option<String>>) = files.into_iter().unzip();
+        let mut parts = examples::label(rows.into_iter().flatten().collect(), known, is_trained)?;
+        parts.notes.splice(0..0, unread.into_iter().flatten());
+        parts.notes.splice(0..0, self.notes.iter().cloned());
+        Ok(parts)
     }
 }
 
 /// The text in `bytes`, or the line that is not UTF-8.
 pub(super) fn utf8<'a>(bytes: &'a [u8], file: &Path) -> Result<&'a str, DataError> {
-    let text = str::from_utf8(bytes).map_err(|error| {
-        let before = bytes[..error.valid_up_to()]
-            .iter()
-            .filter(|&&byte| byte == b'\n')
-            .count();
-        LineProblem::NotUtf8.at(file, before as u64 + 1)
-    })?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+    let line = |until: usize| bytes[..until].iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
+    let text =
+        str::from_utf8(bytes).map_err(|error| LineProblem::NotUtf8.at(file, line(error.valid_up_to())))?;
+    match text.find('\0') {
+        Some(at) => Err(LineProblem::Nul.at(file, line(at))),
+        None => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
+    }
 }
 
-fn find(path: &Path) -> Result<(String, Vec<DataFile>), DataError> {
+/// Returns true for hidden files and folders, and for the `__MACOSX` folder that macOS adds to archives.
+pub(super) fn is_hidden(name: &str) -> bool {
+    name.starts_with('.') || name == "__MACOSX"
+}
+
+/// Describes skipped files. Returns `None` if `names` is empty.
+pub(super) fn skipped_note(why: &str, names: &[String]) -> Option<String> {
+    /// Number of names listed; the others are counted.
+    const LISTED: usize = 5;
+    let more = names.len().saturating_sub(LISTED);
+    let listed: Vec<String> = names
+        .iter()
+        .take(LISTED)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let more = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!names.is_empty()).then(|| format!("left out, {why}: {}{more}", listed.join(", ")))
+}
+
+pub(super) fn find(path: &Path) -> Result<Files, DataError> {
     let no_data_set = |reason: String| DataError::NoDataSet {
         path: path.to_owned(),
         reason,
@@ -128,23 +178,41 @@ fn find(path: &Path) -> Result<(String, Vec<DataFile>), DataError> {
     };
 
     if !full.is_dir() {
-        let kind = Kind::of(&name(path))
-            .ok_or_else(|| no_data_set("its name ends in neither `.tsv`, `.csv` nor `.jsonl`".into()))?;
+        let kind = Kind::of(recognise(path)?).map_err(|is| no_data_set(format!("it is {is}")))?;
         let file = DataFile {
             part: Part::Train,
             path: path.to_owned(),
             kind,
         };
-        return Ok((name(&full), vec![file]));
+        return Ok(Files {
+            name: name(&full),
+            notes: vec![],
+            files: vec![file],
+        });
     }
     if imdb_folder::is_one(path) {
-        return Ok((name(&full), imdb_folder::find(path)?));
+        let (files, notes) = imdb_folder::find(path)?;
+        return Ok(Files {
+            name: name(&full),
+            notes,
+            files,
+        });
     }
 
-    let mut files: Vec<DataFile> = vec![];
+    let (mut files, mut no_part, mut hidden): (Vec<DataFile>, _, _) = (vec![], vec![], vec![]);
     for (name, path) in imdb_folder::entries(path)? {
-        if let (Some(kind), Some(part)) = (Kind::of(&name), part_of(&name)) {
-            files.push(DataFile { part, path, kind });
+        if is_hidden(&name) {
+            hidden.push(name);
+        } else if path.is_file() {
+            match (Kind::of(recognise(&path)?), part_of(&name)) {
+                (Ok(kind), Some(part)) => files.push(DataFile { part, path, kind }),
+                (Ok(_), None) => no_part.push(name),
+                // Skipping an unreadable `.tsv`, `.csv` or `.jsonl` file would silently drop a part.
+                (Err(is), Some(_)) if delimited::are_in(&name) || json_lines::are_in(&name) => {
+                    return Err(no_data_set(format!("`{name}` is {is}")));
+                }
+                (Err(_), _) => {}
+            }
         }
     }
     files.sort_by_key(|file| file.part);
@@ -152,26 +220,33 @@ fn find(path: &Path) -> Result<(String, Vec<DataFile>), DataError> {
         let names = format!("`{}` or `{}`?", name(&pair[0].path), name(&pair[1].path));
         return Err(no_data_set(format!("two files for one part, {names}")));
     }
-    if files.first().is_none_or(|file| file.part != Part::Train) {
-        return Err(no_data_set("no training part".into()));
+    if files.is_empty() {
+        return Err(no_data_set(
+            "no file whose name has one of the words `train`, `dev`, `valid` and `test`".into(),
+        ));
     }
     let names: Vec<_> = files.iter().map(|file| name(&file.path)).collect();
-    Ok((names.join(", "), files))
+    let notes = [
+        skipped_note("because their names have no word for a part", &no_part),
+        skipped_note("because they are hidden", &hidden),
+    ];
+    Ok(Files {
+        name: names.join(", "),
+        notes: notes.into_iter().flatten().collect(),
+        files,
+    })
 }
 
-/// The part that a file's name speaks of.
+/// Detects the part from a word in the file name.
 pub(super) fn part_of(name: &str) -> Option<Part> {
     let name = name.to_lowercase();
-    let words = [
-        ("train", Part::Train),
-        ("test", Part::Test),
-        ("dev", Part::Validation),
-        ("valid", Part::Validation),
-    ];
-    words
-        .into_iter()
-        .find(|(word, _)| name.contains(word))
-        .map(|(_, part)| part)
+    let mut words = name.split(|letter: char| !letter.is_ascii_alphabetic());
+    words.find_map(|word| match word {
+        "train" | "training" => Some(Part::Train),
+        "test" | "testing" => Some(Part::Test),
+        "dev" | "devel" | "val" | "valid" | "validation" => Some(Part::Validation),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -212,7 +287,7 @@ mod tests {
         ]);
         let source = Source::read(folder.path()).unwrap();
         assert_eq!(source.name, "train.tsv, dev.tsv, sst_Test.csv");
-        let parts = source.parse().unwrap().given;
+        let parts = source.parse(&ColumnNames::default(), None, true).unwrap().given;
         let sizes = (
             parts.train.len(),
             parts.validation.map(|part| part.len()),
@@ -226,14 +301,15 @@ mod tests {
         let folder = folder(&[("mine.tsv", ROWS)]);
         let source = Source::read(&folder.path().join("mine.tsv")).unwrap();
         assert_eq!(source.name, "mine.tsv");
-        let parts = source.parse().unwrap().given;
+        let parts = source.parse(&ColumnNames::default(), None, true).unwrap().given;
         assert_eq!((parts.train.len(), parts.validation, parts.test), (2, None, None));
     }
 
     #[test]
     fn a_folder_in_doubt_is_refused() {
-        assert_eq!(error(&[("test.tsv", ROWS)]), "no training part");
-        assert_eq!(error(&[]), "no training part");
+        let none = "no file whose name has one of the words `train`, `dev`, `valid` and `test`";
+        assert_eq!(error(&[("tests.tsv", ROWS)]), none);
+        assert_eq!(error(&[]), none);
         let two = error(&[("train.tsv", ROWS), ("train.csv", ROWS)]);
         assert_eq!(two, "two files for one part, `train.csv` or `train.tsv`?");
     }
@@ -244,13 +320,17 @@ mod tests {
         let message = |name| Source::read(&folder.path().join(name)).err().unwrap().to_string();
         assert!(message("absent").starts_with("cannot read `"));
         assert!(
-            message("mine.txt").contains("its name ends in neither `.tsv`, `.csv` nor `.jsonl`\n  hint: ")
+            message("mine.txt").contains("it is running text: its lines do not begin with a label\n  hint: ")
         );
     }
 
     #[test]
     fn the_hash_is_of_the_contents_and_not_of_the_names() {
-        let hash = |files: &[(&str, &str)]| Source::read(folder(files).path()).unwrap().hash();
+        let hash = |files: &[(&str, &str)]| {
+            Source::read(folder(files).path())
+                .unwrap()
+                .hash(&ColumnNames::default())
+        };
         let original = hash(&[("train.tsv", ROWS), ("test.tsv", "1\tfine\n")]);
         assert_eq!(
             original,

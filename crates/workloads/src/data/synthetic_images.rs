@@ -72,6 +72,7 @@ pub fn synthetic_images(wanted: &Wanted, edge: usize) -> Dataset<Images> {
             name: format!("synthetic images, seed {}", seed),
             hash: hasher.finalize().to_hex()[..16].to_owned(),
             synthetic: true,
+            ..DataSource::default()
         },
     }
 }

@@ -9,11 +9,12 @@ use std::{
 use flate2::read::MultiGzDecoder;
 
 use super::{
-    DataError, LineProblem, delimited,
+    DataError, LineProblem,
     examples::Part,
     imdb_folder,
-    json_lines::{self, Line},
-    source::part_of,
+    json_lines::Line,
+    recognise::{Content, recognise},
+    source::{is_hidden, part_of, skipped_note},
     subwords::{self, PIECE},
 };
 
@@ -24,23 +25,21 @@ const READ: usize = 1 << 20;
 /// Longest line of a file of JSON lines, in bytes.
 const LONGEST_LINE: usize = 64 << 20;
 
-/// Whether there is running text at a path: a text file, JSON lines without labels, or a folder with parts of either.
-pub(super) fn is_at(path: &Path) -> bool {
-    let name = |path: &Path| {
-        path.file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
-    };
-    let has_text = |path: &Path| Form::of(&name(path)).is_some_and(|form| !form.has_labels(path));
-    if path.is_file() {
-        return has_text(path);
+/// Returns true if a folder has parts of text or of unlabelled JSON lines, and no labelled part.
+pub(super) fn is_at(folder: &Path) -> Result<bool, DataError> {
+    if imdb_folder::is_one(folder) {
+        return Ok(false);
     }
-    let entries = imdb_folder::entries(path).unwrap_or_default();
-    let parts = || entries.iter().filter(|(name, _)| part_of(name).is_some());
-    !imdb_folder::is_one(path)
-        && parts().all(|(name, _)| delimited::Format::of(name).is_none())
-        && parts().any(|(_, path)| path.is_file() && has_text(path))
+    let mut has_text = false;
+    for (name, path) in imdb_folder::entries(folder)? {
+        if path.is_file() && part_of(&name).is_some() && !is_hidden(&name) {
+            match recognise(&path)? {
+                Content::Rows { .. } | Content::Lines { labelled: true, .. } => return Ok(false),
+                holds => has_text |= Form::in_folder(&name, &holds).is_some(),
+            }
+        }
+    }
+    Ok(has_text)
 }
 
 /// A document of a corpus: its part, the characters in it and the hash of its text.
@@ -70,6 +69,8 @@ pub(super) fn looked_at(path: &Path) -> Result<(Corpus, Vec<Looked>), DataError>
 pub(super) struct Corpus {
     /// The file names; never a whole path.
     pub name: String,
+    /// Skipped files with the reason.
+    pub notes: Vec<String>,
     files: Vec<TextFile>,
 }
 
@@ -88,29 +89,23 @@ struct Form {
 }
 
 impl Form {
-    /// The form that a file's name tells.
-    fn of(name: &str) -> Option<Self> {
-        let lower = name.to_lowercase();
-        let (stem, gzip) = lower
-            .strip_suffix(".gz")
-            .map_or((lower.as_str(), false), |stem| (stem, true));
-        let lines = json_lines::are_in(name);
-        // WikiText's files are `wiki.test.tokens` and `wiki.test.raw`.
-        let is_text = [".txt", ".text", ".tokens", ".raw"]
-            .iter()
-            .any(|end| stem.ends_with(end));
-        (lines || is_text).then_some(Self { lines, gzip })
+    /// Returns the form of running text, or `None` for other content.
+    fn of(holds: &Content) -> Option<Self> {
+        match *holds {
+            Content::Text { gzip } => Some(Self { lines: false, gzip }),
+            Content::Lines { gzip, .. } => Some(Self { lines: true, gzip }),
+            _ => None,
+        }
     }
 
-    /// Whether the first line of a file of JSON lines has a label.
-    fn has_labels(self, path: &Path) -> bool {
-        let first = || -> Option<Line> {
-            let mut line = String::new();
-            let mut reader = self.open(path).ok()?.take(LONGEST_LINE as u64);
-            reader.read_line(&mut line).ok()?;
-            Line::read(&line).ok()
-        };
-        self.lines && first().is_some_and(|line| line.label().is_some())
+    /// Like [`of`](Self::of), but also requires the file extension of a text: folders also contain files such as a
+    /// `README`.
+    fn in_folder(name: &str, holds: &Content) -> Option<Self> {
+        let name = name.to_lowercase();
+        let stem = name.strip_suffix(".gz").unwrap_or(&name);
+        // WikiText's files are `wiki.test.tokens` and `wiki.test.raw`.
+        let mut ends = [".txt", ".text", ".tokens", ".raw", ".jsonl", ".ndjson", ".json"].iter();
+        ends.any(|end| stem.ends_with(end)).then(|| Self::of(holds))?
     }
 
     fn open(self, path: &Path) -> std::io::Result<Box<dyn BufRead>> {
@@ -146,11 +141,17 @@ impl Corpus {
                 .to_string_lossy()
                 .into_owned()
         };
-        let mut files = vec![];
+        let (mut files, mut no_part, mut hidden) = (vec![], vec![], vec![]);
         if full.is_dir() {
             for (name, path) in imdb_folder::entries(path)? {
-                if let (Some(form), Some(part)) = (Form::of(&name), part_of(&name)) {
-                    files.push(TextFile { part, path, form });
+                if is_hidden(&name) {
+                    hidden.push(name);
+                } else if path.is_file() {
+                    match (Form::in_folder(&name, &recognise(&path)?), part_of(&name)) {
+                        (Some(form), Some(part)) => files.push(TextFile { part, path, form }),
+                        (Some(_), None) => no_part.push(name),
+                        (None, _) => {}
+                    }
                 }
             }
             files.sort_by_key(|file| file.part);
@@ -159,20 +160,34 @@ impl Corpus {
                 return Err(no_text(format!("two files for one part, {names}")));
             }
             if files.is_empty() {
-                return Err(no_text("no file whose name speaks of a part".to_owned()));
+                return Err(no_text(
+                    "no text in a file whose name has one of the words `train`, `valid` and `test`"
+                        .to_owned(),
+                ));
             }
         } else {
-            let form = Form::of(&name(path))
-                .ok_or_else(|| no_text("its name ends in neither `.txt` nor `.jsonl`".to_owned()))?;
+            let holds = recognise(path)?;
+            let form = Form::of(&holds).ok_or_else(|| {
+                no_text(match holds {
+                    Content::Other(is) => format!("it is {is}"),
+                    Content::Rows { .. } => "its rows have labels".to_owned(),
+                    _ => "it is a file of pictures".to_owned(),
+                })
+            })?;
             files.push(TextFile {
                 part: Part::Train,
                 path: full.clone(),
                 form,
             });
         }
+        let notes = [
+            skipped_note("because their names have no word for a part", &no_part),
+            skipped_note("because they are hidden", &hidden),
+        ];
         let names: Vec<_> = files.iter().map(|file| name(&file.path)).collect();
         Ok(Self {
             name: names.join(", "),
+            notes: notes.into_iter().flatten().collect(),
             files,
         })
     }
@@ -251,7 +266,7 @@ impl TextFile {
                 continue;
             }
             let line = Line::read(line).map_err(at)?;
-            let text = line.text().map_err(at)?;
+            let text = line.text(None).map_err(at)?;
             if !text.trim().is_empty() {
                 for (index, text) in subwords::parts(text, limit).enumerate() {
                     take(Piece {
@@ -408,7 +423,11 @@ mod tests {
     /// The documents of a file, each as its pieces.
     fn documents(name: &str, bytes: &[u8], limit: usize) -> Result<Vec<Vec<String>>, String> {
         let folder = folder(&[(name, bytes)]);
-        let corpus = Corpus::find(&folder.path().join(name)).unwrap();
+        let from_name = |error: DataError| {
+            let error = error.to_string();
+            error[error.find(name).unwrap()..].to_owned()
+        };
+        let corpus = Corpus::find(&folder.path().join(name)).map_err(from_name)?;
         let mut documents: Vec<Vec<String>> = vec![];
         let all = corpus.pieces(limit, &mut |piece| {
             if piece.begins {
@@ -417,10 +436,7 @@ mod tests {
             documents.last_mut().unwrap().push(piece.text.to_owned());
             Ok(())
         });
-        all.map_err(|error| {
-            let error = error.to_string();
-            error[error.find(name).unwrap()..].to_owned()
-        })?;
+        all.map_err(from_name)?;
         Ok(documents)
     }
 
@@ -498,19 +514,16 @@ mod tests {
             error("a.jsonl", b"{\"text\": \"a\"}\n{\"text\": \"\xff\"}").starts_with("a.jsonl:2: not UTF-8")
         );
         assert!(error("a.jsonl", b"{\"text\": \"a\"}\n{\"text\"").starts_with("a.jsonl:2: no JSON object: "));
-        assert!(error("a.jsonl", b"{\"body\": \"a\"}").starts_with("a.jsonl:1: no column for the text"));
-        let nothing: [(&str, &[u8]); 4] = [
+        assert!(error("a.jsonl", b"{\"remark\": \"a\"}").starts_with("a.jsonl:1: no column for the text"));
+        assert!(error("a.txt", b"").contains("it is empty"));
+        let nothing: [(&str, &[u8]); 3] = [
             ("a.txt", b" \n"),
-            ("a.txt", b""),
             ("a.txt", b"<|endoftext|>\n"),
             ("a.jsonl", b"\n{\"text\": \" \"}\n"),
         ];
         for (name, bytes) in nothing {
             let error = error(name, bytes);
-            assert!(
-                error.contains("there is nothing but space in it\n  hint: "),
-                "{error}"
-            );
+            assert!(error.contains("nothing but space"), "{error}");
         }
         let long = vec![b' '; LONGEST_LINE + 1];
         assert!(error("a.jsonl", &long).starts_with("a.jsonl:1: a line of more than 64 MiB"));
@@ -542,19 +555,16 @@ mod tests {
             two.contains("two files for one part, `train.jsonl` or `train.txt`?"),
             "{two}"
         );
-        assert!(error(&[]).contains("no file whose name speaks of a part"));
-        let odd = Corpus::find(&folder_of_parts.path().join("notes_train.md"))
-            .err()
-            .unwrap();
-        assert!(
-            odd.to_string()
-                .contains("its name ends in neither `.txt` nor `.jsonl`")
+        assert!(error(&[]).contains("no text in a file whose name has one of the words"));
+        assert_eq!(
+            corpus.notes,
+            ["left out, because their names have no word for a part: `README.txt`"]
         );
     }
 
     #[test]
     fn running_text_is_told_from_reviews_by_its_files() {
-        let kind = |files: &[(&str, &[u8])]| kind_of(folder(files).path());
+        let kind = |files: &[(&str, &[u8])]| kind_of(folder(files).path()).unwrap();
         assert_eq!(kind(&[("train.txt", b"a")]), DatasetKind::Text);
         assert_eq!(kind(&[("wiki.valid.raw", b"a")]), DatasetKind::Text);
         assert_eq!(kind(&[("train.jsonl", b"{\"text\": \"a\"}")]), DatasetKind::Text);
@@ -564,9 +574,9 @@ mod tests {
             kind(&[("train.tsv", b"0\ta\n"), ("train.txt", b"a")]),
             DatasetKind::Reviews
         );
-        assert_eq!(kind(&[("README.txt", b"a")]), DatasetKind::Reviews);
+        assert!(kind_of(folder(&[("README.txt", b"a")]).path()).is_err());
         let alone = folder(&[("mine.txt", b"a"), ("mine.jsonl", labelled), ("mine.csv", b"0,a")]);
-        let kind = |name: &str| kind_of(&alone.path().join(name));
+        let kind = |name: &str| kind_of(&alone.path().join(name)).unwrap();
         assert_eq!(kind("mine.txt"), DatasetKind::Text);
         assert_eq!(kind("mine.jsonl"), DatasetKind::Reviews);
         assert_eq!(kind("mine.csv"), DatasetKind::Reviews);

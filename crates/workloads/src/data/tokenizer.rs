@@ -27,9 +27,7 @@ pub(super) fn word_pieces(vocabulary: &Vocabulary) -> Result<WordPieces, DataErr
     let processing = BertProcessing::new(special("[SEP]"), special("[CLS]"));
 
     let mut inner = TokenizerImpl::new(model);
-    // The library's default is bert-base-uncased: clean_text, handle_chinese_chars, lowercase, and strip_accents
-    // because of lowercase.
-    inner.with_normalizer(Some(BertNormalizer::default()));
+    inner.with_normalizer(Some(vocabulary.casing.normalizer()));
     inner.with_pre_tokenizer(Some(BertPreTokenizer));
     inner.with_post_processor(Some(processing));
     inner.with_decoder(Some(Decoder::default()));

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    fs,
     path::Path,
 };
 
@@ -11,7 +12,8 @@ use tokenizers::{
     normalizers::BertNormalizer, pre_tokenizers::bert::BertPreTokenizer,
 };
 
-use super::{DataError, Example, grammar, source::utf8};
+use super::{DataError, Example, casing::Casing, grammar, source::utf8};
+use crate::contents;
 
 /// Tokens that every vocabulary has.
 const REQUIRED: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
@@ -26,9 +28,26 @@ const LEAST_CHARACTER_COUNT: u64 = 10;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Vocabulary {
     tokens: Vec<String>,
+    /// What is done to letters before words are looked up.
+    pub casing: Casing,
 }
 
 impl Vocabulary {
+    /// Reads `vocab.txt`, and what the configuration beside it says of letters.
+    pub fn open(path: &Path) -> Result<Self, DataError> {
+        let bytes = fs::read(path).map_err(DataError::read(path))?;
+        if contents::is_lfs_pointer(&bytes) {
+            return Err(DataError::Unrecognised {
+                path: path.to_owned(),
+                is: contents::unsupported(&bytes).unwrap_or_default().to_owned(),
+            });
+        }
+        Ok(Self {
+            casing: Casing::beside(path)?,
+            ..Self::from_file(&bytes, path)?
+        })
+    }
+
     /// Reads `vocab.txt`: one token a line, the id being the number of the line from 0.
     pub fn from_file(bytes: &[u8], path: &Path) -> Result<Self, DataError> {
         let tokens: Vec<String> = utf8(bytes, path)?
@@ -45,7 +64,10 @@ impl Vocabulary {
                 missing,
             });
         }
-        Ok(Self { tokens })
+        Ok(Self {
+            tokens,
+            casing: Casing::default(),
+        })
     }
 
     /// The words of the synthetic reviews, and the alphabet.
@@ -111,7 +133,10 @@ impl Vocabulary {
                 .chain(inside)
                 .filter(|piece| !known.contains(piece)),
         );
-        Self { tokens }
+        Self {
+            tokens,
+            casing: Casing::default(),
+        }
     }
 
     /// Number of ids.
@@ -122,6 +147,11 @@ impl Vocabulary {
     /// As a `vocab.txt` has it: a token a line. Of a token that is there twice, the last line is its id.
     pub fn text(&self) -> String {
         self.tokens.join("\n")
+    }
+
+    /// All that decides which ids a text has.
+    pub fn key(&self) -> String {
+        format!("{:?}\n{}", self.casing, self.text())
     }
 
     /// The special tokens that it has.

@@ -19,6 +19,7 @@ use sentencepiece::SentencePiece;
 use wordpiece::Bert;
 
 use super::{DataError, vocabulary::Vocabulary};
+use crate::contents;
 
 /// Bytes of text that are encoded at a time: encodings are many times as large as their texts.
 pub(super) const PIECE: usize = 2 << 20;
@@ -70,6 +71,17 @@ impl TextTokenizer {
             return Err(bad(format!("{length} bytes are more than any tokenizer has")));
         }
         let bytes = fs::read(path).map_err(DataError::read(path))?;
+        if contents::is_lfs_pointer(&bytes) {
+            let is = contents::unsupported(&bytes).unwrap_or_default();
+            return Err(bad(format!("it is {is}")));
+        }
+        if Bert::is_one(bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes)) {
+            let vocabulary = Vocabulary::open(path)?;
+            return Ok(Self {
+                subwords: Box::new(Bert::of(&vocabulary).map_err(bad)?),
+                hash: blake3::hash(vocabulary.key().as_bytes()),
+            });
+        }
         Ok(Self {
             subwords: read(&bytes).map_err(bad)?,
             hash: blake3::hash(&bytes),

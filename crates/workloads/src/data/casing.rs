@@ -1,0 +1,324 @@
+//! Normalization of BERT's tokenizer, from the configuration next to its vocabulary.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use tokenizers::normalizers::BertNormalizer;
+
+use super::DataError;
+use crate::{contents, weights::Fields};
+
+/// File names.
+const CONFIG: &str = "tokenizer_config.json";
+const TOKENIZER: &str = "tokenizer.json";
+const ADDED: &str = "added_tokens.json";
+
+/// Tokens of every BERT.
+const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
+
+/// Text normalization before tokenization.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Casing {
+    /// Lowercases the text.
+    lowercase: bool,
+    /// Removes accents. `None` follows `lowercase`.
+    strip_accents: Option<bool>,
+    /// Puts spaces around Chinese characters.
+    chinese: bool,
+}
+
+impl Default for Casing {
+    /// Returns the configuration of bert-base-uncased.
+    fn default() -> Self {
+        Self {
+            lowercase: true,
+            strip_accents: None,
+            chinese: true,
+        }
+    }
+}
+
+/// Fields of `tokenizer_config.json` that do not affect token ids.
+const IGNORED: &[&str] = &[
+    "backend",
+    "clean_up_tokenization_spaces",
+    "from_slow",
+    "init_inputs",
+    "is_local",
+    "max_len",
+    "max_length",
+    "model_input_names",
+    "model_max_length",
+    "name_or_path",
+    "pad_to_multiple_of",
+    "pad_token_type_id",
+    "processor_class",
+    "special_tokens_map_file",
+    "stride",
+    "tokenizer_file",
+    "truncation_strategy",
+    "use_fast",
+    "vocab_file",
+];
+
+impl Casing {
+    /// Reads `tokenizer_config.json`, `tokenizer.json` and `added_tokens.json` next to a `vocab.txt`. Without them,
+    /// returns the default.
+    ///
+    /// # Errors
+    /// A malformed configuration, one with values that are not implemented, or two that disagree; the message names the fields.
+    pub fn beside(vocabulary: &Path) -> Result<Self, DataError> {
+        let read = |name: &str| -> Result<Option<Map<String, Value>>, DataError> {
+            let path = vocabulary.with_file_name(name);
+            if !path.is_file() {
+                return Ok(None);
+            }
+            let fields = contents::json(&path).map_err(|reason| DataError::Configuration { path, reason })?;
+            Ok(Some(fields))
+        };
+        let refused = |name: &str, reason: String| DataError::Configuration {
+            path: vocabulary.with_file_name(name),
+            reason,
+        };
+        if let Some(added) = read(ADDED)? {
+            only_special(added.keys().map(String::as_str)).map_err(|reason| refused(ADDED, reason))?;
+        }
+        let of_tokenizer = match read(TOKENIZER)? {
+            Some(fields) => Some(Self::of_tokenizer(&fields).map_err(|reason| refused(TOKENIZER, reason))?),
+            None => None,
+        };
+        let Some(fields) = read(CONFIG)? else {
+            return Ok(of_tokenizer.unwrap_or_default());
+        };
+        let casing = Self::of_config(&fields, of_tokenizer.unwrap_or_default())
+            .map_err(|reason| refused(CONFIG, reason))?;
+        match of_tokenizer {
+            Some(other) if other != casing => Err(refused(
+                CONFIG,
+                format!(
+                    "it disagrees with `{TOKENIZER}` about `do_lower_case`, `strip_accents` or `tokenize_chinese_chars`\n  \
+                     hint: give the `{TOKENIZER}` itself with `--vocabulary`, or make them agree"
+                ),
+            )),
+            _ => Ok(casing),
+        }
+    }
+
+    /// Reads `tokenizer_config.json`. `usual` has the values of absent fields.
+    fn of_config(fields: &Map<String, Value>, usual: Self) -> Result<Self, String> {
+        let fields = Fields::new(fields);
+        let casing = Self {
+            lowercase: fields.flag_or("do_lower_case", usual.lowercase),
+            strip_accents: optional(&fields, "strip_accents").or(usual.strip_accents),
+            chinese: fields.flag_or("tokenize_chinese_chars", usual.chinese),
+        };
+        fields.only("do_basic_tokenize", true);
+        fields.only("wordpieces_prefix", "##");
+        for name in ["padding_side", "truncation_side"] {
+            fields.only(name, "right");
+        }
+        for (name, token) in [
+            ("cls_token", "[CLS]"),
+            ("mask_token", "[MASK]"),
+            ("pad_token", "[PAD]"),
+            ("sep_token", "[SEP]"),
+            ("unk_token", "[UNK]"),
+        ] {
+            // A token may be an object with `content`.
+            match fields.get(name) {
+                Some(Value::Object(table)) if table.get("content").and_then(Value::as_str) == Some(token) => {
+                }
+                _ => fields.only(name, token),
+            }
+        }
+        if let Some(class) = fields.get("tokenizer_class") {
+            let class = class.as_str().unwrap_or_default();
+            let known = [
+                "BertTokenizer",
+                "DistilBertTokenizer",
+                "ElectraTokenizer",
+                "PreTrainedTokenizer",
+            ];
+            if !known.contains(&class.trim_end_matches("Fast")) {
+                fields.problem(format!(
+                    "`tokenizer_class` is {class:?}; a `vocab.txt` is read as a `BertTokenizer`"
+                ));
+            }
+        }
+        for name in [
+            "added_tokens_decoder",
+            "additional_special_tokens",
+            "extra_special_tokens",
+            "never_split",
+        ] {
+            if let Some(value) = fields.get(name)
+                && let Err(problem) = only_special(contents(value).into_iter())
+            {
+                fields.problem(format!("`{name}`: {problem}"));
+            }
+        }
+        match fields.finish(IGNORED) {
+            problems if problems.is_empty() => Ok(casing),
+            problems => Err(problems.join("\n  ")),
+        }
+    }
+
+    /// Reads `tokenizer.json`.
+    fn of_tokenizer(fields: &Map<String, Value>) -> Result<Self, String> {
+        let Some(normalizer) = fields.get("normalizer").and_then(Value::as_object) else {
+            return Err(format!(
+                "it has no `normalizer`\n  hint: give the `{TOKENIZER}` itself with `--vocabulary`"
+            ));
+        };
+        if normalizer.get("type").and_then(Value::as_str) != Some("BertNormalizer") {
+            return Err("its `normalizer` is not that of a BERT\n  hint: give the `tokenizer.json` itself with `--vocabulary`".to_owned());
+        }
+        let fields = Fields::new(normalizer);
+        let casing = Self {
+            lowercase: fields.flag_or("lowercase", true),
+            strip_accents: optional(&fields, "strip_accents"),
+            chinese: fields.flag_or("handle_chinese_chars", true),
+        };
+        fields.only("clean_text", true);
+        match fields.finish(&["type"]) {
+            problems if problems.is_empty() => Ok(casing),
+            problems => Err(problems.join("\n  ")),
+        }
+    }
+
+    /// Returns the normalizer.
+    pub fn normalizer(self) -> BertNormalizer {
+        BertNormalizer::new(true, self.chinese, self.strip_accents, self.lowercase)
+    }
+}
+
+fn optional(fields: &Fields<'_>, name: &str) -> Option<bool> {
+    fields.has(name).then(|| fields.flag_or(name, true))
+}
+
+/// Refuses tokens that are matched before words are split, which is not implemented.
+fn only_special<'a>(tokens: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let others: Vec<String> = tokens
+        .filter(|token| !SPECIAL.contains(token))
+        .map(|token| format!("{token:?}"))
+        .collect();
+    match others.len() {
+        0 => Ok(()),
+        count => Err(format!(
+            "{count} tokens beside `vocab.txt`, which would change token ids: {}",
+            others.join(", ")
+        )),
+    }
+}
+
+/// Returns the text of a token, which may be an object.
+fn content(token: &Value) -> &str {
+    let text = token.as_str().or_else(|| token.get("content")?.as_str());
+    text.unwrap_or("a token without text")
+}
+
+/// Returns the tokens of a list, or of an object by token id or role.
+fn contents(tokens: &Value) -> Vec<&str> {
+    match tokens {
+        Value::Array(list) => list.iter().map(content).collect(),
+        Value::Object(table) => table.values().map(content).collect(),
+        _ => vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn beside(files: &[(&str, Value)]) -> Result<Casing, String> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, value) in files {
+            fs::write(folder.path().join(name), value.to_string()).unwrap();
+        }
+        Casing::beside(&folder.path().join("vocab.txt")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_case_of_letters_is_what_the_configuration_says() {
+        let cased = Casing {
+            lowercase: false,
+            ..Casing::default()
+        };
+        assert_eq!(beside(&[]), Ok(Casing::default()));
+        // Configuration of bert-base-cased.
+        let config =
+            json!({ "do_lower_case": false, "model_max_length": 512, "tokenizer_class": "BertTokenizer" });
+        assert_eq!(beside(&[("tokenizer_config.json", config)]), Ok(cased));
+        let whole = json!({ "normalizer": {
+            "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
+            "lowercase": false
+        } });
+        assert_eq!(beside(&[("tokenizer.json", whole)]), Ok(cased));
+        let accents =
+            json!({ "do_lower_case": true, "strip_accents": false, "tokenize_chinese_chars": false });
+        let expected = Casing {
+            lowercase: true,
+            strip_accents: Some(false),
+            chinese: false,
+        };
+        assert_eq!(beside(&[("tokenizer_config.json", accents)]), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_not_done_here_is_refused_by_its_name() {
+        for (name, value) in [
+            ("do_lower_case", json!("no")),
+            ("do_basic_tokenize", json!(false)),
+            ("truncation_side", json!("left")),
+            ("never_split", json!(["covid-19"])),
+            (
+                "added_tokens_decoder",
+                json!({ "21": { "content": "[NAME]", "special": true } }),
+            ),
+            ("additional_special_tokens", json!(["[NAME]"])),
+            ("extra_special_tokens", json!({ "name_token": "[NAME]" })),
+            ("cls_token", json!("<s>")),
+            ("tokenizer_class", json!("RobertaTokenizer")),
+            ("do_subword_sampling", json!(true)),
+        ] {
+            let error = beside(&[("tokenizer_config.json", json!({ name: value }))]).unwrap_err();
+            assert!(
+                error.contains("tokenizer_config.json") && error.contains(name),
+                "{name}: {error}"
+            );
+        }
+    }
+    #[test]
+    fn files_that_disagree_and_tokens_beside_the_vocabulary_are_refused() {
+        let whole =
+            |lowercase: bool| json!({ "normalizer": { "type": "BertNormalizer", "lowercase": lowercase } });
+        let config = |more: Value| ("tokenizer_config.json", more);
+        // As transformers saves bert-base-uncased.
+        let special = json!({ "added_tokens_decoder": {
+            "0": { "content": "[PAD]" }, "100": { "content": "[UNK]" }, "101": { "content": "[CLS]" }
+        }, "additional_special_tokens": [], "extra_special_tokens": {}, "mask_token": "[MASK]" });
+        assert_eq!(beside(&[config(special.clone())]), Ok(Casing::default()));
+        // What the configuration leaves open, the tokenizer says.
+        let cased = beside(&[config(special), ("tokenizer.json", whole(false))]).unwrap();
+        assert!(!cased.lowercase);
+        let error = beside(&[
+            config(json!({ "do_lower_case": true })),
+            ("tokenizer.json", whole(false)),
+        ])
+        .unwrap_err();
+        assert!(error.contains("disagrees with `tokenizer.json`"), "{error}");
+        let error = beside(&[("added_tokens.json", json!({ "[NAME]": 21 }))]).unwrap_err();
+        assert!(
+            error.contains("added_tokens.json") && error.contains("\"[NAME]\""),
+            "{error}"
+        );
+        assert_eq!(
+            beside(&[("added_tokens.json", json!({ "[MASK]": 4 }))]),
+            Ok(Casing::default())
+        );
+    }
+}

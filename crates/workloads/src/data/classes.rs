@@ -1,0 +1,398 @@
+//! Maps labels to class numbers.
+
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use mantissa_core::ClassCount;
+
+/// Classes that a checkpoint defines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownClasses {
+    /// Number of rows of the output head; `None` without a head.
+    pub count: Option<u32>,
+    /// Class names by number (`id2label` of `config.json`).
+    pub names: BTreeMap<u32, String>,
+}
+
+/// Mapping of labels to class numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Numbered {
+    /// Class number by label.
+    pub numbers: BTreeMap<String, u32>,
+    /// Number of classes.
+    pub count: u32,
+    /// Decisions that are reported to the user.
+    pub notes: Vec<String>,
+}
+
+impl KnownClasses {
+    /// Returns false for placeholder names (`LABEL_0`, `LABEL_1`, …).
+    fn has_meaning(&self) -> bool {
+        let is_filler = |(number, name): (&u32, &String)| name.to_lowercase() == format!("label_{number}");
+        !self.names.is_empty() && !self.names.iter().all(is_filler)
+    }
+
+    fn count(&self) -> Option<u32> {
+        self.count
+            .or_else(|| self.names.keys().next_back().map(|last| last + 1))
+    }
+
+    /// Maps the `labels` of a data set to class numbers.
+    ///
+    /// Labels that are class names of the checkpoint map to these classes. Otherwise, integers that are class numbers
+    /// of the checkpoint map to themselves. Otherwise, if the checkpoint has no class names and as many classes as
+    /// there are labels, or without a checkpoint, labels are numbered in natural order: `9` before `10`, `class 9`
+    /// before `class 10`, `negative` before `positive`.
+    ///
+    /// # Errors
+    /// A message that lists the labels and the classes of the checkpoint if the labels match none of these rules.
+    pub(super) fn number(&self, labels: &BTreeSet<&str>) -> Result<Numbered, String> {
+        let mut notes = twins(labels);
+        let list = |labels: &mut dyn Iterator<Item = &str>| {
+            let some: Vec<String> = labels.take(12).map(|label| format!("`{label}`")).collect();
+            some.join(", ")
+        };
+        let in_order = |notes: Vec<String>| {
+            let mut sorted: Vec<&str> = labels.iter().copied().collect();
+            sorted.sort_by(|a, b| natural(a, b));
+            Numbered {
+                numbers: sorted.into_iter().map(str::to_owned).zip(0..).collect(),
+                count: labels.len() as u32,
+                notes,
+            }
+        };
+        let Some(count) = self.count() else {
+            return Ok(in_order(notes));
+        };
+        if self.has_meaning()
+            && let Some(numbers) = self.by_name(labels)
+        {
+            return Ok(Numbered {
+                numbers,
+                count,
+                notes,
+            });
+        }
+        let whole: Option<BTreeMap<String, u32>> = labels
+            .iter()
+            .map(|label| {
+                Some((
+                    (*label).to_owned(),
+                    label.parse().ok().filter(|number| *number < count)?,
+                ))
+            })
+            .collect();
+        if let Some(numbers) = whole {
+            return Ok(Numbered {
+                numbers,
+                count,
+                notes,
+            });
+        }
+        if labels.len() as u32 == count && !self.has_meaning() {
+            let numbered = in_order(vec![]);
+            let mut by_number: Vec<_> = numbered
+                .numbers
+                .iter()
+                .map(|(label, number)| (number, label))
+                .collect();
+            by_number.sort();
+            let of = by_number
+                .iter()
+                .map(|(number, label)| format!("`{label}` is class {number}"));
+            notes.push(format!(
+                "the checkpoint does not name its classes, so labels are numbered in order: {}",
+                of.collect::<Vec<_>>().join(", ")
+            ));
+            return Ok(Numbered { notes, ..numbered });
+        }
+        let names = match self.has_meaning() {
+            true => format!(
+                "`id2label` has {}",
+                list(&mut self.names.values().map(String::as_str))
+            ),
+            false => format!("the checkpoint has {count} classes without names"),
+        };
+        Err(format!(
+            "the labels {} are not those of the checkpoint: {names}\n  hint: use its names, or its numbers from 0",
+            list(&mut labels.iter().copied())
+        ))
+    }
+
+    /// Returns every class with its name: the name in the data, or else the name in the checkpoint, or else the class
+    /// number.
+    pub(super) fn named(&self, count: u32, of_data: Vec<(u32, String)>) -> Vec<(u32, String)> {
+        let of_data: BTreeMap<u32, String> = of_data.into_iter().collect();
+        let name = |number: u32| {
+            let name = of_data.get(&number).or_else(|| self.names.get(&number));
+            (number, name.cloned().unwrap_or_else(|| number.to_string()))
+        };
+        (0..count).map(name).collect()
+    }
+
+    /// Maps labels like [`number`](Self::number). A training may have other labels than the checkpoint, or another number
+    /// of them: these are numbered in natural order, and the output head is new.
+    pub(super) fn number_or_new(
+        &self,
+        labels: &BTreeSet<&str>,
+        is_trained: bool,
+    ) -> Result<Numbered, String> {
+        let found = self.number(labels);
+        if !is_trained {
+            return found;
+        }
+        let (count, of_data) = (self.count(), labels.len() as u32);
+        let problem = match found {
+            Ok(numbered) if count.is_none_or(|count| count == of_data) => return Ok(numbered),
+            Ok(_) => format!(
+                "the checkpoint has {} classes and the data {of_data}",
+                count.unwrap_or_default()
+            ),
+            Err(problem) => problem.lines().next().unwrap_or_default().to_owned(),
+        };
+        let mut numbered = Self::default().number(labels)?;
+        numbered
+            .notes
+            .push(format!("{problem}; labels are numbered in order"));
+        Ok(numbered)
+    }
+
+    /// Maps labels by the class names of the checkpoint: an exact match first, then one that ignores case. Returns
+    /// `None` if a label has no match or several.
+    fn by_name(&self, labels: &BTreeSet<&str>) -> Option<BTreeMap<String, u32>> {
+        let find = |label: &str| {
+            let exact = self.names.iter().find(|(_, name)| name.trim() == label);
+            exact.map(|(number, _)| *number).or_else(|| {
+                let lower = label.to_lowercase();
+                let mut same = self
+                    .names
+                    .iter()
+                    .filter(|(_, name)| name.trim().to_lowercase() == lower);
+                match (same.next(), same.next()) {
+                    (Some((number, _)), None) => Some(*number),
+                    _ => None,
+                }
+            })
+        };
+        labels
+            .iter()
+            .map(|label| Some(((*label).to_owned(), find(label)?)))
+            .collect()
+    }
+}
+
+/// Counts the examples of each class in the training, validation and test part.
+pub(super) fn counts(names: &[(u32, String)], parts: [&[u32]; 3]) -> Vec<ClassCount> {
+    let of = |number: u32, labels: &[u32]| labels.iter().filter(|label| **label == number).count() as u64;
+    let count = |(number, name): &(u32, String)| ClassCount {
+        number: *number,
+        name: name.clone(),
+        examples: parts.map(|labels| of(*number, labels)),
+    };
+    names.iter().map(count).collect()
+}
+
+/// Normalizes a label: `1`, `01`, `1.0` and `1e0` are the same integer.
+pub(super) fn canonical(label: &str) -> String {
+    /// 2⁵³: larger integers are not exact in f64.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let label = label.trim();
+    if let Ok(number) = label.parse::<i64>() {
+        return number.to_string();
+    }
+    let begins = label.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first));
+    match label.parse::<f64>() {
+        Ok(number) if begins && number.fract() == 0.0 && number.abs() < EXACT => (number as i64).to_string(),
+        _ => label.to_owned(),
+    }
+}
+
+/// Reports labels that differ only in case.
+fn twins(labels: &BTreeSet<&str>) -> Vec<String> {
+    let mut same: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for label in labels {
+        same.entry(label.to_lowercase()).or_default().push(label);
+    }
+    let twins = same.into_values().filter(|labels| labels.len() > 1);
+    twins
+        .map(|labels| {
+            format!(
+                "the labels `{}` differ in case alone and are classes of their own",
+                labels.join("`, `")
+            )
+        })
+        .collect()
+}
+
+/// Compares labels in natural order: integers by value, also within names.
+fn natural(a: &str, b: &str) -> Ordering {
+    if let (Ok(a), Ok(b)) = (a.parse::<i64>(), b.parse::<i64>()) {
+        return a.cmp(&b);
+    }
+    let (mut left, mut right) = (parts(a), parts(b));
+    loop {
+        let order = match (left.next(), right.next()) {
+            (None, None) => return a.cmp(b),
+            (None, Some(_)) => return Ordering::Less,
+            (Some(_), None) => return Ordering::Greater,
+            (Some(Ok(a)), Some(Ok(b))) => a.cmp(&b),
+            (Some(Ok(_)), Some(Err(_))) => Ordering::Less,
+            (Some(Err(_)), Some(Ok(_))) => Ordering::Greater,
+            (Some(Err(a)), Some(Err(b))) => a.cmp(b),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+    }
+}
+
+/// Splits a text into integers and the text between them.
+fn parts(text: &str) -> impl Iterator<Item = Result<u128, &str>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let is_digit = |letter: char| letter.is_ascii_digit() == first.is_ascii_digit();
+        let end = rest.find(|letter| !is_digit(letter)).unwrap_or(rest.len());
+        let (part, after) = rest.split_at(end);
+        rest = after;
+        Some(part.parse().map_err(|_| part))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(known: &KnownClasses, labels: &[&str]) -> Result<Vec<(String, u32)>, String> {
+        let numbered = known.number(&labels.iter().copied().collect())?;
+        let mut all: Vec<_> = numbered.numbers.into_iter().collect();
+        all.sort_by_key(|(_, number)| *number);
+        Ok(all)
+    }
+
+    fn names(labels: &[&str]) -> Vec<String> {
+        let all = numbered(&KnownClasses::default(), labels).unwrap();
+        all.into_iter().map(|(label, _)| label).collect()
+    }
+
+    fn known(count: u32, names: &[&str]) -> KnownClasses {
+        KnownClasses {
+            count: Some(count),
+            names: (0..).zip(names.iter().map(|name| (*name).to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn without_a_checkpoint_labels_are_numbered_in_the_order_a_reader_expects() {
+        assert_eq!(names(&["positive", "negative"]), ["negative", "positive"]);
+        assert_eq!(names(&["10", "9", "-1"]), ["-1", "9", "10"]);
+        assert_eq!(
+            names(&["LABEL_10", "LABEL_9", "LABEL_1"]),
+            ["LABEL_1", "LABEL_9", "LABEL_10"]
+        );
+        assert_eq!(
+            names(&["class 2b", "class 2a", "class 10"]),
+            ["class 2a", "class 2b", "class 10"]
+        );
+        assert_eq!(names(&["true", "false"]), ["false", "true"]);
+        assert_eq!(names(&["b", "1", "a"]), ["1", "a", "b"]);
+    }
+
+    #[test]
+    fn whole_numbers_are_one_label_however_they_are_written() {
+        for (text, same) in [
+            ("1", "1"),
+            (" 01 ", "1"),
+            ("1.0", "1"),
+            ("1e0", "1"),
+            ("-0.0", "0"),
+            ("10.0", "10"),
+            ("1.5", "1.5"),
+            ("inf", "inf"),
+            ("nan", "nan"),
+            ("Good", "Good"),
+            ("1 star", "1 star"),
+        ] {
+            assert_eq!(canonical(text), same, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_a_checkpoint_decide_and_its_numbers_are_themselves() {
+        let moods = known(3, &["positive", "negative", "neutral"]);
+        let number = |label: &str, number| (label.to_owned(), number);
+        let all = numbered(&moods, &["neutral", "Negative", "positive"]).unwrap();
+        assert_eq!(
+            all,
+            [number("positive", 0), number("Negative", 1), number("neutral", 2)]
+        );
+        // A data set may lack classes.
+        assert_eq!(numbered(&moods, &["neutral"]).unwrap(), [number("neutral", 2)]);
+        assert_eq!(
+            numbered(&moods, &["0", "2"]).unwrap(),
+            [number("0", 0), number("2", 2)]
+        );
+        for labels in [&["good", "bad"][..], &["0", "3"], &["positive", "mixed"]] {
+            let error = numbered(&moods, labels).unwrap_err();
+            assert!(
+                error.contains("`id2label` has `positive`, `negative`, `neutral`"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_without_names_takes_numbers_or_as_many_labels_as_it_has_classes() {
+        let filler = known(2, &["LABEL_0", "LABEL_1"]);
+        let numbered = filler.number(&["good", "bad"].into()).unwrap();
+        assert_eq!(numbered.numbers["bad"], 0);
+        assert!(
+            numbered.notes[0].contains("`bad` is class 0, `good` is class 1"),
+            "{:?}",
+            numbered.notes
+        );
+        assert_eq!(filler.number(&["1", "2"].into()).unwrap().numbers["2"], 1);
+        assert!(filler.number(&["0", "1"].into()).unwrap().notes.is_empty());
+        assert!(
+            filler
+                .number(&["a", "b", "c"].into())
+                .unwrap_err()
+                .contains("2 classes without names")
+        );
+    }
+
+    #[test]
+    fn a_training_with_another_number_of_classes_numbers_them_anew() {
+        let moods = known(3, &["positive", "negative", "neutral"]);
+        let number =
+            |labels: &[&str], is_trained| moods.number_or_new(&labels.iter().copied().collect(), is_trained);
+        let new = number(&["0", "2"], true).unwrap();
+        assert_eq!((new.count, new.numbers["2"]), (2, 1));
+        assert!(
+            new.notes[0].contains("the checkpoint has 3 classes and the data 2"),
+            "{:?}",
+            new.notes
+        );
+        let kept = number(&["0", "2"], false).unwrap();
+        assert_eq!((kept.count, kept.numbers["2"]), (3, 2));
+        assert!(number(&["good", "bad"], false).is_err());
+        assert_eq!(number(&["good", "bad"], true).unwrap().numbers["good"], 1);
+        let all = number(&["neutral", "negative", "positive"], true).unwrap();
+        assert_eq!((all.numbers["positive"], all.notes), (0, vec![]));
+    }
+
+    #[test]
+    fn labels_that_differ_in_case_alone_are_reported() {
+        let numbered = KnownClasses::default()
+            .number(&["Positive", "positive", "bad"].into())
+            .unwrap();
+        assert_eq!(numbered.count, 3);
+        assert!(
+            numbered.notes[0].contains("`Positive`, `positive`"),
+            "{:?}",
+            numbered.notes
+        );
+    }
+}

@@ -1,0 +1,290 @@
+//! Image preprocessing, configured by `preprocessor_config.json` next to the weights.
+
+use std::path::Path;
+
+use image::{
+    RgbImage,
+    imageops::{self, FilterType},
+};
+use serde_json::{Map, Value, json};
+
+use super::{DataError, images::Shades};
+use crate::{contents, weights::Fields};
+
+/// File name of the configuration.
+const NAME: &str = "preprocessor_config.json";
+
+/// Largest shorter side before a crop, in units of the model's edge. Published configurations have at most 1.4; much more
+/// would fill the memory.
+const LARGEST: u32 = 2;
+
+/// Resizing, cropping and normalization of images.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Preparation {
+    /// Mean and standard deviation of each colour, for normalization.
+    pub shades: Shades,
+    fit: Fit,
+    filter: FilterType,
+}
+
+/// Method of fitting an image to the input size of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// Resizes the shorter side to this many pixels (`None`: the edge of the model), then crops the center.
+    Crop(Option<u32>),
+    /// Resizes both sides to the edge of the model, ignoring the aspect ratio.
+    Stretch,
+    /// Rejects images of any other size.
+    Keep,
+}
+
+/// Fields that do not affect pixels.
+const IGNORED: &[&str] = &[
+    "_processor_class",
+    "_valid_processor_keys",
+    "data_format",
+    "default_to_square",
+    "device",
+    "disable_grouping",
+    "do_convert_rgb",
+    "feature_extractor_type",
+    "image_processor_type",
+    "image_seq_length",
+    "input_data_format",
+    "processor_class",
+    "return_tensors",
+];
+
+impl Preparation {
+    /// Returns the preprocessing of a model without a configuration: a bilinear resize, then a center crop.
+    pub fn usual(shades: Shades) -> Self {
+        Self {
+            shades,
+            fit: Fit::Crop(None),
+            filter: FilterType::Triangle,
+        }
+    }
+
+    /// Reads the configuration next to a checkpoint (a file or a folder) of a model with inputs of `edge` × `edge`
+    /// pixels. Without a configuration, returns [`usual`](Self::usual).
+    ///
+    /// # Errors
+    /// A malformed configuration, or one with values that are not implemented; the message names the fields.
+    pub fn beside(weights: &Path, edge: u32, shades: Shades) -> Result<Self, DataError> {
+        let path = if weights.is_dir() {
+            weights.join(NAME)
+        } else {
+            weights.with_file_name(NAME)
+        };
+        if !path.is_file() {
+            return Ok(Self::usual(shades));
+        }
+        let refused = |reason: String| DataError::Configuration {
+            path: path.clone(),
+            reason,
+        };
+        let fields: Map<String, Value> = contents::json(&path).map_err(refused)?;
+        Self::read(&fields, edge, shades).map_err(refused)
+    }
+
+    /// Reads the fields. `shades` has the values of absent ones.
+    fn read(fields: &Map<String, Value>, edge: u32, shades: Shades) -> Result<Self, String> {
+        let fields = Fields::new(fields);
+        fields.only("do_rescale", true);
+        fields.only("do_pad", false);
+        fields.only("do_reduce_labels", false);
+        if let Some(factor) = fields.get("rescale_factor") {
+            let is_usual = factor
+                .as_f64()
+                .is_some_and(|factor| (factor * 255.0 - 1.0).abs() < 1e-6);
+            if !is_usual {
+                fields.problem(format!("`rescale_factor` is {factor}; there is 1/255"));
+            }
+        }
+        let triple = |name: &str, usual: [f32; 3]| {
+            let Some(value) = fields.get(name) else {
+                return usual;
+            };
+            let numbers: Option<Vec<f64>> = match value {
+                Value::Array(values) => values.iter().map(Value::as_f64).collect(),
+                value => value.as_f64().map(|number| vec![number; 3]),
+            };
+            match numbers.as_deref() {
+                Some(&[red, green, blue]) => [red as f32, green as f32, blue as f32],
+                _ => {
+                    fields.problem(format!("`{name}` is {value}, and not three numbers"));
+                    usual
+                }
+            }
+        };
+        let (means, deviations) = (
+            triple("image_mean", shades.means()),
+            triple("image_std", shades.deviations()),
+        );
+        if deviations.iter().any(|deviation| *deviation <= 0.0) {
+            fields.problem("`image_std` is not above 0".to_owned());
+        }
+        let shades = match fields.flag_or("do_normalize", true) {
+            true => Shades::new(means, deviations),
+            false => Shades::new([0.0; 3], [1.0; 3]),
+        };
+        let filter = match fields.get("resample").map_or(Some(2), Value::as_u64) {
+            Some(0) => FilterType::Nearest,
+            Some(1) => FilterType::Lanczos3,
+            Some(2) => FilterType::Triangle,
+            Some(3) => FilterType::CatmullRom,
+            _ => {
+                fields.problem("`resample` is none of 0, 1, 2 and 3".to_owned());
+                FilterType::Triangle
+            }
+        };
+        let crops = fields.flag_or("do_center_crop", false);
+        let crop = fields.get("crop_size");
+        if crops && crop.is_some_and(|crop| square(crop) != Some(edge)) {
+            fields.problem(format!(
+                "`crop_size` is {}; the model takes {edge}",
+                crop.unwrap_or(&Value::Null)
+            ));
+        }
+        let size = fields.get("size").cloned().unwrap_or(json!(edge));
+        let shortest = size
+            .get("shortest_edge")
+            .and_then(Value::as_u64)
+            .and_then(|size| u32::try_from(size).ok());
+        let fit = match (fields.flag_or("do_resize", true), shortest, square(&size)) {
+            (false, ..) if !crops => Fit::Keep,
+            (true, Some(shortest), _)
+                if crops && (edge..=edge.saturating_mul(LARGEST)).contains(&shortest) =>
+            {
+                Fit::Crop(Some(shortest))
+            }
+            (true, Some(shortest), _) if shortest == edge => Fit::Crop(None),
+            (true, None, Some(size)) if size == edge => Fit::Stretch,
+            _ => {
+                fields.problem(format!(
+                    "`size` is {size} with `do_center_crop` {crops}; the model takes images of {edge} × {edge}"
+                ));
+                Fit::Keep
+            }
+        };
+        match fields.finish(IGNORED) {
+            problems if problems.is_empty() => Ok(Self { shades, fit, filter }),
+            problems => Err(problems.join("\n  ")),
+        }
+    }
+
+    /// Returns true if an image of this size is not resized or cropped.
+    pub(super) fn keeps(&self, (width, height): (u32, u32), edge: u32) -> bool {
+        (width, height) == (edge, edge) && !matches!(self.fit, Fit::Crop(Some(shorter)) if shorter != edge)
+    }
+
+    /// Fits an image to `edge` × `edge` pixels.
+    ///
+    /// # Errors
+    /// The image has another size and the configuration does not allow resizing.
+    pub(super) fn fitted(&self, image: RgbImage, edge: u32) -> Result<RgbImage, String> {
+        let (width, height) = image.dimensions();
+        if self.keeps((width, height), edge) {
+            return Ok(image);
+        }
+        let resized = |width, height| imageops::resize(&image, width, height, self.filter);
+        match self.fit {
+            Fit::Keep => Err(format!(
+                "it has {width} × {height} pixels, the model takes {edge} × {edge}, and `{NAME}` does not resize"
+            )),
+            Fit::Stretch => Ok(resized(edge, edge)),
+            Fit::Crop(shorter) => {
+                let (wanted, shorter) = (shorter.unwrap_or(edge), width.min(height).max(1));
+                let scaled = |side: u32| {
+                    (u64::from(side) * u64::from(wanted) / u64::from(shorter)).max(u64::from(wanted)) as u32
+                };
+                let (width, height) = (scaled(width), scaled(height));
+                let image = resized(width, height);
+                Ok(
+                    imageops::crop_imm(&image, (width - edge) / 2, (height - edge) / 2, edge, edge)
+                        .to_image(),
+                )
+            }
+        }
+    }
+}
+
+/// Reads the edge of a square: a number, or an object with equal `height` and `width`.
+fn square(size: &Value) -> Option<u32> {
+    let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+    match size {
+        Value::Object(_) => {
+            let [height, width] = ["height", "width"].map(|side| size.get(side).and_then(number));
+            height.filter(|_| height == width)
+        }
+        size => number(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(value: Value) -> Result<Preparation, String> {
+        Preparation::read(value.as_object().unwrap(), 4, Shades::UNIT)
+    }
+
+    #[test]
+    fn published_configurations_are_read() {
+        let vit = json!({
+            "do_normalize": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+            "size": 4, "image_processor_type": "ViTImageProcessor", "resample": 2
+        });
+        let expected = Preparation {
+            fit: Fit::Stretch,
+            ..Preparation::usual(Shades::UNIT)
+        };
+        assert_eq!(read(vit), Ok(expected));
+        let crop = json!({
+            "size": { "shortest_edge": 6 }, "do_center_crop": true, "crop_size": { "height": 4, "width": 4 }, "resample": 3,
+            "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "rescale_factor": 0.00392156862745098
+        });
+        let expected = Preparation {
+            shades: Shades::IMAGENET,
+            fit: Fit::Crop(Some(6)),
+            filter: FilterType::CatmullRom,
+        };
+        assert_eq!(read(crop), Ok(expected));
+    }
+
+    #[test]
+    fn other_values_are_rejected_by_name() {
+        for (name, value) in [
+            ("do_rescale", json!(false)),
+            ("rescale_factor", json!(1.0)),
+            ("image_mean", json!([0.5])),
+            ("image_std", json!([0.5, 0.0, 0.5])),
+            ("resample", json!(9)),
+            ("size", json!(5)),
+            ("size", json!({ "shortest_edge": 6 })),
+            ("do_flip_channel_order", json!(true)),
+        ] {
+            let error = read(json!({ name: value })).unwrap_err();
+            assert!(error.contains(name), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn pictures_are_stretched_cropped_or_rejected() {
+        let wide = || RgbImage::from_fn(8, 4, |x, _| image::Rgb([if x < 4 { 0 } else { 255 }, 0, 0]));
+        let fitted = |value: Value| read(value).unwrap().fitted(wide(), 4);
+        let reds = |image: RgbImage| image.pixels().take(4).map(|pixel| pixel.0[0]).collect::<Vec<_>>();
+        // Stretching halves the width; cropping keeps the four columns in the center.
+        assert_eq!(
+            reds(fitted(json!({ "size": 4, "resample": 0 })).unwrap()),
+            [0, 0, 255, 255]
+        );
+        let middle = json!({ "size": { "shortest_edge": 4 }, "do_center_crop": true, "crop_size": 4 });
+        assert_eq!(reds(fitted(middle).unwrap()), [0, 0, 255, 255]);
+        assert!(
+            fitted(json!({ "do_resize": false }))
+                .unwrap_err()
+                .contains("8 × 4 pixels")
+        );
+    }
+}

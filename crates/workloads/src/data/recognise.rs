@@ -1,0 +1,173 @@
+//! Detects the kind of a data file from its content.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+use flate2::read::MultiGzDecoder;
+
+use super::{
+    DataError,
+    delimited::Dialect,
+    json_lines::{self, Line},
+};
+use crate::contents;
+
+/// Maximum number of bytes read for detection.
+const SAMPLE_BYTES: u64 = 1 << 20;
+
+/// Detected content of a data file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Content {
+    /// Records of the binary version of CIFAR-10.
+    Batch,
+    /// One picture.
+    Picture,
+    /// Delimited rows, one labelled text per row.
+    Rows { dialect: Dialect, gzip: bool },
+    /// One JSON object per line.
+    Lines { labelled: bool, gzip: bool },
+    /// Running text.
+    Text { gzip: bool },
+    /// Anything else. The text completes the sentence "it is …".
+    Other(String),
+}
+
+/// Detects the content of a file.
+///
+/// # Errors
+/// Any I/O error.
+pub(super) fn recognise(path: &Path) -> Result<Content, DataError> {
+    let read = || -> io::Result<Content> {
+        let mut file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        let mut head = vec![];
+        file.by_ref().take(SAMPLE_BYTES).read_to_end(&mut head)?;
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .to_lowercase();
+        if head.starts_with(b"\x1f\x8b") {
+            let mut text = vec![];
+            let inner = MultiGzDecoder::new(File::open(path)?)
+                .take(SAMPLE_BYTES)
+                .read_to_end(&mut text);
+            // A truncated stream is reported when the whole file is read.
+            let whole = matches!(inner, Ok(read) if (read as u64) < SAMPLE_BYTES);
+            let stem = name.strip_suffix(".gz").unwrap_or(&name);
+            return Ok(text_of(stem, &text, whole, true));
+        }
+        if is_picture(&head) {
+            return Ok(Content::Picture);
+        }
+        if let Some(batch) = batch(&name, &head, bytes) {
+            return Ok(batch);
+        }
+        Ok(text_of(&name, &head, bytes <= SAMPLE_BYTES, false))
+    };
+    read().map_err(DataError::read(path))
+}
+
+/// Returns true for a picture in a supported format.
+fn is_picture(head: &[u8]) -> bool {
+    image::guess_format(head).is_ok_and(super::image_files::is_read)
+}
+
+/// Detects the binary version of CIFAR-10, truncated batches and CIFAR-100. Returns `None` for other files.
+fn batch(name: &str, head: &[u8], bytes: u64) -> Option<Content> {
+    use super::image_files::{CIFAR_RECORD, is_called_batch};
+    let record = CIFAR_RECORD as u64;
+    // A record of CIFAR-100 has two labels.
+    let is_cifar_100 = bytes.is_multiple_of(record + 1) && !bytes.is_multiple_of(record);
+    let ends = Path::new(name).extension().is_some_and(|end| end == "bin");
+    if !ends || bytes == 0 || contents::unsupported(head).is_some() {
+        return None;
+    }
+    if bytes.is_multiple_of(record) {
+        return Some(Content::Batch);
+    }
+    if is_called_batch(name) {
+        return Some(Content::Other(format!(
+            "a batch of CIFAR-10 of {bytes} bytes, which is no multiple of the {record} of a record: it is cut off"
+        )));
+    }
+    is_cifar_100.then(|| {
+        Content::Other(format!(
+            "of {bytes} bytes, a multiple of {}: the binary version of CIFAR-100, which is not read",
+            record + 1
+        ))
+    })
+}
+
+/// Detects the content of a text file from its first `bytes`. `whole` is true if they are the complete file.
+fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
+    if let Some(is) = contents::unsupported(bytes) {
+        return Content::Other(is.to_owned());
+    }
+    if let [0x80, 2..=5, ..] = bytes {
+        return Content::Other(
+            "a pickle of Python, which is not read\n  hint: CIFAR-10 has a binary version, `cifar-10-batches-bin`".to_owned(),
+        );
+    }
+    let nuls = bytes.iter().filter(|byte| **byte == 0).count();
+    if nuls * 4 > bytes.len() {
+        return Content::Other(
+            "UTF-16 text, or no text at all\n  hint: `iconv -f utf-16 -t utf-8` turns it into UTF-8"
+                .to_owned(),
+        );
+    }
+    if nuls > 0 {
+        return Content::Other("no text: it has NUL bytes".to_owned());
+    }
+    // Invalid UTF-8 is reported with its line when the whole file is read.
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    // Unless the file was read completely, the last line may be incomplete.
+    let text = match (whole, text.rfind('\n')) {
+        (false, Some(end)) => &text[..end],
+        _ => text,
+    };
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let Some(first) = lines.clone().next() else {
+        return match whole {
+            true => Content::Other("nothing but space".to_owned()),
+            false if json_lines::are_in(name) => Content::Lines {
+                labelled: false,
+                gzip,
+            },
+            false => Content::Text { gzip },
+        };
+    };
+    if first.trim_start().starts_with('{') {
+        return match Line::read(first) {
+            Ok(line) => Content::Lines {
+                labelled: line.has_label()
+                    || lines.any(|line| Line::read(line).is_ok_and(|line| line.has_label())),
+                gzip,
+            },
+            Err(_) if json_lines::are_in(name) => Content::Lines {
+                labelled: false,
+                gzip,
+            },
+            Err(problem) => Content::Other(format!("JSON, and its first line is no object: {problem}")),
+        };
+    }
+    if json_lines::are_in(name) {
+        return Content::Lines {
+            labelled: false,
+            gzip,
+        };
+    }
+    if first.trim_start().starts_with('[') && name.ends_with(".json") {
+        return Content::Other(
+            "one JSON array\n  hint: `jq -c '.[]'` makes lines of it, an object a line".to_owned(),
+        );
+    }
+    match Dialect::of(name, text) {
+        Some(dialect) => Content::Rows { dialect, gzip },
+        None => Content::Text { gzip },
+    }
+}
