@@ -296,7 +296,7 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
             parameters,
             running,
             read,
-            event,
+            events,
         } = self.start;
         // The copy in f32 takes their place.
         drop((parameters, running));
@@ -305,7 +305,7 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
             model: &self.model,
             device: self.device,
         };
-        let mut events: Vec<Event> = event.into_iter().chain([clock]).collect();
+        let mut events: Vec<Event> = events.iter().cloned().chain([clock]).collect();
         let agreement = match read {
             // What it launches is not what the setting was asked for.
             Some(_) => {
@@ -639,8 +639,13 @@ mod tests {
             data: [(DatasetKind::Images, images.clone())].into(),
             ..Inputs::default()
         };
-        let data = crate::data::load_images(&images, &Wanted::Test(None), 32, crate::data::Shades::IMAGENET)
-            .unwrap();
+        let data = crate::data::load_images(
+            (&images, None),
+            &Wanted::Test(None),
+            32,
+            &crate::data::Preparation::usual(crate::data::Shades::IMAGENET),
+        )
+        .unwrap();
         assert_eq!(data.test.len(), 4000);
         assert_eq!(&data.test.labels()[..10], [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]);
         // `peers/pytorch/golden/cifar.py` with the same files: of these, it errs in the 554th alone, and says 0.

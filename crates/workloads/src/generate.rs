@@ -19,6 +19,7 @@ use crate::{
     start::{Purpose, Start, start},
     subject::{Writing, with_writer},
     timing::{Launch, wall_clock, windows},
+    weights::generation_note,
 };
 
 /// The most tokens of a warm-up.
@@ -227,7 +228,11 @@ impl<B: PrecisionBackend> Writing for Generating<'_, B> {
             .keeping(cell.setting.keep_f32())
             .map_err(WorkloadError::Unavailable)?;
         let format = cell.setting.precision().parameters();
-        let start: Start<B> = start(&model, (cell, format, Purpose::Testing), self.inputs, device)?;
+        let mut start: Start<B> = start(&model, (cell, format, Purpose::Testing), self.inputs, device)?;
+        if let Some(weights) = self.inputs.weights_of(&cell.workload.name) {
+            let note = generation_note(weights).map_err(WorkloadError::Weights)?;
+            start.events.extend(note.map(Event::of_weights));
+        }
         let writer = Writer::new(&model, &start, Compute::of(&cell.setting), device);
         let n = cell.setting.batch() as usize;
         let prompts = prompts(task, n, cell.seed);
@@ -261,7 +266,7 @@ impl<B: PrecisionBackend> Writing for Generating<'_, B> {
             Ok((written, held_back))
         })?;
         telling.into_inner().memory_known();
-        let events = start.event.clone().into_iter().chain([clock, warm]).collect();
+        let events = start.events.clone().into_iter().chain([clock, warm]).collect();
         Ok(texts.outcome(task, n, start.read, events, (load_seconds, warmup_seconds)))
     }
 }

@@ -3,6 +3,7 @@
 //! [`run`] takes one cell and gives back what was measured; summaries are made from that elsewhere.
 
 pub mod backend;
+mod contents;
 pub mod data;
 mod estimate;
 mod evaluate;
@@ -29,4 +30,4 @@ pub use outcome::{
     ReadWeights, Share, Traffic, WorkloadError,
 };
 pub use own::{Examples, OwnModel, Workload};
-pub use weights::{model_of, weights_in};
+pub use weights::{model_of, weight_files, weights_in};

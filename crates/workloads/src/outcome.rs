@@ -18,6 +18,9 @@ pub struct Inputs {
     /// Data of the user's, by its kind. Absent: the synthetic generator.
     #[serde(default, deserialize_with = "none_is_empty")]
     pub data: BTreeMap<DatasetKind, PathBuf>,
+    /// Columns of labelled texts that the user named.
+    #[serde(default)]
+    pub columns: crate::data::ColumnNames,
     /// A WordPiece vocabulary, one token a line. Absent: made from the training part.
     pub vocabulary: Option<PathBuf>,
     /// Checkpoints by the workload that starts from them; the empty name is that of every other. Absent: seeded initialisation.
@@ -192,6 +195,10 @@ pub enum Measured {
         tested_passages: Vec<Share>,
         /// Optimizer steps skipped because of an overflow.
         skipped_steps: u64,
+        /// Optimizer steps whose loss was not finite.
+        non_finite_steps: u64,
+        /// Optimizer steps whose gradients were clipped; absent where none are, or nobody tells.
+        clipped_steps: Option<u64>,
         /// What holds the memory; absent where no allocator can be asked.
         memory: Option<MemoryParts>,
         /// What shapes say that it holds, with the words and classes of the data; absent for a model whose operations are not known.

@@ -257,6 +257,7 @@ impl<W: Workload> Own<W> {
                 name: given.name + remark,
                 hash: hasher.finalize().to_hex()[..16].to_owned(),
                 synthetic: given.synthetic,
+                ..DataSource::default()
             },
         })
     }
@@ -376,7 +377,7 @@ impl<W: Workload> Network for Own<W> {
     fn initial(&self, _: u64) -> Box<dyn Iterator<Item = Weight> + '_> {
         let Found { specs, values, .. } = Found::of(&*self.workload, self.seed);
         let parts = specs.into_iter().zip(values);
-        Box::new(parts.map(|(spec, values)| (spec.name, spec.shape, values)))
+        Box::new(parts.map(|(spec, values)| (spec.name, spec.shape, values.into())))
     }
 
     /// A parameter that is read by a product may be read by something else as well: each operation brings it to its own format.

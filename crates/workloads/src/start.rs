@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::tensor::{DType, Tensor};
 use mantissa_core::{Cell, Event, Format};
-use mantissa_precision::{Moments, ParameterSet, PrecisionBackend, dtype};
+use mantissa_precision::{Moments, ParameterSet, PrecisionBackend, Values, dtype};
 
 use crate::{
     Inputs, ReadWeights, WorkloadError,
@@ -19,8 +19,8 @@ pub(crate) struct Start<B: PrecisionBackend> {
     pub running: Norms<B>,
     /// What was read; absent: all is from the seed.
     pub read: Option<ReadWeights>,
-    /// What a checkpoint lacked and the seed gave.
-    pub event: Option<Event>,
+    /// How a checkpoint was read, and what it lacked and the seed gave.
+    pub events: Vec<Event>,
 }
 
 /// What is done with the model: a training may lack what it makes itself.
@@ -45,14 +45,14 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
             parameters: ParameterSet::new(drawn, format, device),
             running: unit(model, format, device),
             read: None,
-            event: None,
+            events: vec![],
         });
     };
     let begun = Instant::now();
     let checkpoint = Checkpoint::open(path)?;
     let fitted = checkpoint.fit(model, purpose == Purpose::Training)?;
     let mut failed = None;
-    let read = fitted.parameters(cell.seed).map_while(|weight| {
+    let read = fitted.parameters(cell.seed, format).map_while(|weight| {
         let weight = weight.map_err(|error| failed = Some(error));
         weight.ok()
     });
@@ -62,13 +62,13 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
     }
     let mut running = unit(model, format, device);
     let has_norms = running.is_empty() || fitted.has_norms();
-    for (norm, [mean, variance]) in fitted.running()? {
+    for (norm, [mean, variance]) in fitted.running(format)? {
         let slot = running.iter_mut().find(|(name, _)| *name == norm);
         let (_, moments) = slot.expect("checkpoints are fitted to the model's own norms");
         let like = moments.mean.dtype();
-        let vector = |values: Vec<f32>| {
+        let vector = |values: Values| {
             let count = values.len();
-            Tensor::from_data(TensorData::new(values, [count]), (device, like))
+            Tensor::from_data(values.into_data([count]), (device, like))
         };
         *moments = Moments {
             mean: vector(mean),
@@ -80,12 +80,10 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
     if !has_norms {
         lacking.push("running statistics");
     }
-    let event = (!lacking.is_empty()).then(|| Event {
-        kind: "weights".into(),
-        step: None,
-        value: None,
-        detail: format!("not in the checkpoint, and new: {}", lacking.join(", ")),
-    });
+    let lacking =
+        (!lacking.is_empty()).then(|| format!("not in the checkpoint, and new: {}", lacking.join(", ")));
+    let notes = fitted.notes().iter().cloned().chain(lacking);
+    let events = notes.map(Event::of_weights);
     Ok(Start {
         parameters,
         running,
@@ -93,7 +91,7 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
             bytes: fitted.bytes(),
             seconds: begun.elapsed().as_secs_f64(),
         }),
-        event,
+        events: events.collect(),
     })
 }
 

@@ -6,10 +6,11 @@ use mantissa_precision::Operation;
 use crate::{
     Inputs, WorkloadError,
     data::{
-        Dataset, Images, Shades, Tokenized, Wanted, Words, load_images, load_passages, load_reviews,
-        synthetic_images,
+        Dataset, Images, KnownClasses, Preparation, Reading, Shades, Tokenized, Wanted, Words, load_images,
+        load_passages, load_reviews, synthetic_images,
     },
     models::{Bert, Bloom, DistilBert, Gpt2, ImageNetResNet, Kept, Llama, Network, ResNet, TextHead, Vit},
+    weights::{Checkpoint, class_names},
 };
 
 /// What is done with a model and its data, whatever type they have.
@@ -62,12 +63,13 @@ fn with_subject<W: Work>(
     match model {
         Model::Distilbert(size) => {
             let text = texts(cell, (model, kind), wanted, inputs)?;
-            work.on(DistilBert::new(size.clone(), words(&text), text.classes), text)
+            let words = words(cell, &text, inputs)?;
+            work.on(DistilBert::new(size.clone(), words, text.classes), text)
         }
         Model::Bert(size) => {
             let text = texts(cell, (model, kind), wanted, inputs)?;
-            let head = head(kind, &text);
-            work.on(Bert::new(size.clone(), words(&text), head), text)
+            let (words, head) = (words(cell, &text, inputs)?, head(kind, &text));
+            work.on(Bert::new(size.clone(), words, head), text)
         }
         Model::Llama(size) => work.on(
             Llama::new(size.clone()),
@@ -82,21 +84,21 @@ fn with_subject<W: Work>(
             work.on(Bloom::new(size.clone(), head(kind, &text)), text)
         }
         Model::Resnet(size) => {
-            let images = images((model, kind), wanted, inputs)?;
+            let images = images(cell, (model, kind), wanted, inputs)?;
             work.on(
                 ResNet::new(size.clone(), images.test.edge(), images.classes),
                 images,
             )
         }
         Model::ResnetImagenet(size) => {
-            let images = images((model, kind), wanted, inputs)?;
+            let images = images(cell, (model, kind), wanted, inputs)?;
             work.on(
                 ImageNetResNet::new(size.clone(), images.test.edge(), images.classes),
                 images,
             )
         }
         Model::Vit(size) => {
-            let images = images((model, kind), wanted, inputs)?;
+            let images = images(cell, (model, kind), wanted, inputs)?;
             work.on(Vit::new(size.clone(), images.classes), images)
         }
         Model::Own => Err(WorkloadError::Data(NO_OWN.to_owned())),
@@ -133,9 +135,46 @@ fn head(kind: DatasetKind, text: &Dataset<Tokenized>) -> TextHead {
     }
 }
 
-/// Ids of the vocabulary: that of the part that is never empty.
-fn words(text: &Dataset<Tokenized>) -> u32 {
-    text.test.vocabulary()
+/// Returns the number of rows of the embedding table: the size of the vocabulary, or the number of rows in the
+/// checkpoint if that is larger.
+///
+/// # Errors
+/// The embedding table of the checkpoint has fewer rows than the vocabulary.
+fn words(cell: &Cell, text: &Dataset<Tokenized>, inputs: &Inputs) -> Result<u32, WorkloadError> {
+    let words = text.test.vocabulary();
+    let Some(path) = inputs.weights_of(&cell.workload.name) else {
+        return Ok(words);
+    };
+    // A missing embedding table is reported when the checkpoint is fitted to the model.
+    let rows = Checkpoint::open(path)?.rows("embeddings.word_embeddings.weight");
+    match rows.and_then(|rows| u32::try_from(rows).ok()) {
+        Some(rows) if rows < words => Err(too_many_words(words, rows)),
+        rows => Ok(rows.unwrap_or(words)),
+    }
+}
+
+fn too_many_words(words: u32, rows: u32) -> WorkloadError {
+    WorkloadError::Data(format!(
+        "the tokenizer has {words} words, and the model's table {rows}\n  hint: `--vocabulary` names the tokenizer of the checkpoint"
+    ))
+}
+
+/// Reads the classes of the checkpoint of a cell. Returns `None` without a checkpoint.
+fn known_classes(cell: &Cell, model: &Model, inputs: &Inputs) -> Result<Option<KnownClasses>, WorkloadError> {
+    let Some(path) = inputs.weights_of(&cell.workload.name) else {
+        return Ok(None);
+    };
+    let head = match model {
+        Model::Bloom(_) => "score.weight",
+        Model::Resnet(_) => "linear.weight",
+        Model::ResnetImagenet(_) => "fc.weight",
+        _ => "classifier.weight",
+    };
+    let rows = Checkpoint::open(path)?.rows(head);
+    Ok(Some(KnownClasses {
+        count: rows.and_then(|rows| u32::try_from(rows).ok()),
+        names: class_names(path).map_err(WorkloadError::Weights)?,
+    }))
 }
 
 fn texts(
@@ -157,19 +196,26 @@ fn texts(
     };
     let text = match kind.is_running_text() {
         true => load_passages((kind, asked), wanted, sequence, data, vocabulary, &inputs.cache),
-        false => load_reviews(kind, wanted, sequence, data, vocabulary, &inputs.cache),
+        false => {
+            let reading = Reading {
+                data,
+                columns: inputs.columns.clone(),
+                known: known_classes(cell, model, inputs)?,
+                vocabulary,
+                cache: &inputs.cache,
+            };
+            load_reviews(kind, wanted, sequence, &reading)
+        }
     };
     let text = text.map_err(|error| WorkloadError::Data(error.to_string()))?;
     match model.vocabulary() {
-        Some(rows) if words(&text) > rows => Err(WorkloadError::Data(format!(
-            "the tokenizer has {} words, and the model's table {rows}\n  hint: `--vocabulary` names the tokenizer of the checkpoint",
-            words(&text)
-        ))),
+        Some(rows) if text.test.vocabulary() > rows => Err(too_many_words(text.test.vocabulary(), rows)),
         _ => Ok(text),
     }
 }
 
 fn images(
+    cell: &Cell,
     (model, kind): (&Model, DatasetKind),
     wanted: &Wanted,
     inputs: &Inputs,
@@ -185,7 +231,14 @@ fn images(
         Model::Vit(_) => Shades::UNIT,
         _ => Shades::IMAGENET,
     };
-    load_images(path, wanted, edge, shades).map_err(|error| WorkloadError::Data(error.to_string()))
+    let known = known_classes(cell, model, inputs)?;
+    let preparation = match inputs.weights_of(&cell.workload.name) {
+        Some(weights) => Preparation::beside(weights, edge as u32, shades),
+        None => Ok(Preparation::usual(shades)),
+    };
+    let preparation = preparation.map_err(|error| WorkloadError::Data(error.to_string()))?;
+    load_images((path, known.as_ref()), wanted, edge, &preparation)
+        .map_err(|error| WorkloadError::Data(error.to_string()))
 }
 
 /// What is asked of a model before its data is read, whatever type it has.

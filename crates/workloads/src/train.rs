@@ -160,6 +160,8 @@ pub(crate) fn outcome<P: Part>(
             validated_passages: totals.validated_passages,
             tested_passages: test.passages,
             skipped_steps: totals.skipped_steps,
+            non_finite_steps: totals.non_finite_steps,
+            clipped_steps: log.clip_norm.map(|_| totals.clipped_steps),
             memory,
             estimated: estimate_for(cell, (data.test.words().unwrap_or_default(), data.classes)),
             windows: totals.windows,
@@ -195,6 +197,8 @@ pub(crate) struct Log {
     samples: Samples,
     pub events: Vec<Event>,
     diverged: Option<String>,
+    /// The norm to which gradients are clipped; none: they are not, or nobody tells when.
+    clip_norm: Option<f64>,
     pub totals: Totals,
 }
 
@@ -203,6 +207,8 @@ pub(crate) struct Totals {
     pub steps: u64,
     examples: u64,
     skipped_steps: u64,
+    non_finite_steps: u64,
+    clipped_steps: u64,
     stepping_seconds: f64,
     /// Of the steps, from their beginning until they are done.
     pub windows: Vec<Range<Instant>>,
@@ -235,6 +241,8 @@ pub(crate) struct StepResult {
     pub answers: u64,
     pub examples: u64,
     pub scale: Option<ScaleChange>,
+    /// Norm of the gradients before they were clipped, where they are.
+    pub norm: Option<f64>,
 }
 
 /// An epsilon that is 0 in the format of the optimizer's state: where a running mean of squares vanishes too, an update is
@@ -304,7 +312,10 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
             micro_batches: 0,
             first_running: begin.running.clone(),
             running: begin.running,
-            log: Log::of(begin.event.into_iter().chain(vanishing_epsilon(cell)).collect()),
+            log: Log {
+                clip_norm: task.updates.clip_norm,
+                ..Log::of(begin.events.into_iter().chain(vanishing_epsilon(cell)).collect())
+            },
             cell,
             task,
             model,
@@ -401,6 +412,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         };
         sync::<B>(self.device)?;
         let loss = share * read(Tensor::cat(losses, 0))?.iter().sum::<f64>();
+        let norm = self.optimizer.take_norm().map(read).transpose()?;
         let hits = Tensor::cat(hits, 0)
             .try_into_data()
             .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
@@ -411,6 +423,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
             answers: answers as u64,
             examples: examples as u64,
             scale: change,
+            norm: norm.and_then(|norm| norm.first().copied()),
         })
     }
 
@@ -531,6 +544,7 @@ impl Log {
             },
             events,
             diverged: None,
+            clip_norm: None,
             totals: Totals::default(),
         }
     }
@@ -571,6 +585,10 @@ impl Log {
             Some(ScaleChange::Grew(scale)) => self.event("loss-scale", step, Some(scale), "scale doubled"),
             Some(ScaleChange::Kept) | None => {}
         }
+        if let (Some(norm), Some(most)) = (result.norm, self.clip_norm) {
+            self.totals.clipped_steps += u64::from(norm > most);
+        }
+        self.totals.non_finite_steps += u64::from(!result.loss.is_finite());
         if result.loss.is_finite() {
             self.diverged = None;
         } else if self.diverged.is_none() {

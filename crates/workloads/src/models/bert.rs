@@ -11,8 +11,6 @@ use mantissa_precision::PrecisionBackend;
 use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, TextHead, distilbert::TextInput};
 use crate::{data::Tokenized, weights::Naming};
 
-/// Epsilon of every layer norm, from the reference.
-const NORM_EPSILON: f64 = 1e-12;
 /// Standard deviation of initial weights, from the reference.
 const INIT_DEVIATION: f64 = 0.02;
 /// Types of tokens: first and second sentence.
@@ -121,12 +119,14 @@ impl Network for Bert {
             TextHead::Classes(_) => Naming {
                 prefix,
                 head: &["classifier."],
+                classes: Some("classifier."),
                 beside: &["cls.", "position_ids"],
             },
             // The decoder is the table of words and the bias once more.
             TextHead::Words => Naming {
                 prefix,
                 head: &["cls.predictions."],
+                classes: None,
                 beside: &[
                     "cls.predictions.decoder.",
                     "cls.seq_relationship.",
@@ -195,7 +195,7 @@ impl Network for Bert {
     ) -> Tensor<B, 2> {
         match self.head {
             TextHead::Classes(_) => self.class(pass, hidden, input.ids.dims()),
-            TextHead::Words => words(pass, pass.rows(hidden, &input.rows)),
+            TextHead::Words => words(pass, pass.rows(hidden, &input.rows), self.size.layer_norm_eps),
         }
     }
 }
@@ -215,7 +215,7 @@ impl Bert {
         let places = pass.compute.repeated(table("position").narrow(0, 0, sequence), n);
         let typed = pass.compute.add(words, first.flatten(0, 1));
         let rows = pass.compute.add(typed, places.flatten(0, 1));
-        let normal = pass.layer_norm(rows, "bert.embeddings.LayerNorm", NORM_EPSILON);
+        let normal = pass.layer_norm(rows, "bert.embeddings.LayerNorm", self.size.layer_norm_eps);
         pass.dropout(normal, self.size.hidden_dropout_prob)
     }
 
@@ -235,13 +235,13 @@ impl Bert {
         let attended = pass.linear(mixed, &format!("{name}.output.dense"));
         let attended = pass.dropout(attended, size.hidden_dropout_prob);
         let name = format!("{name}.output.LayerNorm");
-        let hidden = pass.layer_norm(compute.add(attended, hidden), &name, NORM_EPSILON);
+        let hidden = pass.layer_norm(compute.add(attended, hidden), &name, self.size.layer_norm_eps);
         let [first, activation, second] = ["intermediate.dense", "intermediate.activation", "output.dense"]
             .map(|part| format!("{layer}.{part}"));
         let narrow = pass.feed_forward(hidden.clone(), &first, &activation, &second);
         let narrow = pass.dropout(narrow, size.hidden_dropout_prob);
         let name = format!("{layer}.output.LayerNorm");
-        pass.layer_norm(compute.add(narrow, hidden), &name, NORM_EPSILON)
+        pass.layer_norm(compute.add(narrow, hidden), &name, self.size.layer_norm_eps)
     }
 
     /// Logits of every class, from the first tokens of texts of this shape.
@@ -261,11 +261,11 @@ impl Bert {
 }
 
 /// Logits of every word, from hidden states `[places, dim]`.
-fn words<B: PrecisionBackend>(pass: &Pass<'_, B>, hidden: Tensor<B, 2>) -> Tensor<B, 2> {
+fn words<B: PrecisionBackend>(pass: &Pass<'_, B>, hidden: Tensor<B, 2>, epsilon: f64) -> Tensor<B, 2> {
     let [dense, activation, norm] =
         ["dense", "transform_act_fn", "LayerNorm"].map(|part| format!("{TRANSFORM}.{part}"));
     let transformed = pass.products(&dense).gelu(pass.linear(hidden, &dense));
-    let normal = pass.layer_norm(pass.show(&activation, transformed), &norm, NORM_EPSILON);
+    let normal = pass.layer_norm(pass.show(&activation, transformed), &norm, epsilon);
     let (table, bias) = (
         pass.parameters.matrix(WORDS),
         pass.parameters.vector(DECODER_BIAS),

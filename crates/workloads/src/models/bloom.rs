@@ -104,12 +104,14 @@ impl Network for Bloom {
             TextHead::Classes(_) => Naming {
                 prefix,
                 head: &["score."],
+                classes: Some("score."),
                 beside: &["lm_head."],
             },
             // The table of words once more.
             TextHead::Words => Naming {
                 prefix,
                 head: &[],
+                classes: None,
                 beside: &["lm_head.", "score."],
             },
         }

@@ -125,6 +125,7 @@ impl Network for DistilBert {
         Naming {
             prefix: "distilbert.",
             head: &["pre_classifier.", "classifier."],
+            classes: Some("classifier."),
             beside: &[
                 "vocab_transform.",
                 "vocab_layer_norm.",

@@ -92,6 +92,7 @@ impl Network for Gpt2 {
         Naming {
             prefix: "transformer.",
             head: &[],
+            classes: None,
             // The causal mask, and the table of words once more.
             beside: &[".attn.bias", ".attn.masked_bias", "lm_head."],
         }

@@ -225,6 +225,7 @@ impl Network for ImageNetResNet {
     fn naming(&self) -> Naming {
         Naming {
             head: &["fc."],
+            classes: Some("fc."),
             ..Naming::default()
         }
     }

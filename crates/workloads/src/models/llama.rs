@@ -88,6 +88,7 @@ impl Network for Llama {
                 true => &[],
                 false => &["lm_head."],
             },
+            classes: None,
             beside: &["rotary_emb.inv_freq"],
         }
     }

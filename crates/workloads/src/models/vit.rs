@@ -12,8 +12,6 @@ use mantissa_precision::PrecisionBackend;
 use super::{Batch, Init, Kept, Network, ParameterSpec, Pass};
 use crate::{data::Images, weights::Naming};
 
-/// Epsilon of every layer norm, from the reference.
-const NORM_EPSILON: f64 = 1e-12;
 /// Standard deviation of initial weights, from the reference.
 const INIT_DEVIATION: f64 = 0.02;
 /// Colours of an image.
@@ -115,6 +113,7 @@ impl Network for Vit {
         Naming {
             prefix: "vit.",
             head: &["classifier."],
+            classes: Some("classifier."),
             beside: &["pooler."],
         }
     }
@@ -175,7 +174,7 @@ impl Network for Vit {
         input: &Tensor<B, 4>,
     ) -> Tensor<B, 2> {
         let n = input.dims()[0];
-        let normal = pass.layer_norm(hidden, "vit.layernorm", NORM_EPSILON);
+        let normal = pass.layer_norm(hidden, "vit.layernorm", self.size.layer_norm_eps);
         let first = normal
             .reshape([n, self.tokens(), self.width()])
             .narrow(1, 0, 1)
@@ -219,7 +218,7 @@ impl Vit {
     ) -> Tensor<B, 2> {
         let (compute, dropout) = (pass.compute, self.size.hidden_dropout_prob);
         let name = format!("{layer}.layernorm_before");
-        let normal = pass.layer_norm(hidden.clone(), &name, NORM_EPSILON);
+        let normal = pass.layer_norm(hidden.clone(), &name, self.size.layer_norm_eps);
         let name = attention_name(layer);
         let projections = ["query", "key", "value"].map(|part| format!("{name}.{part}"));
         let heads = self.size.num_attention_heads as usize;
@@ -231,7 +230,7 @@ impl Vit {
         let attended = pass.linear(mixed, &format!("{layer}.attention.output.dense"));
         let hidden = compute.add(pass.dropout(attended, dropout), hidden);
         let name = format!("{layer}.layernorm_after");
-        let normal = pass.layer_norm(hidden.clone(), &name, NORM_EPSILON);
+        let normal = pass.layer_norm(hidden.clone(), &name, self.size.layer_norm_eps);
         let [first, activation, second] = [
             "intermediate.dense",
             "intermediate.intermediate_act_fn",

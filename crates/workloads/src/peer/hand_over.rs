@@ -12,6 +12,7 @@
 use std::{collections::HashMap, fs, path::Path};
 
 use mantissa_core::{Cell, GenerateTask, Setting};
+use mantissa_precision::Values;
 use safetensors::{Dtype, tensor::TensorView};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -180,26 +181,30 @@ impl Handing<'_> {
         Ok(file)
     }
 
-    /// The weights that the cell starts from, in f32; the name of the file.
+    /// The weights that the cell starts from, in f32, or in f64 if a checkpoint has them so and the cell takes them so; the name of the file.
     fn weights<M: Network>(&self, model: &M, purpose: Purpose) -> Result<String, WorkloadError> {
         let stored = |(name, shape, values): Weight| -> Stored {
-            (name, Dtype::F32, shape, bytes_of(&values, f32::to_le_bytes))
+            match values {
+                Values::F32(values) => (name, Dtype::F32, shape, bytes_of(&values, f32::to_le_bytes)),
+                Values::F64(values) => (name, Dtype::F64, shape, bytes_of(&values, f64::to_le_bytes)),
+            }
         };
+        let format = self.cell.setting.precision().parameters();
         let mut all: Vec<Stored> = vec![];
         let mut running = model
             .norms()
             .into_iter()
-            .map(|(norm, channels)| (norm, [vec![0.0; channels], vec![1.0; channels]]))
+            .map(|(norm, channels)| (norm, [0f32, 1.0].map(|value| Values::F32(vec![value; channels]))))
             .collect::<Vec<_>>();
         match self.inputs.weights_of(&self.cell.workload.name) {
             None => all.extend(model.initial(self.cell.seed).map(stored)),
             Some(path) => {
                 let checkpoint = Checkpoint::open(path)?;
                 let fitted = checkpoint.fit(model, purpose == Purpose::Training)?;
-                for weight in fitted.parameters(self.cell.seed) {
+                for weight in fitted.parameters(self.cell.seed, format) {
                     all.push(stored(weight?));
                 }
-                let read = fitted.running()?;
+                let read = fitted.running(format)?;
                 if !read.is_empty() {
                     running = read;
                 }
@@ -256,7 +261,7 @@ impl Handing<'_> {
     }
 }
 
-fn bytes_of<T: Copy>(numbers: &[T], bytes: impl Fn(T) -> [u8; 4]) -> Vec<u8> {
+fn bytes_of<T: Copy, const BYTES: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; BYTES]) -> Vec<u8> {
     numbers.iter().flat_map(|number| bytes(*number)).collect()
 }
 
@@ -318,7 +323,7 @@ mod tests {
                 let Self(values, seed) = self;
                 let compared = model
                     .initial(seed)
-                    .map(|(name, _, expected)| assert_eq!(values(&name), expected, "{name}"));
+                    .map(|(name, _, expected)| assert_eq!(Values::F32(values(&name)), expected, "{name}"));
                 compared.count()
             }
         }

@@ -96,6 +96,7 @@ fn run<P: Part>(
                 answers: group.iter().map(answers).sum(),
                 examples: group.iter().map(Vec::len).sum::<usize>() as u64,
                 scale: change(&stepped),
+                norm: None,
             };
             log.totals.windows.push(session.peer.moments(stepped.window));
             log.note(&result, stepped.window.seconds(), rate, scale);

@@ -192,6 +192,7 @@ mod tests {
             max_position_embeddings: 16,
             hidden_dropout_prob: 0.0,
             attention_probs_dropout_prob: 0.0,
+            layer_norm_eps: NORM_EPSILON,
         };
         // Letters in the order of the alphabet, again and again: each is told by its neighbours.
         let letters: Vec<String> = ('a'..='z').map(String::from).collect();

@@ -266,7 +266,7 @@ mod tests {
         let before = trained.parameters.clone();
         let shapes = trained.model.parameters().into_iter().map(|spec| spec.shape);
         let parts = before.iter().zip(shapes).map(|((name, value), shape)| {
-            let values = value.to_data().iter::<f32>().map(|x| change(name, x)).collect();
+            let values: Vec<f32> = value.to_data().iter::<f32>().map(|x| change(name, x)).collect();
             (name.to_owned(), shape, values)
         });
         trained.parameters = ParameterSet::new(parts, Format::F32, trained.device);

@@ -8,7 +8,7 @@ use mantissa_precision::device::Flex;
 use super::{Trainer, evaluate::evaluate};
 use crate::{
     Inputs, Observer, Phase, Progress,
-    data::{Dataset, Part, Tokenized, Wanted, load_reviews},
+    data::{ColumnNames, Dataset, Part, Reading, Tokenized, Wanted, load_reviews},
     models::DistilBert,
 };
 
@@ -63,13 +63,18 @@ pub(super) fn data(
         seed: 1,
     };
     let cache = tempfile::tempdir().unwrap();
+    let reading = Reading {
+        data: None,
+        columns: ColumnNames::default(),
+        known: None,
+        vocabulary: None,
+        cache: cache.path(),
+    };
     let data = load_reviews(
         DatasetKind::SyntheticReviews,
         &Wanted::Divided(split),
         16,
-        None,
-        None,
-        cache.path(),
+        &reading,
     )
     .unwrap();
     assert_eq!(

@@ -16,6 +16,7 @@ fn golden(name: &str, asked: Asked) -> Golden<Bert> {
             max_position_embeddings: size(config, "max_position_embeddings"),
             hidden_dropout_prob: 0.0,
             attention_probs_dropout_prob: 0.0,
+            layer_norm_eps: NORM_EPSILON,
         };
         let head = match asked {
             Asked::Class => TextHead::Classes(size(config, "num_labels")),

@@ -57,7 +57,7 @@ fn change_parameters(trainer: &mut Trainer<Flex>, change: impl Fn(&str, usize, f
     let parts = trainer.parameters.iter().zip(specs).map(|((name, value), spec)| {
         let data = value.to_data();
         let values = data.iter::<f64>().enumerate();
-        let values = values.map(|(index, x)| change(name, index, x) as f32).collect();
+        let values: Vec<f32> = values.map(|(index, x)| change(name, index, x) as f32).collect();
         (spec.name, spec.shape, values)
     });
     let format = trainer.cell.setting.precision().parameters();

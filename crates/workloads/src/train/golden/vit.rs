@@ -51,6 +51,7 @@ fn with_vit<B: PrecisionBackend, T>(
         intermediate_size: size(golden, "intermediate_size"),
         hidden_dropout_prob: dropout,
         attention_probs_dropout_prob: dropout,
+        layer_norm_eps: NORM_EPSILON,
     };
     let learning_rate = golden["training"]["lr"].as_f64().unwrap();
     let task = task(Model::Vit(of_model.clone()), learning_rate);
