@@ -19,6 +19,9 @@ const LARGEST: usize = 64 << 10;
 /// Bytes of an error's text, at most, beside those for each byte of a file: whoever reads it all says all that is wrong.
 const LONGEST_ERROR: usize = 64 << 10;
 
+/// Environment variable with the number of changed files of each kind, instead of the number that a test asks for.
+const FILES: &str = "MANTISSA_HOSTILE_FILES";
+
 /// Numbers that lengths and sizes are not.
 const EXTREMES: [u64; 14] = [
     0,
@@ -223,6 +226,7 @@ pub fn endures_within(
             panic!("{name}: the valid file {number} is refused: {error}");
         }
     }
+    let files = std::env::var(FILES).map_or(files, |files| files.parse().expect(FILES));
     for number in 0..files {
         let mut hostile = Hostile::new(number);
         let [file, other] = [(); 2].map(|()| hostile.below(valid.len()));

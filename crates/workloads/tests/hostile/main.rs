@@ -226,10 +226,58 @@ fn checkpoints() {
     endures("an index", &texts(index), FILES, readers::index);
     let pytorch = ["archive.pth", "pickle.pth"].map(|name| file(&format!("tests/golden/{name}")));
     endures("torch.save", &pytorch, FILES, readers::pytorch);
-    // Width 4, inner 3, one layer, two heads over one, five words, two positions.
+    endures("llama2.c", &[llama2c()], FILES, readers::llama2c);
+}
+
+/// Files whose type is recognized by their content, and the configurations beside them.
+#[test]
+fn recognizers() {
+    let any = [
+        "0\tbad\n1\tgood\n",
+        "review,sentiment\r\n\"two\nlines, \"\"quoted\"\"\",positive\r\nbad,negative\r\n",
+        "{\"text\": \"bad\\nfilm\", \"label\": 0}\n\n{\"review\": \"good\", \"sentiment\": \"1\"}\n",
+        "a text\nof two lines\n",
+        "spam\ta\nham\tb\nspam\tc\nham\td\n",
+    ];
+    let any = [texts(any), vec![packed("0,bad\n1,good\n"), png(3, 2)]].concat();
+    endures("a file without a telling name", &any, FILES, readers::recognized);
+    let header = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+    let safetensors = [
+        &(header.len() as u64).to_le_bytes()[..],
+        header.as_bytes(),
+        &[0; 8],
+    ]
+    .concat();
+    let [archive, pickle] = ["archive.pth", "pickle.pth"].map(|name| file(&format!("tests/golden/{name}")));
+    let named = [safetensors, archive, pickle, llama2c()];
+    endures("pytorch_model.bin", &named, FILES, readers::checkpoint);
+    let tokenizer = [
+        r#"{"do_lower_case": false, "strip_accents": null, "cls_token": {"content": "[CLS]"}, "tokenizer_class": "BertTokenizer"}"#,
+        r#"{"model_max_length": 512, "tokenize_chinese_chars": true, "do_basic_tokenize": true, "never_split": null}"#,
+    ];
+    endures(
+        "tokenizer_config.json",
+        &texts(tokenizer),
+        FILES,
+        readers::tokenizer_config,
+    );
+    let preprocessor = [
+        r#"{"do_resize": true, "size": {"height": 8, "width": 8}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "resample": 2}"#,
+        r#"{"size": {"shortest_edge": 9}, "crop_size": 8, "do_center_crop": true, "rescale_factor": 0.00392156862745098}"#,
+    ];
+    endures(
+        "preprocessor_config.json",
+        &texts(preprocessor),
+        FILES,
+        readers::preprocessor_config,
+    );
+}
+
+/// A llama2.c checkpoint: width 4, inner width 3, one layer, two heads over one, five words, two positions.
+fn llama2c() -> Vec<u8> {
     let mut llama = header([4, 3, 1, 2, 1, 5, 2]);
     llama.extend([0; 4 * (5 * 4 + (4 + 16 + 8 + 8 + 16) + (4 + 12 + 12 + 12) + 4 + 2 * 2)]);
-    endures("llama2.c", &[llama], FILES, readers::llama2c);
+    llama
 }
 
 /// Twenty-eight bytes that speak of sixteen million layers, and of more bytes than can be counted.

@@ -10,8 +10,8 @@ use std::{
 use mantissa_core::{DatasetKind, Model, Split};
 use mantissa_workloads::{
     data::{
-        Dataset, Part, Shades, TextTokenizer, Tokenized, Wanted, Words, check, load_images, load_passages,
-        load_reviews,
+        ColumnNames, DataError, Dataset, Part, Preparation, Reading, Shades, TextTokenizer, Tokenized,
+        Wanted, Words, check, kind_of, load_images, load_passages, load_reviews,
     },
     model_of, weights_in,
 };
@@ -97,21 +97,26 @@ pub fn tokenizer(bytes: &[u8]) -> Result<(), String> {
 pub fn vocabulary(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("vocab.txt", bytes)?;
     let data = folder.put("train.tsv", "0\tbad film\n1\tGood film, café\n".as_bytes())?;
-    let data = load_reviews(
-        DatasetKind::Reviews,
-        &halves(),
-        SEQUENCE,
-        Some(&data),
-        Some(&folder.at("vocab.txt")),
-        &folder.at("cache"),
-    );
+    let (vocabulary, cache) = (folder.at("vocab.txt"), folder.at("cache"));
+    let data = reviews(&data, Some(&vocabulary), &cache);
     data.map(drop).map_err(said)
+}
+
+fn reviews(data: &Path, vocabulary: Option<&Path>, cache: &Path) -> Result<Dataset<Tokenized>, DataError> {
+    let reading = Reading {
+        data: Some(data),
+        columns: ColumnNames::default(),
+        known: None,
+        vocabulary,
+        cache,
+    };
+    load_reviews(DatasetKind::Reviews, &halves(), SEQUENCE, &reading)
 }
 
 /// A file of a data set, by the name that tells what it is; whoever checks it and whoever trains with it read the same.
 fn data(name: &str, bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with(name, bytes)?;
-    let checked = check(&folder.at(name)).map_err(said)?;
+    let checked = check(&folder.at(name), &ColumnNames::default()).map_err(said)?;
     assert!(!checked.parts.is_empty() && checked.parts.iter().all(|part| part.examples > 0));
     Ok(())
 }
@@ -151,7 +156,9 @@ pub fn imdb(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("imdb/train/pos/0_9.txt", bytes)?;
     folder.put("imdb/train/neg/0_1.txt", b"bad")?;
     folder.put("imdb/test/neg/0_2.txt", b"dull")?;
-    check(&folder.at("imdb")).map(drop).map_err(said)
+    check(&folder.at("imdb"), &ColumnNames::default())
+        .map(drop)
+        .map_err(said)
 }
 
 /// A batch of CIFAR-10.
@@ -177,9 +184,15 @@ fn picture(name: &str, bytes: &[u8]) -> Result<(), String> {
 }
 
 fn images(path: &Path) -> Result<(), String> {
-    let loaded = load_images(path, &Wanted::Test(None), EDGE, Shades::UNIT).map_err(said)?;
+    let loaded = load_images(
+        (path, None),
+        &Wanted::Test(None),
+        EDGE,
+        &Preparation::usual(Shades::UNIT),
+    )
+    .map_err(said)?;
     assert!(loaded.classes >= 2);
-    check(path).map(drop).map_err(said)
+    check(path, &ColumnNames::default()).map(drop).map_err(said)
 }
 
 /// What is left of a corpus in the cache, beside the corpus.
@@ -207,7 +220,7 @@ fn kept(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
             Some(&folder.at("tok.bin")),
             &cache,
         ),
-        _ => load_reviews(kind, &halves(), SEQUENCE, Some(&reviews), None, &cache),
+        _ => self::reviews(&reviews, None, &cache),
     };
     let seen = |data: Dataset<Tokenized>| {
         let ids =
@@ -274,6 +287,44 @@ pub fn index(bytes: &[u8]) -> Result<(), String> {
 pub fn pytorch(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("model.pth", bytes)?;
     weights(&folder.at("model.pth"))
+}
+
+/// A data file without a telling name. A file that is recognized must be readable completely, or be rejected.
+pub fn recognized(bytes: &[u8]) -> Result<(), String> {
+    for name in ["file", "file.bin", "file.txt", "file.csv", "file.jsonl"] {
+        let folder = Folder::with(name, bytes)?;
+        let kind = kind_of(&folder.at(name)).map_err(said)?;
+        if let Ok(checked) = check(&folder.at(name), &ColumnNames::default()) {
+            assert_eq!(checked.kind, kind, "{name}");
+        }
+    }
+    Ok(())
+}
+
+/// A checkpoint without a telling name.
+pub fn checkpoint(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("pytorch_model.bin", bytes)?;
+    weights(&folder.at("pytorch_model.bin"))
+}
+
+/// `tokenizer_config.json` next to a `vocab.txt`.
+pub fn tokenizer_config(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("tokenizer_config.json", bytes)?;
+    let vocabulary = folder.put("vocab.txt", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nbad\nfilm\n")?;
+    let data = folder.put("train.tsv", b"0\tbad film\n1\tGood film\n")?;
+    let data = reviews(&data, Some(&vocabulary), &folder.at("cache"));
+    data.map(drop).map_err(said)
+}
+
+/// `preprocessor_config.json` next to a checkpoint.
+pub fn preprocessor_config(bytes: &[u8]) -> Result<(), String> {
+    let folder = Folder::with("preprocessor_config.json", bytes)?;
+    let preparation = Preparation::beside(&folder.0, EDGE as u32, Shades::UNIT).map_err(said)?;
+    let mut record = vec![7; 3073];
+    record[0] = 1;
+    let data = folder.put("data_batch_1.bin", &record)?;
+    let loaded = load_images((&data, None), &Wanted::Test(None), EDGE, &preparation);
+    loaded.map(drop).map_err(said)
 }
 
 fn weights(path: &Path) -> Result<(), String> {
