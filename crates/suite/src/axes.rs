@@ -8,28 +8,40 @@ use toml::de::DeValue;
 use crate::section::{Node, Section, integer};
 
 /// Between the names of axes that are swept together: `"batch+accumulate" = [[32, 1], [8, 4]]`.
-const TOGETHER: char = '+';
+pub(crate) const TOGETHER: char = '+';
 
 /// Axes that take their values in step: mostly one axis with its values.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sweep {
+pub struct Sweep {
     /// At least one, none twice.
-    pub(crate) axes: Vec<Axis>,
+    pub axes: Vec<Axis>,
     /// At least one row, each with one value for each axis, no row twice.
-    pub(crate) rows: Vec<Vec<AxisValue>>,
+    pub rows: Vec<Vec<AxisValue>>,
 }
 
 impl Sweep {
-    /// One axis; a value that is given twice counts once.
-    pub(crate) fn of(axis: Axis, values: Vec<AxisValue>) -> Self {
+    /// Creates a sweep over several axes. Repeated rows are kept once.
+    pub(crate) fn new(axes: Vec<Axis>, rows: Vec<Vec<AxisValue>>) -> Self {
         Self {
-            axes: vec![axis],
-            rows: distinct(values.into_iter().map(|value| vec![value])),
+            axes,
+            rows: distinct(rows.into_iter()),
         }
     }
 
+    /// Creates a sweep over one axis. Repeated values are kept once.
+    #[cfg(test)]
+    pub(crate) fn of(axis: Axis, values: Vec<AxisValue>) -> Self {
+        Self::new(vec![axis], values.into_iter().map(|value| vec![value]).collect())
+    }
+
+    /// Returns the names of the axes in the notation of suite files.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<&str> = self.axes.iter().map(|axis| axis.name()).collect();
+        names.join(&TOGETHER.to_string())
+    }
+
     /// What is left of the sweep when only some of its axes are wanted: the others' distinct values.
-    fn only(&self, wanted: impl Fn(Axis) -> bool) -> Option<Self> {
+    pub(crate) fn only(&self, wanted: impl Fn(Axis) -> bool) -> Option<Self> {
         let kept: Vec<usize> = (0..self.axes.len())
             .filter(|&column| wanted(self.axes[column]))
             .collect();

@@ -195,6 +195,7 @@ tables! {
         MAX_POSITION: "max_position_embeddings", Takes::Whole(1), Absent::Value("512"), "longest sequence in tokens; a cell with a longer `sequence` is skipped";
         DROPOUT: "hidden_dropout_prob", Takes::Share, Absent::Value("0.1"), "dropout after embeddings and sub-layers, and before the classifier";
         ATTENTION_DROPOUT: "attention_probs_dropout_prob", Takes::Share, Absent::Value("0.1"), "dropout of attention weights";
+        NORM_EPSILON: "layer_norm_eps", Takes::Positive, Absent::Value("1e-12"), "epsilon of the norms";
     }
     /// `[workload.model_size]` of `model = "resnet-imagenet"`.
     imagenet = "model_size, model = \"resnet-imagenet\"" {
@@ -212,6 +213,7 @@ tables! {
         INTERMEDIATE: "intermediate_size", Takes::Whole(1), Absent::Value("3072"), "width of the feed-forward layer";
         DROPOUT: "hidden_dropout_prob", Takes::Share, Absent::Value("0.0"), "dropout after embeddings and sub-layers";
         ATTENTION_DROPOUT: "attention_probs_dropout_prob", Takes::Share, Absent::Value("0.0"), "dropout of attention weights";
+        NORM_EPSILON: "layer_norm_eps", Takes::Positive, Absent::Value("1e-12"), "epsilon of the norms";
     }
     /// `[workload.model_size]` of `model = "llama"`.
     llama = "model_size, model = \"llama\"" {

@@ -20,6 +20,7 @@ mod size;
 mod suite;
 mod workload;
 
+pub use axes::Sweep;
 pub use diagnostic::{Diagnostic, SuiteErrors};
 pub use overrides::parse_override;
 pub use plan::{PlanError, PlanOptions, StartingWeights, plan};

@@ -1,26 +1,58 @@
-//! Axis overrides of the command line: `-a accumulate=1,4`.
+//! Axis overrides from the command line: `-a accumulate=1,4`, or `-a batch+accumulate=32:1,8:4` for axes that change
+//! together.
 
-use mantissa_core::{Axis, AxisValue};
+use mantissa_core::Axis;
 
-use crate::PlanError;
+use crate::{
+    PlanError,
+    axes::{Sweep, TOGETHER},
+};
 
-/// Reads `axis=value,value`. The values of `keep_f32` are patterns joined by `+`, `none` being no pattern.
+/// Separator of the values of axes that are swept together.
+const WITH: char = ':';
+
+/// Parses `axis=value,value` or `axis+axis=value:value,value:value`. A value of `keep_f32` is a list of patterns joined
+/// by `+`, or `none` for an empty list.
 ///
 /// # Errors
-/// What is no assignment, an unknown axis, or a value that the axis does not take, with the nearest valid names.
-pub fn parse_override(text: &str) -> Result<(Axis, Vec<AxisValue>), PlanError> {
-    let Some((axis, values)) = text.split_once('=') else {
+/// A missing `=`, a row whose number of values differs from the number of axes, or an unknown axis or invalid value,
+/// with the nearest valid names.
+pub fn parse_override(text: &str) -> Result<Sweep, PlanError> {
+    let Some((names, values)) = text.split_once('=') else {
         return Err(PlanError::NotAnOverride {
             given: text.to_owned(),
         });
     };
-    let axis: Axis = axis.trim().parse()?;
-    let values: Result<Vec<_>, _> = values.split(',').map(|value| axis.parse(value.trim())).collect();
-    Ok((axis, values?))
+    let axes: Vec<Axis> = names
+        .split(TOGETHER)
+        .map(|name| name.trim().parse())
+        .collect::<Result<_, _>>()?;
+    let row = |row: &str| {
+        let values: Vec<&str> = match axes.len() {
+            1 => vec![row],
+            _ => row.split(WITH).collect(),
+        };
+        if values.len() != axes.len() {
+            return Err(PlanError::NotTogether {
+                names: names.to_owned(),
+                given: row.to_owned(),
+                wanted: vec!["value"; axes.len()].join(":"),
+            });
+        }
+        let values = axes
+            .iter()
+            .zip(values)
+            .map(|(axis, value)| axis.parse(value.trim()));
+        values.map(|value| value.map_err(PlanError::from)).collect()
+    };
+    let rows = values.split(',').map(row).collect::<Result<_, _>>()?;
+    Ok(Sweep::new(axes, rows))
 }
 
 #[cfg(test)]
 mod tests {
+    use mantissa_core::AxisValue;
+
     use super::*;
 
     fn error(text: &str) -> String {
@@ -29,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_override_is_an_axis_and_its_values() {
-        let expected = (
+        let expected = Sweep::of(
             Axis::Accumulate,
             vec![AxisValue::Integer(1), AxisValue::Integer(4)],
         );
@@ -40,8 +72,18 @@ mod tests {
         ];
         assert_eq!(
             parse_override("keep_f32=none,norm+head").unwrap(),
-            (Axis::KeepF32, patterns)
+            Sweep::of(Axis::KeepF32, patterns)
         );
+    }
+
+    #[test]
+    fn axes_that_change_together_have_a_value_each_in_every_row() {
+        let row = |batch, accumulate| vec![AxisValue::Integer(batch), AxisValue::Integer(accumulate)];
+        let expected = Sweep::new(vec![Axis::Batch, Axis::Accumulate], vec![row(32, 1), row(2, 16)]);
+        assert_eq!(parse_override("batch+accumulate=32:1, 2:16").unwrap(), expected);
+        insta::assert_snapshot!(error("batch+accumulate=32:1,2"), @r#"
+            `batch+accumulate` takes `value:value`, not `2`
+            "#);
     }
 
     #[test]

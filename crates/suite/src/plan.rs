@@ -21,8 +21,8 @@ pub struct PlanOptions {
     pub profile: Profile,
     /// What executes the cells of suites that do not sweep `backend`; already resolved from `auto`.
     pub backend: Backend,
-    /// Axes and the values that replace those of the suites, as [`crate::parse_override`] reads them.
-    pub overrides: Vec<(Axis, Vec<AxisValue>)>,
+    /// Sweeps that replace those of the suites, as parsed by [`crate::parse_override`].
+    pub overrides: Vec<Sweep>,
     /// Kinds of data that the user gave; in place of any other stands its synthetic generator.
     pub data: Vec<DatasetKind>,
     /// Which workloads start from weights.
@@ -81,6 +81,16 @@ pub enum PlanError {
     OverriddenTwice {
         /// The axis.
         axis: Axis,
+    },
+    /// A row of axes that change together has too few or too many values.
+    #[error("`{names}` takes `{wanted}`, not `{given}`")]
+    NotTogether {
+        /// Names of the axes.
+        names: String,
+        /// The invalid row.
+        given: String,
+        /// Expected notation of a row.
+        wanted: String,
     },
     /// An override that concerns nothing in the suites.
     #[error("{}", axes::inapplicable(*.axis, .tasks))]
@@ -226,23 +236,24 @@ fn check(suites: &[Suite], options: &PlanOptions) -> Result<(), PlanError> {
     }
     let workloads = suites.iter().flat_map(|suite| suite.workloads(options.profile));
     let tasks: Vec<TaskKind> = workloads.map(Workload::kind).collect();
-    for (index, (axis, values)) in options.overrides.iter().enumerate() {
-        if values.is_empty() {
+    let mut known: Vec<Axis> = vec![];
+    for sweep in &options.overrides {
+        if sweep.rows.is_empty() {
             return Err(PlanError::NotAnOverride {
-                given: format!("{axis}="),
+                given: format!("{}=", sweep.names()),
             });
         }
-        for value in values {
+        for (axis, value) in sweep.rows.iter().flat_map(|row| sweep.axes.iter().zip(row)) {
             axis.value(value.clone())?;
         }
-        if options.overrides[..index]
-            .iter()
-            .any(|(earlier, _)| earlier == axis)
-        {
-            return Err(PlanError::OverriddenTwice { axis: *axis });
-        }
-        if !tasks.iter().any(|task| axis.applies_to(*task)) {
-            return Err(PlanError::Inapplicable { axis: *axis, tasks });
+        for &axis in &sweep.axes {
+            if known.contains(&axis) {
+                return Err(PlanError::OverriddenTwice { axis });
+            }
+            if !tasks.iter().any(|task| axis.applies_to(*task)) {
+                return Err(PlanError::Inapplicable { axis, tasks });
+            }
+            known.push(axis);
         }
     }
     Ok(())
@@ -250,16 +261,12 @@ fn check(suites: &[Suite], options: &PlanOptions) -> Result<(), PlanError> {
 
 fn overridden(sweeps: &[Sweep], workload: &Workload, options: &PlanOptions) -> Vec<Sweep> {
     let mut sweeps = axes::applicable(sweeps, workload);
-    for (axis, values) in options
+    for sweep in options
         .overrides
         .iter()
-        .filter(|(axis, _)| workload.concerns(*axis))
+        .filter_map(|sweep| sweep.only(|axis| workload.concerns(axis)))
     {
-        let values = values
-            .iter()
-            .filter_map(|value| axis.value(value.clone()).ok())
-            .collect();
-        axes::replace(&mut sweeps, Sweep::of(*axis, values));
+        axes::replace(&mut sweeps, sweep);
     }
     sweeps
 }

@@ -101,7 +101,8 @@ fn bert_size(section: &Section<'_>) -> Option<BertSize> {
         &bert::MAX_POSITION,
     ]
     .map(|key| size.whole(key));
-    let [dropout, attention_dropout] = [&bert::DROPOUT, &bert::ATTENTION_DROPOUT].map(|key| size.number(key));
+    let [dropout, attention_dropout, epsilon] =
+        [&bert::DROPOUT, &bert::ATTENTION_DROPOUT, &bert::NORM_EPSILON].map(|key| size.number(key));
     let (hidden_size, num_attention_heads) =
         multiple(&size, (&bert::HIDDEN_SIZE, hidden_size?), (&bert::HEADS, heads?))?;
     Some(BertSize {
@@ -112,6 +113,7 @@ fn bert_size(section: &Section<'_>) -> Option<BertSize> {
         max_position_embeddings: positions?,
         hidden_dropout_prob: dropout?,
         attention_probs_dropout_prob: attention_dropout?,
+        layer_norm_eps: epsilon?,
     })
 }
 
@@ -127,7 +129,8 @@ fn vit_size(section: &Section<'_>) -> Option<VitSize> {
         &vit::INTERMEDIATE,
     ]
     .map(|key| size.whole(key));
-    let [dropout, attention_dropout] = [&vit::DROPOUT, &vit::ATTENTION_DROPOUT].map(|key| size.number(key));
+    let [dropout, attention_dropout, epsilon] =
+        [&vit::DROPOUT, &vit::ATTENTION_DROPOUT, &vit::NORM_EPSILON].map(|key| size.number(key));
     let (hidden_size, num_attention_heads) =
         multiple(&size, (&vit::HIDDEN_SIZE, hidden_size?), (&vit::HEADS, heads?))?;
     let (image_size, patch_size) = multiple(
@@ -144,6 +147,7 @@ fn vit_size(section: &Section<'_>) -> Option<VitSize> {
         intermediate_size: intermediate?,
         hidden_dropout_prob: dropout?,
         attention_probs_dropout_prob: attention_dropout?,
+        layer_norm_eps: epsilon?,
     })
 }
 

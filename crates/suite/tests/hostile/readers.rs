@@ -38,14 +38,14 @@ pub fn suite(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// `axis=value,value`; the values of an axis are read again from their own text.
+/// `axis=value,value` and `axis+axis=value:value`; the values of an axis are read again from their own text.
 pub fn axes(bytes: &[u8]) -> Result<(), String> {
     let text = text(bytes)?;
-    let (axis, values) = parse_override(text).map_err(said)?;
-    for value in values {
+    let sweep = parse_override(text).map_err(said)?;
+    for (axis, value) in sweep.rows.iter().flat_map(|row| sweep.axes.iter().zip(row)) {
         // A pattern may be a text that means something else to the command line.
         if !matches!(value, AxisValue::List(_)) {
-            assert_eq!(axis.parse(&value.to_string()), Ok(value), "{text:?}");
+            assert_eq!(axis.parse(&value.to_string()).as_ref(), Ok(value), "{text:?}");
         }
     }
     Ok(())
