@@ -39,6 +39,10 @@ pub struct RunSettings {
     pub backend: Backend,
     /// Where data lies, as it was given.
     pub inputs: Inputs,
+    /// Base folder of relative paths. Absent in runs of earlier versions, whose paths are relative to the current
+    /// directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
     /// Fresh processes for each cell.
     pub repeats: u32,
     /// Suite files by suite name, as they were given.
@@ -49,6 +53,20 @@ pub struct RunSettings {
     /// How it goes from cell to cell.
     #[serde(default)]
     pub policy: Policy,
+}
+
+impl RunSettings {
+    /// Returns [`inputs`](Self::inputs) with relative paths resolved against [`directory`](Self::directory).
+    pub fn resolved_inputs(&self) -> Inputs {
+        let mut inputs = self.inputs.clone();
+        let Some(directory) = &self.directory else {
+            return inputs;
+        };
+        let given = inputs.data.values_mut().chain(inputs.weights.values_mut());
+        let given = given.chain(&mut inputs.vocabulary).chain([&mut inputs.cache]);
+        given.for_each(|path| *path = directory.join(&path));
+        inputs
+    }
 }
 
 /// An open run folder that no other process writes to.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mantissa_core::{Cell, CellId, Event, Record, Status};
+use mantissa_core::{Cell, CellId, Event, InputFile, Record, Status};
 
 use crate::Violation;
 
@@ -10,6 +10,8 @@ use crate::Violation;
 #[derive(Debug, Default)]
 pub struct Ledger {
     last: BTreeMap<(CellId, u32), Entry>,
+    /// Input files of each cell, from its first record that lists any.
+    inputs: BTreeMap<CellId, Vec<InputFile>>,
     noted: usize,
 }
 
@@ -17,6 +19,7 @@ pub struct Ledger {
 struct Entry {
     attempt: u32,
     status: Status,
+    reason: Option<String>,
     /// Place of the record among all.
     place: usize,
     broken: Vec<Violation>,
@@ -36,6 +39,11 @@ impl Ledger {
         let key = (record.cell.id.clone(), record.repeat);
         let place = self.noted;
         self.noted += 1;
+        if !record.inputs.is_empty() {
+            self.inputs
+                .entry(record.cell.id.clone())
+                .or_insert_with(|| record.inputs.clone());
+        }
         if self
             .last
             .get(&key)
@@ -46,10 +54,16 @@ impl Ledger {
         let entry = Entry {
             attempt: record.attempt,
             status: record.status,
+            reason: record.reason.clone(),
             place,
             broken: violations(record),
         };
         self.last.insert(key, entry);
+    }
+
+    /// Returns the input files of a cell from its first record that lists any. Returns an empty slice if there is none.
+    pub(crate) fn inputs_of(&self, cell: &Cell) -> &[InputFile] {
+        self.inputs.get(&cell.id).map_or(&[], Vec::as_slice)
     }
 
     /// How many records there are.
@@ -67,6 +81,15 @@ impl Ledger {
     pub(crate) fn next_attempt(&self, cell: &Cell, repeat: u32) -> u32 {
         let entry = self.last.get(&(cell.id.clone(), repeat));
         entry.map_or(0, |entry| entry.attempt + 1)
+    }
+
+    /// Returns the reason for skipping a cell if the last attempt of every repeat was skipped.
+    pub(crate) fn skipped(&self, cell: &Cell) -> Option<&str> {
+        let of_cell = (cell.id.clone(), 0)..=(cell.id.clone(), u32::MAX);
+        let mut entries = self.last.range(of_cell).map(|(_, entry)| entry);
+        let first = entries.next()?;
+        let all = first.status == Status::Skipped && entries.all(|entry| entry.status == Status::Skipped);
+        all.then(|| first.reason.as_deref().unwrap_or_default())
     }
 
     /// What does not hold in the last attempts, in the order of their records.

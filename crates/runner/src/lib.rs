@@ -19,6 +19,7 @@ mod error;
 mod expect;
 mod fingerprint;
 mod folder;
+mod inputs;
 mod ledger;
 mod message;
 mod order;
@@ -47,7 +48,7 @@ pub use mantissa_workloads::{
 pub use message::{Finished, MemorySoFar, Request};
 pub use order::Order;
 pub use policy::{Busy, COOL_DOWN_SECONDS, Policy};
-pub use run::{Finish, Start, default_repeats, planned, resume, start};
+pub use run::{Finish, SkippedSuite, Start, default_repeats, planned, resume, start};
 pub use schedule::{Ended, Executor, Progress, ProgressEvent, Schedule, Stopped, Told};
 pub use stop::{Signal, Stop};
 pub use summarise::{Measurements, summarise};

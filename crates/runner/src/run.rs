@@ -6,13 +6,15 @@ use std::{
 };
 
 use jiff::Timestamp;
-use mantissa_core::{Backend, Environment, Fingerprint, Plan, Profile, SCHEMA_VERSION};
+use mantissa_core::{
+    Backend, Environment, Fingerprint, Plan, Profile, SCHEMA_VERSION, SuiteInfo, input_difference,
+};
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
 use mantissa_workloads::{backend, peer::Peer};
 
 use crate::{
     About, Progress, RunError, RunFolder, RunSettings, Schedule, Stop, Violation, choose_backend, devices,
-    fingerprint, process::Workers, schedule::Stopped,
+    fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers, schedule::Stopped,
 };
 
 /// A run to be made.
@@ -39,9 +41,58 @@ pub struct Finish {
     pub path: PathBuf,
     /// What is not as the suites expect.
     pub violations: Vec<Violation>,
+    /// Suites whose cells were all skipped.
+    pub skipped_suites: Vec<SkippedSuite>,
+    /// Every cell of the run was skipped.
+    pub ran_nothing: bool,
     /// By what it was stopped before everything was done, if it was.
     pub stopped: Option<Stopped>,
 }
+
+/// Suite whose cells were all skipped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkippedSuite {
+    /// Name of the suite.
+    pub suite: String,
+    /// Reasons with the number of cells skipped for each, the most frequent first.
+    pub reasons: Vec<(String, usize)>,
+    /// The machine lacks something that a cell requires. Otherwise the suite or the command line requests something
+    /// impossible.
+    pub machine_lacks: bool,
+}
+
+impl SkippedSuite {
+    fn all(plan: &Plan, ledger: &Ledger) -> Vec<Self> {
+        let of = |suite: &SuiteInfo| {
+            let cells = plan
+                .cells
+                .iter()
+                .filter(|planned| planned.cell.suite == suite.name);
+            let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+            let mut machine_lacks = false;
+            for planned in cells {
+                let reason = ledger.skipped(&planned.cell)?;
+                *reasons.entry(reason).or_default() += 1;
+                // A worker skips a cell only if this machine cannot run it.
+                machine_lacks |= planned.skip.is_none() || reason.starts_with(NOT_AVAILABLE);
+            }
+            let mut reasons: Vec<(String, usize)> = reasons
+                .into_iter()
+                .map(|(reason, cells)| (reason.to_owned(), cells))
+                .collect();
+            reasons.sort_by_key(|(_, cells)| std::cmp::Reverse(*cells));
+            (!reasons.is_empty()).then(|| Self {
+                suite: suite.name.clone(),
+                reasons,
+                machine_lacks,
+            })
+        };
+        plan.suites.iter().filter_map(of).collect()
+    }
+}
+
+/// Prefix of the reason for skipping a cell whose backend is not available on this machine.
+const NOT_AVAILABLE: &str = "backend `";
 
 /// Repeats of a cell unless the user says otherwise: a smoke run asks whether everything works, a standard run wants
 /// an interval over processes, and the articles are one seed each.
@@ -62,7 +113,7 @@ pub fn planned(mut plan: Plan) -> Plan {
             .or_insert_with(|| backend::available(wanted).err());
         planned.skip = reason
             .as_ref()
-            .map(|reason| format!("backend `{wanted}` is not available: {reason}"));
+            .map(|reason| format!("{NOT_AVAILABLE}{wanted}` is not available: {reason}"));
     }
     plan
 }
@@ -124,6 +175,15 @@ fn execute(
     stop: Stop,
     progress: &mut dyn Progress,
 ) -> Result<Finish, RunError> {
+    let hashed = InputHashes::of(folder.settings.resolved_inputs(), folder.plan.runnable())?;
+    for cell in folder.plan.runnable() {
+        if let Some(differs) = input_difference(folder.ledger().inputs_of(cell), &hashed.of_cell(cell)) {
+            return Err(RunError::Input(format!(
+                "the files that `{}` was begun with have changed: {differs}\n  hint: bring them back, or begin a new run",
+                folder.path().display()
+            )));
+        }
+    }
     // A resumed run may go on on another machine: its records say on which.
     let used: BTreeSet<Backend> = folder
         .plan
@@ -143,10 +203,18 @@ fn execute(
         Some(program) => Workers::of(program, stop.clone()),
         None => Workers::of_this_program(stop.clone())?,
     };
-    let stopped = Schedule::new(&mut folder, fingerprints, stop).run(&mut workers, progress)?;
+    let schedule = Schedule::new(&mut folder, fingerprints, stop).with_inputs(hashed);
+    let stopped = schedule.run(&mut workers, progress)?;
+    let skipped_suites = SkippedSuite::all(&folder.plan, folder.ledger());
     Ok(Finish {
         path: folder.path().to_owned(),
         violations: folder.ledger().violations(),
+        ran_nothing: folder
+            .plan
+            .cells
+            .iter()
+            .all(|planned| folder.ledger().skipped(&planned.cell).is_some()),
+        skipped_suites,
         stopped,
     })
 }

@@ -19,6 +19,7 @@ use crate::{
     company, expect,
     fingerprint::fingerprint,
     folder::{has_samples, write_output},
+    inputs::InputHashes,
     ledger::is_final,
     message::{Finished, MemorySoFar, Request},
 };
@@ -117,6 +118,7 @@ pub struct Schedule<'a> {
     plan: Arc<Plan>,
     /// What each backend of the plan runs on.
     fingerprints: BTreeMap<Backend, Fingerprint>,
+    hashed: InputHashes,
     commands: Commands,
     between: Between,
     stop: Stop,
@@ -147,12 +149,18 @@ impl<'a> Schedule<'a> {
         let plan = Arc::clone(&folder.plan);
         Self {
             fingerprints,
+            hashed: InputHashes::default(),
             commands: Commands::of(&plan),
             between: Between::of_this_machine(folder.settings.policy, stop.clone(), folder.devices().clone()),
             plan,
             stop,
             folder,
         }
+    }
+
+    /// Sets the hashes of the input files, which are added to every record.
+    pub(crate) fn with_inputs(self, hashed: InputHashes) -> Self {
+        Self { hashed, ..self }
     }
 
     fn fingerprint(&self, cell: &Cell) -> Fingerprint {
@@ -261,7 +269,7 @@ impl<'a> Schedule<'a> {
         let busy = self.folder.settings.policy.busy;
         let request = Request {
             cell: cell.clone(),
-            inputs: self.folder.settings.inputs.clone(),
+            inputs: self.folder.settings.resolved_inputs(),
             peer: self.folder.settings.peer.clone(),
             samples: files.clone(),
             gpu: gpu.clone(),
@@ -360,6 +368,7 @@ impl<'a> Schedule<'a> {
             metrics,
             events,
             data,
+            inputs: self.hashed.of_cell(cell),
             samples,
             fingerprint: self.fingerprint(cell),
             command: self.commands.reproduce(&self.plan, &self.folder.settings, cell),

@@ -96,6 +96,8 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
         validated_passages,
         tested_passages,
         skipped_steps,
+        non_finite_steps,
+        clipped_steps,
         memory,
         estimated,
         ..
@@ -133,6 +135,15 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
     metrics.insert(MetricName::FinalLoss, final_loss(outcome));
     if setting.precision().scales_loss() {
         reading(metrics, MetricName::SkippedSteps, *skipped_steps as f64, "count");
+    }
+    reading(
+        metrics,
+        MetricName::NonFiniteSteps,
+        *non_finite_steps as f64,
+        "count",
+    );
+    if let Some(clipped) = clipped_steps {
+        reading(metrics, MetricName::ClippedSteps, *clipped as f64, "count");
     }
     parts(metrics, memory.as_ref());
     estimates(metrics, estimated.as_ref());
@@ -711,6 +722,8 @@ mod tests {
             validated_passages: vec![],
             tested_passages: vec![],
             skipped_steps: 0,
+            non_finite_steps: 0,
+            clipped_steps: None,
             memory: None,
             estimated: Some(MemoryEstimate {
                 weights: 40,

@@ -62,6 +62,7 @@ pub(crate) fn settings() -> RunSettings {
         repeats: 1,
         suites: BTreeMap::new(),
         peer: vec![],
+        directory: None,
         policy: Policy::default(),
     }
 }
@@ -92,6 +93,7 @@ pub(crate) fn record(status: Status, attempt: u32) -> Record {
         metrics: BTreeMap::new(),
         events: vec![],
         data: None,
+        inputs: vec![],
         samples: None,
         fingerprint: fingerprint(None),
         command: String::new(),

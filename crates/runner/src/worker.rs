@@ -292,18 +292,34 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
         value: rate.period_seconds,
         detail: rate.to_string(),
     });
+    let (status, reason) = match (untrained(&outcome.measured), outcome.diverged) {
+        (Some(reason), _) => (Status::Failed, Some(reason)),
+        (None, Some(reason)) => (Status::Diverged, Some(reason)),
+        (None, None) => (Status::Ok, None),
+    };
     Ok(Finished {
-        status: if outcome.diverged.is_some() {
-            Status::Diverged
-        } else {
-            Status::Ok
-        },
-        reason: outcome.diverged,
+        status,
+        reason,
         executed: outcome.executed,
         metrics,
         events: outcome.events,
         data: outcome.data,
     })
+}
+
+/// Returns the reason if a training skipped every optimizer step. Its accuracy is that of the initial weights.
+fn untrained(measured: &Measured) -> Option<String> {
+    let Measured::Train {
+        skipped_steps,
+        windows,
+        ..
+    } = measured
+    else {
+        return None;
+    };
+    let steps = windows.len() as u64;
+    (steps > 0 && *skipped_steps == steps)
+        .then(|| format!("no optimizer step was taken: the scaled gradients of each of {steps} overflowed"))
 }
 
 /// Which launches or optimizer steps fell into a time when the clock was held back.

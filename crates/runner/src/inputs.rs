@@ -1,0 +1,410 @@
+//! Content hashes of the input files of a run.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use mantissa_core::{Cell, DatasetKind, InputFile, InputRole, Task};
+use mantissa_workloads::{Inputs, weight_files};
+use rayon::prelude::*;
+
+use crate::RunError;
+
+/// Maximum number of files of a folder that are listed; larger folders are summarized in one entry.
+const LISTED: usize = 32;
+
+/// Configuration files next to a checkpoint or tokenizer.
+const CONFIGURATIONS: [&str; 5] = [
+    "config.json",
+    "generation_config.json",
+    "preprocessor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+];
+
+/// Content hashes, computed once per run.
+#[derive(Debug, Default)]
+pub(crate) struct InputHashes {
+    inputs: Inputs,
+    /// InputHashes files by role and path; a folder may have several.
+    files: BTreeMap<(InputRole, PathBuf), Vec<InputFile>>,
+}
+
+impl InputHashes {
+    /// Hashes the input files of all `cells`.
+    ///
+    /// # Errors
+    /// A missing or unreadable file.
+    pub fn of<'a>(inputs: Inputs, cells: impl Iterator<Item = &'a Cell>) -> Result<Self, RunError> {
+        let mut hashed = Self {
+            inputs,
+            files: BTreeMap::new(),
+        };
+        for cell in cells {
+            for (role, path) in read_by(cell, &hashed.inputs) {
+                if !hashed.files.contains_key(&(role, path.clone())) {
+                    let files = files(role, &path).map_err(|error| {
+                        RunError::Input(format!(
+                            "`{}`: {error}\n  hint: the run was begun with it",
+                            path.display()
+                        ))
+                    })?;
+                    hashed.files.insert((role, path), files);
+                }
+            }
+        }
+        Ok(hashed)
+    }
+
+    /// Returns the input files of a cell.
+    pub fn of_cell(&self, cell: &Cell) -> Vec<InputFile> {
+        let given = read_by(cell, &self.inputs);
+        let files = given.into_iter().filter_map(|given| self.files.get(&given));
+        let mut files: Vec<InputFile> = files.flatten().cloned().collect();
+        files.sort();
+        files.dedup();
+        files
+    }
+}
+
+/// Selects the inputs that a cell reads.
+fn read_by(cell: &Cell, inputs: &Inputs) -> Vec<(InputRole, PathBuf)> {
+    let workload = &cell.workload;
+    let dataset = match &workload.task {
+        Task::Train(task) => Some(task.dataset),
+        Task::Evaluate(task) => Some(task.dataset),
+        Task::Generate(_) => None,
+        Task::Kernel(_) => return vec![],
+    };
+    let data = dataset.and_then(|kind| inputs.data_of(kind));
+    let reads_text =
+        dataset.is_some_and(|kind| !matches!(kind, DatasetKind::Images | DatasetKind::SyntheticImages));
+    let vocabulary = inputs.vocabulary.as_deref().filter(|_| reads_text);
+    let weights = inputs.weights_of(&workload.name);
+    let given = [
+        (InputRole::Data, data),
+        (InputRole::Vocabulary, vocabulary),
+        (InputRole::Weights, weights),
+    ];
+    let given = given.into_iter();
+    given
+        .filter_map(|(role, path)| Some((role, path?.to_owned())))
+        .collect()
+}
+
+/// Hashes the file or folder at a path, and the configuration files next to a checkpoint or tokenizer.
+fn files(role: InputRole, path: &Path) -> io::Result<Vec<InputFile>> {
+    if role == InputRole::Data && path.is_dir() {
+        return folder(path);
+    }
+    let name = |path: &Path| {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let given = match role {
+        InputRole::Weights => match weight_files(path) {
+            Ok(files) => files,
+            // The worker reports what is wrong with a checkpoint.
+            Err(_) if path.exists() => return Ok(vec![]),
+            Err(error) => return Err(io::Error::other(error)),
+        },
+        _ => vec![path.to_owned()],
+    };
+    let beside = CONFIGURATIONS.iter().map(|name| given[0].with_file_name(name));
+    let beside = beside.filter(|other| role != InputRole::Data && !given.contains(other) && other.is_file());
+    let configuration: Vec<PathBuf> = beside.collect();
+    let given = given.par_iter().map(|path| file(role, name(path), path));
+    let configuration = configuration
+        .par_iter()
+        .map(|path| file(InputRole::Configuration, name(path), path));
+    given.chain(configuration).collect()
+}
+
+/// Hashes all files of a data set.
+fn folder(path: &Path) -> io::Result<Vec<InputFile>> {
+    let mut below = vec![];
+    walk(path, "", &mut BTreeSet::new(), &mut below)?;
+    below.sort();
+    let folder = fs::canonicalize(path)?;
+    let folder = folder.file_name().unwrap_or_default().to_string_lossy();
+    let each = |(name, path): &(String, PathBuf)| file(InputRole::Data, format!("{folder}/{name}"), path);
+    let all: Vec<InputFile> = below.par_iter().map(each).collect::<io::Result<_>>()?;
+    if all.len() <= LISTED {
+        return Ok(all);
+    }
+    let mut hasher = blake3::Hasher::new();
+    for file in &all {
+        hasher.update(format!("{}\0{}\n", file.name, file.hash).as_bytes());
+    }
+    Ok(vec![InputFile {
+        role: InputRole::Data,
+        name: format!("{folder}/"),
+        hash: short(hasher.finalize()),
+        bytes: all.iter().map(|file| file.bytes).sum(),
+        files: all.len() as u64,
+    }])
+}
+
+/// Lists all files below a folder, relative to it. Skips hidden files and `__MACOSX`.
+fn walk(
+    folder: &Path,
+    before: &str,
+    seen: &mut BTreeSet<PathBuf>,
+    found: &mut Vec<(String, PathBuf)>,
+) -> io::Result<()> {
+    // Symbolic links may form cycles.
+    if !seen.insert(fs::canonicalize(folder)?) {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if name.starts_with('.') || name == "__MACOSX" {
+            continue;
+        }
+        let name = format!("{before}{name}");
+        if path.is_dir() {
+            walk(&path, &format!("{name}/"), seen, found)?;
+        } else {
+            found.push((name, path));
+        }
+    }
+    Ok(())
+}
+
+fn file(role: InputRole, name: String, path: &Path) -> io::Result<InputFile> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_mmap_rayon(path)?;
+    Ok(InputFile {
+        role,
+        name,
+        hash: short(hasher.finalize()),
+        bytes: hasher.count(),
+        files: 1,
+    })
+}
+
+fn short(hash: blake3::Hash) -> String {
+    hash.to_hex()[..16].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_workloads::{
+        data::{ColumnNames, TextTokenizer, check},
+        weights_in,
+    };
+
+    use super::*;
+
+    type Layout<'a> = &'a [(&'a str, &'a [u8])];
+
+    fn write(folder: &Path, layout: Layout<'_>) {
+        for (name, bytes) in layout {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+    }
+
+    /// A PNG of 1 × 1 pixel.
+    const PNG: &[u8] = include_bytes!("../tests/pixel.png");
+
+    /// Deletes each file in turn, truncates it and flips a bit of it at several places, and asserts that it is rejected
+    /// or has another hash. `path` is what the user gives: a file, or the folder if empty.
+    fn guards(role: InputRole, path: &str, layout: Layout<'_>) {
+        const PLACES: usize = 16;
+        let folder = tempfile::tempdir().unwrap();
+        let given = folder.path().join(path);
+        let read = || {
+            match role {
+                InputRole::Data => check(&given, &ColumnNames::default())
+                    .map(drop)
+                    .map_err(|error| error.to_string()),
+                InputRole::Vocabulary => TextTokenizer::open(&given)
+                    .map(drop)
+                    .map_err(|error| error.to_string()),
+                _ => weights_in(&given).map(drop).map_err(|error| error.to_string()),
+            }?;
+            files(role, &given).map_err(|error| error.to_string())
+        };
+        write(folder.path(), layout);
+        let before = read().unwrap();
+        assert!(!before.is_empty());
+        for (name, bytes) in layout {
+            let path = folder.path().join(name);
+            let places = (0..PLACES).map(|place| bytes.len() * place / PLACES);
+            let flipped = |at: usize| {
+                let mut flipped = bytes.to_vec();
+                flipped[at] ^= 1 << (at % 8);
+                flipped
+            };
+            let changed = places.flat_map(|at| [bytes[..at].to_vec(), flipped(at)]);
+            for changed in changed.map(Some).chain([None]) {
+                match &changed {
+                    None => fs::remove_file(&path).unwrap(),
+                    Some(bytes) => fs::write(&path, bytes).unwrap(),
+                }
+                if let Ok(after) = read() {
+                    assert_ne!(before, after, "{name}: {:?}", changed.map(|bytes| bytes.len()));
+                }
+            }
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(read().unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn a_changed_data_set_is_rejected_or_changes_a_hash() {
+        let guards = |layout: Layout<'_>| guards(InputRole::Data, "", layout);
+        let mut record = vec![9; 3073];
+        record[0] = 1;
+        guards(&[
+            ("train.tsv", b"0\tbad film\n1\tgood\n"),
+            ("test.tsv", b"1\tfine\n0\tdull\n"),
+        ]);
+        guards(&[("train.csv", b"label,text\n0,bad film\n1,good\n")]);
+        guards(&[(
+            "train.jsonl",
+            b"{\"text\": \"bad\", \"label\": 0}\n{\"text\": \"good\", \"label\": 1}\n",
+        )]);
+        guards(&[
+            ("train/pos/1.txt", b"good"),
+            ("train/neg/1.txt", b"bad"),
+            ("test/pos/1.txt", b"fine"),
+        ]);
+        guards(&[
+            ("train.txt", b"a text of some words"),
+            ("test.txt", b"another text"),
+        ]);
+        guards(&[("data_batch_1.bin", &record), ("test_batch.bin", &record)]);
+        guards(&[("cat/1.png", PNG), ("cat/2.png", PNG), ("dog/nested/1.png", PNG)]);
+    }
+
+    #[test]
+    fn a_changed_checkpoint_or_tokenizer_is_rejected_or_changes_a_hash() {
+        let golden = |name: &str| {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workloads/tests/golden");
+            fs::read(folder.join(name)).unwrap()
+        };
+        let (safetensors, torch) = (golden("distilbert-tiny.safetensors"), golden("archive.pth"));
+        let config = br#"{"model_type": "distilbert"}"#;
+        guards(
+            InputRole::Weights,
+            "",
+            &[("model.safetensors", &safetensors), ("config.json", config)],
+        );
+        guards(InputRole::Weights, "model.pth", &[("model.pth", &torch)]);
+        let index = br#"{"weight_map": {"a": "one.safetensors"}}"#;
+        let header = br#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+        let shard = [
+            &(header.len() as u64).to_le_bytes()[..],
+            header,
+            &1_f32.to_le_bytes(),
+        ]
+        .concat();
+        guards(
+            InputRole::Weights,
+            "",
+            &[
+                ("model.safetensors.index.json", index),
+                ("one.safetensors", &shard),
+            ],
+        );
+        // Width 2, inner width 2, one layer, one head, three tokens, two positions: 44 numbers.
+        let header = [2, 2, 1, 1, 1, 3, 2].map(i32::to_le_bytes).concat();
+        let numbers = [0.5_f32; 44].map(f32::to_le_bytes).concat();
+        guards(
+            InputRole::Weights,
+            "tiny.bin",
+            &[("tiny.bin", &[header, numbers].concat())],
+        );
+
+        let token = |piece: &str| {
+            [
+                &0_f32.to_le_bytes()[..],
+                &(piece.len() as i32).to_le_bytes(),
+                piece.as_bytes(),
+            ]
+            .concat()
+        };
+        let bytes: Vec<String> = (0..=u8::MAX).map(|byte| format!("<0x{byte:02X}>")).collect();
+        let pieces = ["<unk>", "\n<s>\n", "\n</s>\n"]
+            .into_iter()
+            .chain(bytes.iter().map(String::as_str))
+            .chain(["a", "b"]);
+        let tokenizer = [8_i32.to_le_bytes().to_vec(), pieces.flat_map(token).collect()].concat();
+        guards(InputRole::Vocabulary, "tok.bin", &[("tok.bin", &tokenizer)]);
+    }
+
+    #[test]
+    fn hidden_files_are_not_hashed_and_large_folders_are_summarized() {
+        let folder = tempfile::tempdir().unwrap();
+        write(
+            folder.path(),
+            &[("a.txt", b"a"), (".hidden", b"b"), (".git/c", b"c")],
+        );
+        let one = files(InputRole::Data, folder.path()).unwrap();
+        assert_eq!(one.len(), 1);
+        // b3sum of "a".
+        assert_eq!(one[0].hash, "17762fddd969a453");
+        for number in 0..LISTED {
+            fs::write(folder.path().join(format!("{number}.txt")), b"x").unwrap();
+        }
+        let [all] = &files(InputRole::Data, folder.path()).unwrap()[..] else {
+            panic!("one entry");
+        };
+        assert_eq!((all.files, all.bytes), (LISTED as u64 + 1, LISTED as u64 + 1));
+    }
+
+    #[test]
+    fn configurations_next_to_weights_are_hashed() {
+        const EMPTY: &[u8] = b"\x02\0\0\0\0\0\0\0{}";
+        const INDEX: &[u8] = br#"{ "weight_map": { "a": "one.safetensors", "b": "two.safetensors" } }"#;
+        let folder = tempfile::tempdir().unwrap();
+        write(
+            folder.path(),
+            &[
+                ("model.safetensors", EMPTY),
+                ("config.json", b"{}"),
+                ("README.md", b"r"),
+            ],
+        );
+        let names = |path: &Path| -> Vec<(InputRole, String)> {
+            let files = files(InputRole::Weights, path).unwrap();
+            files.into_iter().map(|file| (file.role, file.name)).collect()
+        };
+        let weights = |name: &str| (InputRole::Weights, name.to_owned());
+        let configuration = (InputRole::Configuration, "config.json".to_owned());
+        let expected = [weights("model.safetensors"), configuration.clone()];
+        assert_eq!(names(&folder.path().join("model.safetensors")), expected);
+        assert_eq!(names(folder.path()), expected);
+
+        fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+        let index = "model.safetensors.index.json";
+        write(
+            folder.path(),
+            &[
+                (index, INDEX),
+                ("one.safetensors", EMPTY),
+                ("two.safetensors", EMPTY),
+            ],
+        );
+        let expected = [
+            weights(index),
+            weights("one.safetensors"),
+            weights("two.safetensors"),
+            configuration,
+        ];
+        assert_eq!(names(folder.path()), expected);
+        assert_eq!(names(&folder.path().join(index)), expected);
+    }
+}
