@@ -36,6 +36,9 @@ pub struct Entry {
     pub setting: String,
     /// How the run's gate ended.
     pub gate: Gate,
+    /// Identifier of the input files, see [`MeasuredCell::input_id`]; absent in entries of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_id: Option<String>,
     /// Processes that ran to their end.
     pub processes: usize,
     /// Medians over them, in the metrics' units; what could not be had is not there.
@@ -216,8 +219,8 @@ impl History {
     }
 
     /// Its series, by machine, cell and metric.
-    pub fn series(&self) -> Vec<Series<'_>> {
-        let mut series: BTreeMap<(&str, &CellId, MetricName), Series<'_>> = BTreeMap::new();
+    pub fn series<'a>(&'a self) -> Vec<Series<'a>> {
+        let mut series: BTreeMap<(&str, &CellId, MetricName), Series<'a>> = BTreeMap::new();
         for entry in &self.entries {
             for (&metric, &value) in &entry.medians {
                 let key = (entry.machine.as_str(), &entry.cell, metric);
@@ -230,7 +233,15 @@ impl History {
                 found.runs.push((entry, value));
             }
         }
-        series.into_values().collect()
+        // Runs with other data or weights than the latest are not comparable.
+        let comparable = |mut series: Series<'a>| {
+            let latest = &series.latest.input_id;
+            series.runs.retain(|(entry, _)| {
+                latest.is_none() || entry.input_id.is_none() || entry.input_id == *latest
+            });
+            series
+        };
+        series.into_values().map(comparable).collect()
     }
 }
 
@@ -261,6 +272,7 @@ fn entries(run: &Measured, gate: Gate) -> Vec<Entry> {
             workload: measured.cell.workload.name.clone(),
             setting: settings.label(measured),
             gate,
+            input_id: measured.input_id(),
             processes: measured.completed().count(),
             medians: measured.medians(),
         })

@@ -1,9 +1,9 @@
 //! What has to be the same on both sides of a comparison, unless somebody says that it may differ.
 
-use mantissa_core::Backend;
+use mantissa_core::{Backend, data_difference};
 use serde::Serialize;
 
-use crate::Measured;
+use crate::{Measured, MeasuredCell};
 
 /// A named part of what something was measured on and with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -25,11 +25,13 @@ pub enum Part {
     Build,
     /// What computed: burn, or a framework beside it.
     Framework,
+    /// Content of the data, weights, vocabulary and configuration files.
+    Data,
 }
 
 impl Part {
     /// Every part, in the order in which they are told.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Gpu,
         Self::Driver,
         Self::Cpu,
@@ -38,6 +40,7 @@ impl Part {
         Self::Profile,
         Self::Build,
         Self::Framework,
+        Self::Data,
     ];
 
     /// What `--allow-mismatch` calls it.
@@ -51,6 +54,7 @@ impl Part {
             Self::Profile => "profile",
             Self::Build => "build",
             Self::Framework => "framework",
+            Self::Data => "data",
         }
     }
 
@@ -73,6 +77,8 @@ impl Part {
             }
             Self::Profile => Some(measured.profile.to_string()),
             Self::Build => Some(fingerprint.build.clone()),
+            // Compared cell by cell in [`Mismatch::between`].
+            Self::Data => None,
             // Another version of burn is what a gate is there to judge.
             Self::Framework => Some(fingerprint.peer.clone().unwrap_or_else(|| BURN.to_owned())),
         }
@@ -118,7 +124,42 @@ impl Mismatch {
                 candidate: part.of(candidate),
             })
             .filter(|mismatch| mismatch.baseline != mismatch.candidate)
+            .chain(Self::of_data(baseline, candidate))
             .collect()
+    }
+}
+
+impl Mismatch {
+    /// Returns a mismatch for the first cell of both runs that read different input files or data.
+    fn of_data(baseline: &Measured, candidate: &Measured) -> Option<Self> {
+        let shared = baseline.cells.iter();
+        let mut shared = shared.filter_map(|(id, theirs)| Some((theirs, candidate.cells.get(id)?)));
+        let (theirs, mine) = shared.find(|(theirs, mine)| {
+            data_difference(
+                (&theirs.inputs, theirs.data.as_ref()),
+                (&mine.inputs, mine.data.as_ref()),
+            )
+            .is_some()
+        })?;
+        let told = |cell: &MeasuredCell, than: &MeasuredCell| {
+            let files = cell.inputs.iter().filter(|file| !than.inputs.contains(file));
+            let files: Vec<String> = files.map(ToString::to_string).collect();
+            let data = cell
+                .data
+                .as_ref()
+                .map(|data| format!("{} ({})", data.name, data.hash));
+            let files = Some(files.join(", ")).filter(|files| !files.is_empty());
+            format!(
+                "`{}` read {}",
+                cell.cell.workload.name,
+                files.or(data).unwrap_or_else(|| "nothing".to_owned())
+            )
+        };
+        Some(Self {
+            part: Part::Data,
+            baseline: Some(told(theirs, mine)),
+            candidate: Some(told(mine, theirs)),
+        })
     }
 }
 

@@ -10,12 +10,12 @@ use std::{
 
 use mantissa_analysis::median;
 use mantissa_core::{
-    Backend, Cell, CellId, Environment, Executed, Fingerprint, MetricName, Plan, Profile, Record,
-    SCHEMA_VERSION, Status,
+    Backend, Cell, CellId, DataSource, Environment, Executed, Fingerprint, InputFile, MetricName, Plan,
+    Profile, Record, SCHEMA_VERSION, Status, input_difference,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::{GateError, Mismatch, Saved};
+use crate::{GateError, Mismatch, Part, Saved};
 
 /// What a run or a baseline measured.
 #[derive(Debug, Clone)]
@@ -41,6 +41,10 @@ pub struct MeasuredCell {
     pub cell: Cell,
     /// The command that measures it again.
     pub command: String,
+    /// Input files that the cell read.
+    pub inputs: Vec<InputFile>,
+    /// Source of the data.
+    pub data: Option<DataSource>,
     /// Its processes, by their number.
     pub processes: Vec<Process>,
 }
@@ -74,6 +78,15 @@ pub struct Reading {
 }
 
 impl MeasuredCell {
+    /// Returns an identifier of everything the cell read: the hashes of the input files and of the data, which may be
+    /// synthetic. Returns `None` if there is neither.
+    pub fn input_id(&self) -> Option<String> {
+        let files = self.inputs.iter().map(|file| file.hash.as_str());
+        let made = self.data.iter().map(|data| data.hash.as_str());
+        let all: Vec<&str> = files.chain(made).collect();
+        (!all.is_empty()).then(|| all.join("+"))
+    }
+
     /// Whether any process of it was started.
     pub fn was_tried(&self) -> bool {
         self.processes
@@ -146,6 +159,8 @@ struct Line {
     executed: Executed,
     metrics: BTreeMap<MetricName, Value>,
     fingerprint: Fingerprint,
+    #[serde(default)]
+    inputs: Vec<InputFile>,
 }
 
 #[derive(Deserialize)]
@@ -252,10 +267,11 @@ impl Measured {
     /// What differs.
     pub fn check_joins(&self, known: &Self) -> Result<(), GateError> {
         // They may have other cells, and so other backends.
-        if alike(&known.fingerprint, &self.fingerprint) && known.profile == self.profile {
+        let mismatches = Mismatch::between(known, self);
+        let other_data = mismatches.iter().any(|mismatch| mismatch.part == Part::Data);
+        if alike(&known.fingerprint, &self.fingerprint) && known.profile == self.profile && !other_data {
             return Ok(());
         }
-        let mismatches = Mismatch::between(known, self);
         Err(match same_program(&known.fingerprint, &self.fingerprint) {
             true => GateError::Mismatch { mismatches },
             false => GateError::Programs {
@@ -429,6 +445,11 @@ impl<'a> Reader<'a> {
             _ => self.fingerprint = Some(line.fingerprint.clone()),
         }
         let id = line.cell.id.clone();
+        let known = self.places.get(&id).map_or(&[][..], |known| &known.inputs);
+        if let Some(differs) = input_difference(known, &line.inputs) {
+            let reason = format!("cell {id} did not read what it read before: {differs}");
+            return Err(self.malformed(number, reason));
+        }
         let process = Process::of(line, &self.begun);
         match self.places.entry(id) {
             Entry::Vacant(place) => {
@@ -441,6 +462,8 @@ impl<'a> Reader<'a> {
                 place.insert(MeasuredCell {
                     cell: record.cell,
                     command: record.command,
+                    inputs: record.inputs,
+                    data: record.data,
                     processes: vec![process],
                 });
             }

@@ -41,6 +41,18 @@ pub enum ReportError {
         /// Where and why.
         source: RecordError,
     },
+    /// Records of one workload read different input files.
+    #[error(
+        "`{path}`: the records of `{workload}` did not read the same files: {differs}\n  hint: give each of them a run of its own"
+    )]
+    OtherInputs {
+        /// The run folder.
+        path: PathBuf,
+        /// The workload.
+        workload: String,
+        /// Difference between the input files.
+        differs: String,
+    },
     /// A suite names a published table that is not built in.
     #[error("unknown reference `{given}`{}\n  hint: built in: `{}`", closest(nearest), valid.join("`, `"))]
     UnknownReference {

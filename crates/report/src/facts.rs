@@ -1,6 +1,6 @@
 //! What a run was made on, for people.
 
-use mantissa_core::{DataSource, Fingerprint};
+use mantissa_core::{ClassCount, DataSource, Event, Fingerprint, InputFile, Record};
 
 use crate::{Run, units};
 
@@ -17,7 +17,57 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     if !data.is_empty() {
         facts.push(("Data", data.join("; ")));
     }
+    let mut more = |name, of: &dyn Fn(&Record) -> Vec<String>| {
+        let mut texts: Vec<String> = vec![];
+        for text in run.records.iter().flat_map(of) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        if !texts.is_empty() {
+            facts.push((name, texts.join("; ")));
+        }
+    };
+    more("Files", &|record| record.inputs.iter().map(of_file).collect());
+    more("Classes", &|record| {
+        record.data.iter().filter_map(of_classes).collect()
+    });
+    more("While reading", &|record| {
+        let of_data = record.data.iter().flat_map(|data| data.notes.iter().cloned());
+        let of_weights = record.events.iter().filter(|event| event.kind == Event::WEIGHTS);
+        of_data
+            .chain(of_weights.map(|event| event.detail.clone()))
+            .collect()
+    });
     facts
+}
+
+/// Formats an input file with its hash and size.
+fn of_file(file: &InputFile) -> String {
+    let files = match file.files {
+        1 => String::new(),
+        files => format!(", {} files", units::count(files)),
+    };
+    format!("{file}{files}, {} B", units::count(file.bytes))
+}
+
+/// Formats each class with its number, its name and its number of training, validation and test examples.
+fn of_classes(source: &DataSource) -> Option<String> {
+    /// Maximum number of classes listed.
+    const LISTED: usize = 20;
+    let class = |class: &ClassCount| {
+        let [train, validation, test] = class.examples.map(units::count);
+        format!(
+            "{} `{}` ({train} / {validation} / {test})",
+            class.number, class.name
+        )
+    };
+    let listed: Vec<String> = source.classes.iter().take(LISTED).map(class).collect();
+    let more = match source.classes.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!listed.is_empty()).then(|| format!("{}{more}", listed.join(", ")))
 }
 
 /// Where data came from, with its hash.

@@ -2,7 +2,9 @@
 
 use std::{collections::HashMap, fs::File, io::BufReader, mem, path::Path};
 
-use mantissa_core::{CellId, Environment, Plan, Record, RecordReader, SCHEMA_VERSION};
+use mantissa_core::{
+    CellId, Environment, InputFile, Plan, Record, RecordReader, SCHEMA_VERSION, input_difference,
+};
 
 use crate::{Digest, ReportError, Store};
 
@@ -48,6 +50,7 @@ pub fn load(folder: &Path) -> Result<Run, ReportError> {
     let plan: Plan = read_json(&folder.join("plan.json"))?;
     let (records, cut) = read_records(&folder.join("records.jsonl"))?;
 
+    check_inputs(folder, &records)?;
     let store = Store::Folder(folder.to_owned());
     let mut digests = HashMap::new();
     let mut missing_samples = Vec::new();
@@ -74,6 +77,23 @@ pub fn load(folder: &Path) -> Result<Run, ReportError> {
         cut,
         missing_samples,
     })
+}
+
+/// Rejects records of one workload that read different input files, because their results cannot be compared.
+fn check_inputs(folder: &Path, records: &[Record]) -> Result<(), ReportError> {
+    let mut known: HashMap<(&str, &str), &[InputFile]> = HashMap::new();
+    for record in records.iter().filter(|record| !record.inputs.is_empty()) {
+        let of = (record.cell.suite.as_str(), record.cell.workload.name.as_str());
+        let first = known.entry(of).or_insert(&record.inputs);
+        if let Some(differs) = input_difference(first, &record.inputs) {
+            return Err(ReportError::OtherInputs {
+                path: folder.to_owned(),
+                workload: record.cell.workload.name.clone(),
+                differs,
+            });
+        }
+    }
+    Ok(())
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, ReportError> {

@@ -401,6 +401,18 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
             .map(Column::Metric)
             .to_vec(),
     });
+    // What is 0 everywhere is no news.
+    let steps = [
+        MetricName::SkippedSteps,
+        MetricName::NonFiniteSteps,
+        MetricName::ClippedSteps,
+    ];
+    columns.extend(
+        steps
+            .into_iter()
+            .filter(|metric| group.occurs(*metric))
+            .map(Column::Metric),
+    );
     columns.extend(group.memory.map(Column::Metric));
     let energy = units::ENERGY.into_iter().find(|metric| group.has(*metric));
     columns.extend(energy.map(Column::Metric));

@@ -263,6 +263,11 @@ impl<'a> Group<'a> {
         self.magnitudes.contains_key(&metric)
     }
 
+    /// Whether any row has this metric, and not 0.
+    pub(crate) fn occurs(&self, metric: MetricName) -> bool {
+        self.magnitudes.get(&metric).is_some_and(|(_, most)| *most > 0.0)
+    }
+
     /// Whether its cells differ in an axis.
     pub fn varies(&self, axis: Axis) -> bool {
         self.varying.contains(&axis)

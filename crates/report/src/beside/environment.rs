@@ -16,7 +16,7 @@ const MACHINE: [&str; 7] = [
 /// What executed the work, which may be another part of the same machine.
 const BACKEND: &str = "Backend";
 /// Facts that are about the work, and neither about machine nor software.
-const WORK: [&str; 2] = ["Profile", "Data"];
+const WORK: [&str; 5] = ["Profile", "Data", "Files", "Classes", "While reading"];
 
 /// The fingerprints of several runs.
 #[derive(Debug, Default)]

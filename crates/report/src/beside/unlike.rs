@@ -1,6 +1,6 @@
 //! What makes two rows of the same setting not the same: other work, other data, other arithmetic.
 
-use mantissa_core::{Record, Status, Workload};
+use mantissa_core::{InputFile, Record, Status, Workload, input_difference};
 use serde_json::Value;
 
 use crate::{Row, facts::of_data, row::operands};
@@ -17,6 +17,9 @@ pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, c
         return Some(format!(
             "other work: `{name}` is {theirs} in {there}, {mine} in {here}{more}"
         ));
+    }
+    if let Some(differs) = input_difference(inputs(first), inputs(row)) {
+        return Some(format!("other files: {differs} ({there} against {here})"));
     }
     match (data(first), data(row)) {
         (Some(theirs), Some(mine)) if theirs.hash != mine.hash => Some(format!(
@@ -38,6 +41,11 @@ pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, c
         }
         (Some(_), Some(_)) | (None, None) => None,
     }
+}
+
+fn inputs<'a>(row: &Row<'a>) -> &'a [InputFile] {
+    let told = row.records.iter().find(|record| !record.inputs.is_empty());
+    told.map_or(&[], |record| &record.inputs)
 }
 
 fn data<'a>(row: &Row<'a>) -> Option<&'a mantissa_core::DataSource> {

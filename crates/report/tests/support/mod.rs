@@ -99,6 +99,7 @@ pub fn record(cell: &Cell, status: Status, reason: Option<&str>) -> Record {
         metrics: BTreeMap::new(),
         events: vec![],
         data: None,
+        inputs: vec![],
         samples: None,
         fingerprint: fingerprint(),
         command,
@@ -110,6 +111,8 @@ pub fn synthetic() -> DataSource {
         name: "synthetic reviews, seed 1".into(),
         hash: "00112233445566aa".into(),
         synthetic: true,
+        classes: vec![],
+        notes: vec![],
     }
 }
 
