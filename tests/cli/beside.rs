@@ -57,5 +57,4 @@ fn what_cannot_stand_side_by_side_is_a_wrong_command_line_and_leaves_nothing_beh
     refused(&with(&["small", "large"]), "the runs have no cell in common");
     refused(&with(&["small", "fixtures"]), "hint: give the folder of a run");
     refused(&["report", "small", "large", "--side-by-side"], "--out <DIR>");
-    refused(&["report", "small", "--out", "both"], "--side-by-side");
 }

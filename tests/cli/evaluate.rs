@@ -143,7 +143,12 @@ fn weights_are_read_tested_and_compared_with_f32() {
     let place = place();
     checkpoint(&place.path("trained.safetensors"), "", false);
     let output = run(&place, &["--weights", "tiny=trained.safetensors"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("`suite` ran nothing:\n  2 × trained weights say nothing of"),
+        "{told}"
+    );
     assert!(
         place
             .records("run")

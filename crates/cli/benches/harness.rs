@@ -93,6 +93,7 @@ fn bookkeeping(folder: &Path) -> Duration {
         repeats: 1,
         suites: BTreeMap::new(),
         peer: vec![],
+        directory: None,
         policy: Policy::default(),
     };
     let environment = Environment {

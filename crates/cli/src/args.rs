@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use mantissa_core::{Backend, Format, MetricName, Profile};
 use mantissa_gate::Part;
 use mantissa_report::{Goal, parse_error, parse_memory, parse_points};
+use mantissa_runner::data::ColumnNames;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,6 +108,8 @@ pub(crate) enum DataCommand {
     Check {
         /// What `--data` takes
         path: PathBuf,
+        #[command(flatten)]
+        columns: Columns,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -247,7 +250,7 @@ pub(crate) struct Judging {
     /// Earlier runs, from which noise is learned [default: `history.jsonl` in the folder of baselines]
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
-    /// Parts that may differ between the machines: gpu, driver, cpu, cores, backend, profile, build, framework
+    /// Parts that may differ between the machines: gpu, driver, cpu, cores, backend, profile, build, framework, data
     #[arg(long, value_name = "PART,…", value_delimiter = ',')]
     pub(crate) allow_mismatch: Vec<Part>,
 }
@@ -461,8 +464,8 @@ pub(crate) struct ReportArguments {
     /// Print what the report of each run says as JSON, and write nothing
     #[arg(long, conflicts_with = "side_by_side")]
     pub(crate) json: bool,
-    /// Where the report of runs side by side is written
-    #[arg(long, value_name = "DIR", requires = "side_by_side")]
+    /// Where the report is written, of several runs each into a folder of its run's name [default: the run folder]
+    #[arg(long, value_name = "DIR", conflicts_with = "json")]
     pub(crate) out: Option<PathBuf>,
 }
 
@@ -511,6 +514,8 @@ pub(crate) struct Selection {
     /// be given once for each kind [default: synthetic data]
     #[arg(long, value_name = "PATH", env = "MANTISSA_DATA", hide_env_values = true)]
     pub(crate) data: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) columns: Columns,
     /// Weights to start from, of all workloads or of one: safetensors, whole or in shards, `.pth`, llama2.c's `.bin`, or a folder as
     /// Hugging Face has it, whose `config.json` says how large the model is [default: seeded initialisation, of the suite's size]
     #[arg(
@@ -524,6 +529,26 @@ pub(crate) struct Selection {
     /// `config.json` or the header of a `.bin`
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     pub(crate) init: Option<Init>,
+}
+
+/// Where the label and the text of labelled rows are.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Columns {
+    /// Column of the label: a name in the header line, a key of JSON lines, or a number from 1 [default: `label` and other usual names]
+    #[arg(long, value_name = "NAME")]
+    label_column: Option<String>,
+    /// Column of the text [default: `text` and other usual names]
+    #[arg(long, value_name = "NAME")]
+    text_column: Option<String>,
+}
+
+impl Columns {
+    pub(crate) fn names(&self) -> ColumnNames {
+        ColumnNames {
+            label: self.label_column.clone(),
+            text: self.text_column.clone(),
+        }
+    }
 }
 
 /// How a model starts.

@@ -1,12 +1,12 @@
 //! The user's files: data by what they hold, weights by the workload that starts from them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Error, Result, bail};
-use mantissa_core::{Model, nearest};
+use mantissa_core::{Cell, DatasetKind, Model, Plan, Task, nearest};
 use mantissa_runner::{Inputs, data::kind_of, model_of};
 use mantissa_suite::StartingWeights;
 
@@ -20,11 +20,12 @@ pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
     let mut inputs = Inputs {
         random: selection.init.is_some(),
         cache: PathBuf::from(CACHE),
+        columns: selection.columns.names(),
         ..Inputs::default()
     };
     for path in &selection.data {
         there("--data", path)?;
-        let kind = kind_of(path);
+        let kind = kind_of(path)?;
         if let Some(other) = inputs.data.insert(kind, path.clone()) {
             bail!(
                 "`--data {}` and `--data {}` both hold {kind}\n  hint: give one path for each kind of data",
@@ -67,6 +68,97 @@ pub(crate) fn models(selection: &Selection) -> Result<BTreeMap<String, Model>> {
         }
     }
     Ok(models)
+}
+
+/// Groups the workloads of some cells by the kind of data that they read.
+fn by_kind<'a>(cells: impl Iterator<Item = &'a Cell>) -> BTreeMap<DatasetKind, BTreeSet<&'a str>> {
+    let mut workloads: BTreeMap<DatasetKind, BTreeSet<&str>> = BTreeMap::new();
+    for cell in cells {
+        let workload = &cell.workload;
+        let kind = match &workload.task {
+            Task::Train(task) => task.dataset,
+            Task::Evaluate(task) => task.dataset,
+            Task::Generate(_) | Task::Kernel(_) => continue,
+        };
+        workloads.entry(kind).or_default().insert(&workload.name);
+    }
+    workloads
+}
+
+fn list(names: &BTreeSet<&str>) -> String {
+    format!("`{}`", names.iter().copied().collect::<Vec<_>>().join("`, `"))
+}
+
+/// Formats which workloads read which data, one line for each kind of data.
+pub(crate) fn reading(inputs: &Inputs, plan: &Plan) -> Vec<String> {
+    let line = |(kind, names): (DatasetKind, BTreeSet<&str>)| match inputs.data_of(kind) {
+        Some(path) => format!("{}: {kind} from `{}`", list(&names), path.display()),
+        None => format!("{}: {kind}", list(&names)),
+    };
+    by_kind(all(plan)).into_iter().map(line).collect()
+}
+
+fn all(plan: &Plan) -> impl Iterator<Item = &Cell> {
+    plan.cells.iter().map(|planned| &planned.cell)
+}
+
+/// Formats which workloads will read synthetic data, one entry for each kind.
+pub(crate) fn synthetic(plan: &Plan) -> Vec<String> {
+    let synthetic = by_kind(plan.runnable())
+        .into_iter()
+        .filter(|(kind, _)| kind.is_synthetic());
+    synthetic
+        .map(|(kind, names)| format!("{} {kind}", list(&names)))
+        .collect()
+}
+
+/// Rejects weights if no workload has a model, data that no workload reads, and data in a plan where other workloads
+/// would use synthetic data.
+pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
+    let has_models = plan
+        .cells
+        .iter()
+        .any(|planned| planned.cell.workload.model().is_some());
+    if let (false, Some(path)) = (has_models, inputs.weights.values().next()) {
+        bail!(
+            "`--weights {}` is not read: no workload here has a model",
+            path.display()
+        );
+    }
+    let workloads = by_kind(all(plan));
+    let needs: Vec<String> = workloads
+        .iter()
+        .map(|(kind, names)| {
+            format!(
+                "{} {}",
+                list(names),
+                kind.to_string().trim_start_matches("synthetic-")
+            )
+        })
+        .collect();
+    for (kind, path) in &inputs.data {
+        if workloads.contains_key(kind) {
+            continue;
+        }
+        let needed = match needs.is_empty() {
+            true => "no workload here reads data".to_owned(),
+            false => format!("the workloads need: {}", needs.join("; ")),
+        };
+        bail!(
+            "`--data {}` holds {kind}, which no workload reads\n  hint: {needed}",
+            path.display()
+        );
+    }
+    let synthetic = synthetic(plan);
+    if let (false, Some(path)) = (synthetic.is_empty(), inputs.data.values().next()) {
+        bail!(
+            "`--data {}` is read by some workloads only; these would take synthetic data: {}\n  hint: give `--data` for them too, or \
+             choose workloads with `--filter`",
+            path.display(),
+            synthetic.join("; ")
+        );
+    }
+    Ok(())
 }
 
 /// Refuses weights for a workload that there is not.

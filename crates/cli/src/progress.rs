@@ -1,9 +1,13 @@
 //! The progress bar: which cell runs, how far it is, how long the rest will take.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mantissa_core::{Axis, Cell, Plan};
+use mantissa_core::{Axis, Cell, Event, Plan, Record};
 use mantissa_runner::{Phase, Progress, ProgressEvent};
 
 use crate::printer::Printer;
@@ -16,6 +20,8 @@ pub(crate) struct Bar<'a> {
     json: bool,
     cell: String,
     left: Option<Duration>,
+    /// Notes on data and weights that were already printed.
+    said: BTreeSet<String>,
 }
 
 impl<'a> Bar<'a> {
@@ -35,6 +41,7 @@ impl<'a> Bar<'a> {
             json,
             cell: String::new(),
             left: None,
+            said: BTreeSet::new(),
         }
     }
 
@@ -109,6 +116,7 @@ impl Progress for Bar<'_> {
             }
             ProgressEvent::Recorded(record) => {
                 self.bar.inc(1);
+                self.say_how_it_was_read(record);
                 if self.json {
                     let line = serde_json::to_string(record).expect("a record is plain data");
                     self.bar.suspend(|| self.printer.data(&line));
@@ -120,6 +128,19 @@ impl Progress for Bar<'_> {
 }
 
 impl Bar<'_> {
+    /// Prints skipped files and other decisions made while reading data and weights, each note once per workload.
+    fn say_how_it_was_read(&mut self, record: &Record) {
+        let of_data = record.data.iter().flat_map(|data| &data.notes);
+        let of_weights = record.events.iter().filter(|event| event.kind == Event::WEIGHTS);
+        for note in of_data.chain(of_weights.map(|event| &event.detail)) {
+            let note = format!("{}: {note}", record.cell.workload.name);
+            if !self.said.contains(&note) {
+                self.bar.suspend(|| self.printer.note(&note));
+                self.said.insert(note);
+            }
+        }
+    }
+
     fn started(&mut self, folder: &Path, plan: &Plan, total: usize) {
         self.axes = swept(plan);
         self.printer

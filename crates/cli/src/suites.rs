@@ -6,8 +6,8 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use mantissa_core::{Axis, AxisValue, Backend, Plan, Profile, nearest};
-use mantissa_suite::{PlanOptions, Suite, load, parse_override, plan};
+use mantissa_core::{Backend, Plan, Profile, nearest};
+use mantissa_suite::{PlanOptions, Suite, Sweep, load, parse_override, plan};
 
 use crate::{args::Selection, paths};
 
@@ -107,7 +107,7 @@ pub(crate) fn expand(
     profile: Profile,
     backend: Backend,
 ) -> Result<Plan> {
-    let overrides: Vec<(Axis, Vec<AxisValue>)> = selection
+    let overrides: Vec<Sweep> = selection
         .overrides
         .iter()
         .map(|text| parse_override(text))
@@ -130,7 +130,9 @@ pub(crate) fn expand(
             .map(|workload| workload.name.as_str())
             .collect::<Vec<_>>(),
     )?;
-    Ok(plan(&suites, &options)?)
+    let plan = plan(&suites, &options)?;
+    paths::check_data(&inputs, &plan)?;
+    Ok(plan)
 }
 
 /// The profile that is used unless one is named: real sizes need a real card.

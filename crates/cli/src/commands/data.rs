@@ -4,14 +4,14 @@ use std::path::Path;
 
 use anyhow::Result;
 use mantissa_report::{Align, Table};
-use mantissa_runner::data::{Checked, CheckedPart, check};
+use mantissa_runner::data::{Checked, CheckedPart, ColumnNames, check};
 
 use crate::{commands::report::draw, paths, printer::Printer};
 
 /// Reads a data set and prints what is in it.
-pub(crate) fn data_check(path: &Path, json: bool, printer: &Printer) -> Result<()> {
+pub(crate) fn data_check(path: &Path, columns: &ColumnNames, json: bool, printer: &Printer) -> Result<()> {
     paths::there("data check", path)?;
-    let checked = check(path)?;
+    let checked = check(path, columns)?;
     if json {
         printer.data(&serde_json::to_string_pretty(&checked)?);
     } else {

@@ -52,7 +52,9 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
         Command::Devices { json } => devices::devices(json, printer)?,
         Command::Probe(arguments) => return probe::probe(&arguments, printer),
         Command::Sensitivity(arguments) => return sensitivity::sensitivity(&arguments, printer),
-        Command::Data(DataCommand::Check { path, json }) => data::data_check(&path, json, printer)?,
+        Command::Data(DataCommand::Check { path, columns, json }) => {
+            data::data_check(&path, &columns.names(), json, printer)?;
+        }
         Command::Schema => {
             let schema = schemars::schema_for!(Record);
             printer.data(&serde_json::to_string_pretty(&schema)?);

@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use mantissa_core::{Plan, Profile};
-use mantissa_runner::choose_backend;
+use mantissa_runner::{Inputs, choose_backend};
 
 use crate::{
     args::{PlanArguments, Selection},
+    paths,
     printer::Printer,
     progress::label,
     suites::{self, Found},
@@ -19,11 +20,11 @@ pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
         .named_backend()
         .map_or_else(|| choose_backend(None), Ok)?;
     let plan = suites::expand(&found, selection, suites::profile(selection, backend), backend)?;
-    print(&plan, arguments.json, printer)
+    print(&plan, &paths::inputs(selection)?, arguments.json, printer)
 }
 
-/// Prints every cell, the skipped ones with their reason.
-pub(crate) fn print(plan: &Plan, json: bool, printer: &Printer) -> Result<()> {
+/// Prints every cell, with the reason if it is skipped, and which workload reads which data.
+pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer) -> Result<()> {
     if json {
         printer.data(&serde_json::to_string_pretty(plan)?);
         return Ok(());
@@ -59,6 +60,11 @@ pub(crate) fn print(plan: &Plan, json: bool, printer: &Printer) -> Result<()> {
                     .to_owned(),
             );
         }
+    }
+    let reading = paths::reading(inputs, plan);
+    if !reading.is_empty() {
+        lines.push("data".to_owned());
+        lines.extend(reading.iter().map(|line| format!("  {line}")));
     }
     printer.data(&lines.join("\n"));
     Ok(())

@@ -22,7 +22,9 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         .map(|text| parse_override(text))
         .collect::<Result<Vec<_>, _>>()?;
     // The arithmetic of the one kernel of attention is its own, so it is not held against a setting unless asked for.
-    let of_attention = overrides.iter().any(|(axis, _)| *axis == Axis::Attention);
+    let of_attention = overrides
+        .iter()
+        .any(|sweep| sweep.axes.contains(&Axis::Attention));
     let (file, text) = if of_attention {
         ("probe_attention.toml", include_str!("probe_attention.toml"))
     } else {
@@ -51,6 +53,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
             repeats: 1,
             suites: [].into(),
             peer: vec![],
+            directory: None,
             policy: Policy::default(),
         },
         out: Some(folder.path().to_owned()),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use comfy_table::{Cell, CellAlignment, presets::UTF8_FULL_CONDENSED};
 use mantissa_report::{
     Align, Report, Table, load, load_beside, render_beside, terminal_tables, terminal_tables_within,
@@ -11,7 +11,7 @@ use mantissa_report::{
 use crate::{args::ReportArguments, printer::Printer};
 
 pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<()> {
-    // The command line has either both or none.
+    // clap requires `--out` with `--side-by-side`.
     if let Some(out) = arguments.out.as_deref().filter(|_| arguments.side_by_side) {
         let rendered = render_beside(&load_beside(&arguments.runs)?, out)?;
         printer.data(&rendered.html.display().to_string());
@@ -26,7 +26,11 @@ pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<(
         return Ok(());
     }
     for run in &arguments.runs {
-        let rendered = render(run)?;
+        let rendered = match (&arguments.out, &arguments.runs[..]) {
+            (None, _) => render(run, run)?,
+            (Some(out), [_]) => render(run, out)?,
+            (Some(out), _) => render(run, &out.join(name_of(run)?))?,
+        };
         printer.data(&rendered.tables);
         printer.data(&rendered.page.display().to_string());
     }
@@ -39,10 +43,18 @@ pub(crate) struct Shown {
     pub(crate) page: PathBuf,
 }
 
-/// Writes the report into the run folder.
-pub(crate) fn render(folder: &Path) -> Result<Shown> {
-    let run = load(folder)?;
-    let page = mantissa_report::render(&run, folder)?.html;
+/// Returns the name of a run folder, also for paths such as `.` and for symbolic links.
+fn name_of(run: &Path) -> Result<PathBuf> {
+    let whole = run
+        .canonicalize()
+        .with_context(|| format!("cannot read `{}`", run.display()))?;
+    Ok(whole.file_name().unwrap_or_default().into())
+}
+
+/// Writes the report of a run to a folder.
+pub(crate) fn render(run: &Path, out: &Path) -> Result<Shown> {
+    let run = load(run)?;
+    let page = mantissa_report::render(&run, out)?.html;
     let report = Report::new(&run)?;
     let tables = match comfy_table::Table::new().width() {
         Some(columns) => terminal_tables_within(&report, columns.into()),

@@ -32,7 +32,38 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
         start(prepared, stop.clone(), &mut bar)?
     };
     stop.give_up();
-    conclude(&finish, arguments.json, printer)
+    let exit = conclude(&finish, arguments.json, printer)?;
+    // With `--all`, some suites need hardware that this machine lacks. A suite selected by name is expected to run.
+    let named = arguments.resume.is_none() && !arguments.selection.all;
+    Ok(skipped_suites(&finish, named, printer).unwrap_or(exit))
+}
+
+/// Warns about suites whose cells were all skipped and returns the exit code for them. Returns `None` if there are
+/// none, if the run was stopped or has violations, or if other suites ran and no suite was `named`.
+fn skipped_suites(finish: &Finish, named: bool, printer: &Printer) -> Option<Exit> {
+    if finish.stopped.is_some() || !finish.violations.is_empty() || finish.skipped_suites.is_empty() {
+        return None;
+    }
+    if !(named || finish.ran_nothing) {
+        return None;
+    }
+    for skipped in &finish.skipped_suites {
+        let reasons = skipped
+            .reasons
+            .iter()
+            .map(|(reason, cells)| format!("\n  {cells} × {reason}"));
+        printer.warn(&format!(
+            "`{}` ran nothing:{}",
+            skipped.suite,
+            reasons.collect::<String>()
+        ));
+    }
+    Some(
+        match finish.skipped_suites.iter().any(|skipped| skipped.machine_lacks) {
+            true => Exit::Lacking,
+            false => Exit::Usage,
+        },
+    )
 }
 
 /// What to run; nothing on a dry run, which prints the plan.
@@ -43,28 +74,22 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
     let backend = choose_backend(selection.named_backend())?;
     let profile = suites::profile(selection, backend);
     let plan = planned(suites::expand(&found, selection, profile, backend)?);
-    let has_models = plan
-        .cells
-        .iter()
-        .any(|planned| planned.cell.workload.model().is_some());
-    for (flag, given) in [
-        ("--data", !selection.data.is_empty()),
-        ("--weights", !selection.weights.is_empty()),
-    ] {
-        if given && !has_models {
-            printer.warn(&format!(
-                "`{flag}` is not read: kernels take operands that are drawn from the seed"
-            ));
-        }
-    }
     if arguments.dry_run {
-        plan::print(&plan, arguments.json, printer)?;
+        plan::print(&plan, &inputs, arguments.json, printer)?;
         return Ok(None);
+    }
+    let synthetic = paths::synthetic(&plan);
+    if !synthetic.is_empty() {
+        printer.note(&format!(
+            "synthetic data: {}\n  hint: `--data PATH` gives yours",
+            synthetic.join("; ")
+        ));
     }
     let settings = RunSettings {
         peer: peer(arguments)?,
         backend,
         inputs,
+        directory: std::env::current_dir().ok(),
         repeats: arguments.repeats.unwrap_or_else(|| default_repeats(profile)),
         suites: found
             .iter()
@@ -141,7 +166,7 @@ pub(crate) fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result
             return Ok(Exit::Stopped(stopped.signal));
         }
     }
-    let rendered = report::render(&finish.path)?;
+    let rendered = report::render(&finish.path, &finish.path)?;
     if !json {
         printer.data(&rendered.tables);
     }
