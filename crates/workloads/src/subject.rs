@@ -6,8 +6,8 @@ use mantissa_precision::Operation;
 use crate::{
     Inputs, WorkloadError,
     data::{
-        Dataset, Images, KnownClasses, Preparation, Reading, Shades, Tokenized, Wanted, Words, load_images,
-        load_passages, load_reviews, synthetic_images,
+        Dataset, Images, KnownClasses, Preparation, Reading, Shades, Tokenized, Wanted, Words, check_folder,
+        load_images, load_passages, load_reviews, synthetic_images,
     },
     models::{Bert, Bloom, DistilBert, Gpt2, ImageNetResNet, Kept, Llama, Network, ResNet, TextHead, Vit},
     weights::{Checkpoint, class_names},
@@ -197,6 +197,9 @@ fn texts(
     let text = match kind.is_running_text() {
         true => load_passages((kind, asked), wanted, sequence, data, vocabulary, &inputs.cache),
         false => {
+            if let (Some(weights), Some(vocabulary)) = (inputs.weights_of(&cell.workload.name), vocabulary) {
+                check_folder(weights, vocabulary).map_err(|error| WorkloadError::Data(error.to_string()))?;
+            }
             let reading = Reading {
                 data,
                 columns: inputs.columns.clone(),

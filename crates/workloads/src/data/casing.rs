@@ -5,13 +5,17 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use tokenizers::normalizers::BertNormalizer;
 
-use super::DataError;
-use crate::{contents, weights::Fields};
+use super::{DataError, vocabulary::Vocabulary};
+use crate::{
+    contents,
+    weights::{Fields, is_bert_tokenizer},
+};
 
 /// File names.
 const CONFIG: &str = "tokenizer_config.json";
 const TOKENIZER: &str = "tokenizer.json";
 const ADDED: &str = "added_tokens.json";
+const SPECIAL_MAP: &str = "special_tokens_map.json";
 
 /// Tokens of every BERT.
 const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
@@ -62,12 +66,12 @@ const IGNORED: &[&str] = &[
 ];
 
 impl Casing {
-    /// Reads `tokenizer_config.json`, `tokenizer.json` and `added_tokens.json` next to a `vocab.txt`. Without them,
-    /// returns the default.
+    /// Reads the configurations next to a `vocab.txt` with these tokens: `tokenizer_config.json`, `tokenizer.json`,
+    /// `added_tokens.json` and `special_tokens_map.json`. Without them, returns the default.
     ///
     /// # Errors
     /// A malformed configuration, one with values that are not implemented, or two that disagree; the message names the fields.
-    pub fn beside(vocabulary: &Path) -> Result<Self, DataError> {
+    pub fn beside(vocabulary: &Path, tokens: &[String]) -> Result<Self, DataError> {
         let read = |name: &str| -> Result<Option<Map<String, Value>>, DataError> {
             let path = vocabulary.with_file_name(name);
             if !path.is_file() {
@@ -83,14 +87,23 @@ impl Casing {
         if let Some(added) = read(ADDED)? {
             only_special(added.keys().map(String::as_str)).map_err(|reason| refused(ADDED, reason))?;
         }
+        if let Some(special) = read(SPECIAL_MAP)? {
+            let tokens = special.values().flat_map(|token| match token {
+                Value::Array(_) => contents(token),
+                token => vec![content(token)],
+            });
+            only_special(tokens).map_err(|reason| refused(SPECIAL_MAP, reason))?;
+        }
         let of_tokenizer = match read(TOKENIZER)? {
-            Some(fields) => Some(Self::of_tokenizer(&fields).map_err(|reason| refused(TOKENIZER, reason))?),
+            Some(fields) => {
+                Some(Self::of_tokenizer(&fields, tokens).map_err(|reason| refused(TOKENIZER, reason))?)
+            }
             None => None,
         };
         let Some(fields) = read(CONFIG)? else {
             return Ok(of_tokenizer.unwrap_or_default());
         };
-        let casing = Self::of_config(&fields, of_tokenizer.unwrap_or_default())
+        let casing = Self::of_config(&fields, of_tokenizer.unwrap_or_default(), tokens)
             .map_err(|reason| refused(CONFIG, reason))?;
         match of_tokenizer {
             Some(other) if other != casing => Err(refused(
@@ -105,7 +118,7 @@ impl Casing {
     }
 
     /// Reads `tokenizer_config.json`. `usual` has the values of absent fields.
-    fn of_config(fields: &Map<String, Value>, usual: Self) -> Result<Self, String> {
+    fn of_config(fields: &Map<String, Value>, usual: Self, tokens: &[String]) -> Result<Self, String> {
         let fields = Fields::new(fields);
         let casing = Self {
             lowercase: fields.flag_or("do_lower_case", usual.lowercase),
@@ -133,13 +146,7 @@ impl Casing {
         }
         if let Some(class) = fields.get("tokenizer_class") {
             let class = class.as_str().unwrap_or_default();
-            let known = [
-                "BertTokenizer",
-                "DistilBertTokenizer",
-                "ElectraTokenizer",
-                "PreTrainedTokenizer",
-            ];
-            if !known.contains(&class.trim_end_matches("Fast")) {
+            if !is_bert_tokenizer(class) {
                 fields.problem(format!(
                     "`tokenizer_class` is {class:?}; a `vocab.txt` is read as a `BertTokenizer`"
                 ));
@@ -157,21 +164,31 @@ impl Casing {
                 fields.problem(format!("`{name}`: {problem}"));
             }
         }
+        let added = fields.get("added_tokens_decoder").and_then(Value::as_object);
+        for (id, token) in added.into_iter().flatten() {
+            let expected = id.parse::<usize>().ok().and_then(|id| tokens.get(id));
+            if !tokens.is_empty() && expected.is_none_or(|expected| expected != content(token)) {
+                fields.problem(format!(
+                    "`added_tokens_decoder` has `{}` as token {id}, unlike `vocab.txt`",
+                    content(token)
+                ));
+            }
+        }
         match fields.finish(IGNORED) {
             problems if problems.is_empty() => Ok(casing),
             problems => Err(problems.join("\n  ")),
         }
     }
 
-    /// Reads `tokenizer.json`.
-    fn of_tokenizer(fields: &Map<String, Value>) -> Result<Self, String> {
-        let Some(normalizer) = fields.get("normalizer").and_then(Value::as_object) else {
-            return Err(format!(
-                "it has no `normalizer`\n  hint: give the `{TOKENIZER}` itself with `--vocabulary`"
-            ));
+    /// Reads `tokenizer.json` next to a `vocab.txt` with these tokens.
+    fn of_tokenizer(fields: &Map<String, Value>, tokens: &[String]) -> Result<Self, String> {
+        const HINT: &str = "hint: give the `tokenizer.json` itself with `--vocabulary`";
+        let whole = Fields::new(fields);
+        let Some(normalizer) = whole.get("normalizer").and_then(Value::as_object) else {
+            return Err(format!("it has no `normalizer`\n  {HINT}"));
         };
         if normalizer.get("type").and_then(Value::as_str) != Some("BertNormalizer") {
-            return Err("its `normalizer` is not that of a BERT\n  hint: give the `tokenizer.json` itself with `--vocabulary`".to_owned());
+            return Err(format!("its `normalizer` is not that of a BERT\n  {HINT}"));
         }
         let fields = Fields::new(normalizer);
         let casing = Self {
@@ -180,9 +197,57 @@ impl Casing {
             chinese: fields.flag_or("handle_chinese_chars", true),
         };
         fields.only("clean_text", true);
-        match fields.finish(&["type"]) {
-            problems if problems.is_empty() => Ok(casing),
-            problems => Err(problems.join("\n  ")),
+        let kind = |name: &str, known: &[&str]| {
+            if let Some(part) = whole.get(name)
+                && !part
+                    .get("type")
+                    .and_then(Value::as_str)
+                    .is_some_and(|kind| known.contains(&kind))
+            {
+                whole.problem(format!("its `{name}` is not that of a BERT"));
+            }
+        };
+        kind("pre_tokenizer", &["BertPreTokenizer"]);
+        kind("post_processor", &["TemplateProcessing", "BertProcessing"]);
+        if whole
+            .get("truncation")
+            .and_then(|cut| cut.get("direction")?.as_str())
+            .is_some_and(|side| side != "Right")
+        {
+            whole.problem("its `truncation` is not at the right".to_owned());
+        }
+        if let Some(added) = whole.get("added_tokens")
+            && let Err(problem) = only_special(contents(added).into_iter())
+        {
+            whole.problem(format!("`added_tokens`: {problem}"));
+        }
+        if let Some(model) = whole.get("model").and_then(Value::as_object) {
+            let of_model = Fields::new(model);
+            of_model.only("type", "WordPiece");
+            of_model.only("continuing_subword_prefix", "##");
+            of_model.only("max_input_chars_per_word", 100);
+            of_model.only("unk_token", "[UNK]");
+            let vocabulary = of_model.get("vocab").and_then(Value::as_object);
+            let differs = |(token, id): (&String, &Value)| {
+                let expected = id.as_u64().and_then(|id| tokens.get(usize::try_from(id).ok()?));
+                expected != Some(token)
+            };
+            if !tokens.is_empty() && vocabulary.is_some_and(|vocabulary| vocabulary.iter().any(differs)) {
+                of_model.problem("its `vocab` differs from `vocab.txt`".to_owned());
+            }
+            let problems = of_model.finish(&[]);
+            problems
+                .into_iter()
+                .for_each(|problem| whole.problem(format!("`model`: {problem}")));
+        }
+        let problems = [
+            fields.finish(&["type"]),
+            whole.finish(&["version", "padding", "decoder"]),
+        ]
+        .concat();
+        match problems.is_empty() {
+            true => Ok(casing),
+            false => Err(format!("{}\n  {HINT}", problems.join("\n  "))),
         }
     }
 
@@ -190,6 +255,42 @@ impl Casing {
     pub fn normalizer(self) -> BertNormalizer {
         BertNormalizer::new(true, self.chinese, self.strip_accents, self.lowercase)
     }
+}
+
+/// Refuses a vocabulary unlike the one in the folder of a checkpoint.
+///
+/// # Errors
+/// Other tokens, or another normalization.
+pub(crate) fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError> {
+    let own = weights.join("vocab.txt");
+    let is_same = || given.canonicalize().ok() == own.canonicalize().ok();
+    let has = |name: &str| weights.join(name).is_file();
+    if !weights.is_dir()
+        || !(has("vocab.txt") || has(CONFIG) || has(TOKENIZER))
+        || has("vocab.txt") && is_same()
+    {
+        return Ok(());
+    }
+    let refused = |reason: &str| DataError::Configuration {
+        path: weights.to_owned(),
+        reason: format!(
+            "{reason} `{}`\n  hint: give the vocabulary in this folder",
+            given.display()
+        ),
+    };
+    let theirs = Vocabulary::open(given)?;
+    let same_folder =
+        given.parent().and_then(|folder| folder.canonicalize().ok()) == weights.canonicalize().ok();
+    if same_folder {
+        return Ok(());
+    }
+    if has("vocab.txt") && Vocabulary::open(&own)?.text() != theirs.text() {
+        return Err(refused("its `vocab.txt` has other tokens than"));
+    }
+    if Casing::beside(&own, &[])? != theirs.casing && (has(CONFIG) || has(TOKENIZER)) {
+        return Err(refused("its tokenizer normalizes text in another way than"));
+    }
+    Ok(())
 }
 
 fn optional(fields: &Fields<'_>, name: &str) -> Option<bool> {
@@ -239,7 +340,8 @@ mod tests {
         for (name, value) in files {
             fs::write(folder.path().join(name), value.to_string()).unwrap();
         }
-        Casing::beside(&folder.path().join("vocab.txt")).map_err(|error| error.to_string())
+        let tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film"].map(str::to_owned);
+        Casing::beside(&folder.path().join("vocab.txt"), &tokens).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -299,7 +401,7 @@ mod tests {
         let config = |more: Value| ("tokenizer_config.json", more);
         // As transformers saves bert-base-uncased.
         let special = json!({ "added_tokens_decoder": {
-            "0": { "content": "[PAD]" }, "100": { "content": "[UNK]" }, "101": { "content": "[CLS]" }
+            "0": { "content": "[PAD]" }, "1": { "content": "[UNK]" }, "2": { "content": "[CLS]" }
         }, "additional_special_tokens": [], "extra_special_tokens": {}, "mask_token": "[MASK]" });
         assert_eq!(beside(&[config(special.clone())]), Ok(Casing::default()));
         // What the configuration leaves open, the tokenizer says.
@@ -311,6 +413,37 @@ mod tests {
         ])
         .unwrap_err();
         assert!(error.contains("disagrees with `tokenizer.json`"), "{error}");
+        let error = beside(&[("special_tokens_map.json", json!({ "cls_token": "<s>" }))]).unwrap_err();
+        assert!(error.contains("special_tokens_map.json"), "{error}");
+        let other_id = json!({ "added_tokens_decoder": { "3": { "content": "[CLS]" } } });
+        assert!(
+            beside(&[config(other_id)])
+                .unwrap_err()
+                .contains("unlike `vocab.txt`")
+        );
+        for (name, value) in [
+            ("pre_tokenizer", json!({ "type": "WhitespaceSplit" })),
+            ("post_processor", json!({ "type": "RobertaProcessing" })),
+            ("truncation", json!({ "direction": "Left", "max_length": 4 })),
+            ("added_tokens", json!([{ "id": 9, "content": "the film" }])),
+            ("model", json!({ "type": "BPE" })),
+            ("model", json!({ "type": "WordPiece", "vocab": { "film": 4 } })),
+            (
+                "model",
+                json!({ "type": "WordPiece", "continuing_subword_prefix": "@@" }),
+            ),
+            ("a_part_of_tomorrow", json!(1)),
+        ] {
+            let mut whole = whole(true);
+            whole[name] = value;
+            let error = beside(&[("tokenizer.json", whole)]).unwrap_err();
+            assert!(error.contains(name), "{name}: {error}");
+        }
+        let mut published = whole(true);
+        published["model"] = json!({ "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100, "vocab": { "[PAD]": 0, "film": 5 } });
+        published["pre_tokenizer"] = json!({ "type": "BertPreTokenizer" });
+        assert_eq!(beside(&[("tokenizer.json", published)]), Ok(Casing::default()));
         let error = beside(&[("added_tokens.json", json!({ "[NAME]": 21 }))]).unwrap_err();
         assert!(
             error.contains("added_tokens.json") && error.contains("\"[NAME]\""),

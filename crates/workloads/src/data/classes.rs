@@ -66,24 +66,23 @@ impl KnownClasses {
         let Some(count) = self.count() else {
             return Ok(in_order(notes));
         };
-        if self.has_meaning()
-            && let Some(numbers) = self.by_name(labels)
-        {
+        if let Some((last, name)) = self.names.iter().next_back().filter(|(last, _)| **last >= count) {
+            return Err(format!(
+                "`id2label` has class {last}, `{name}`, and the output head {count} classes"
+            ));
+        }
+        if let Some(numbers) = self.by_name(labels) {
             return Ok(Numbered {
                 numbers,
                 count,
                 notes,
             });
         }
-        let whole: Option<BTreeMap<String, u32>> = labels
-            .iter()
-            .map(|label| {
-                Some((
-                    (*label).to_owned(),
-                    label.parse().ok().filter(|number| *number < count)?,
-                ))
-            })
-            .collect();
+        let whole = |label: &str| {
+            let number = label.parse().ok().filter(|number| *number < count)?;
+            (!self.has_meaning() || self.agrees(number)).then(|| (label.to_owned(), number))
+        };
+        let whole: Option<BTreeMap<String, u32>> = labels.iter().map(|label| whole(label)).collect();
         if let Some(numbers) = whole {
             return Ok(Numbered {
                 numbers,
@@ -119,6 +118,15 @@ impl KnownClasses {
             "the labels {} are not those of the checkpoint: {names}\n  hint: use its names, or its numbers from 0",
             list(&mut labels.iter().copied())
         ))
+    }
+
+    /// Returns false if an integer label may mean another class than its number: `1` with the name `1 star` of class 0,
+    /// or a number without a name.
+    fn agrees(&self, number: u32) -> bool {
+        let in_name = |name: &str| parts(name).find_map(Result::ok);
+        let is_other =
+            |(class, name): (&u32, &String)| *class != number && in_name(name) == Some(number.into());
+        self.names.contains_key(&number) && !self.names.iter().any(is_other)
     }
 
     /// Returns every class with its name: the name in the data, or else the name in the checkpoint, or else the class
@@ -163,13 +171,13 @@ impl KnownClasses {
     /// `None` if a label has no match or several.
     fn by_name(&self, labels: &BTreeSet<&str>) -> Option<BTreeMap<String, u32>> {
         let find = |label: &str| {
-            let exact = self.names.iter().find(|(_, name)| name.trim() == label);
+            let exact = self.names.iter().find(|(_, name)| canonical(name) == label);
             exact.map(|(number, _)| *number).or_else(|| {
                 let lower = label.to_lowercase();
                 let mut same = self
                     .names
                     .iter()
-                    .filter(|(_, name)| name.trim().to_lowercase() == lower);
+                    .filter(|(_, name)| canonical(name).to_lowercase() == lower);
                 match (same.next(), same.next()) {
                     (Some((number, _)), None) => Some(*number),
                     _ => None,
@@ -198,7 +206,8 @@ pub(super) fn counts(names: &[(u32, String)], parts: [&[u32]; 3]) -> Vec<ClassCo
 pub(super) fn canonical(label: &str) -> String {
     /// 2⁵³: larger integers are not exact in f64.
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    let label = label.trim();
+    // A byte order mark is in the middle of files that were joined.
+    let label = label.trim_matches(|letter: char| letter.is_whitespace() || letter == '\u{feff}');
     if let Ok(number) = label.parse::<i64>() {
         return number.to_string();
     }
@@ -341,6 +350,50 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn integers_that_may_mean_another_class_are_refused() {
+        let stars = known(5, &["1 star", "2 stars", "3 stars", "4 stars", "5 stars"]);
+        assert!(numbered(&stars, &["1", "4"]).is_err());
+        let number = |label: &str, number| (label.to_owned(), number);
+        assert_eq!(numbered(&stars, &["4 stars"]).unwrap(), [number("4 stars", 3)]);
+        let grades = known(2, &["grade 0", "grade 1"]);
+        assert_eq!(
+            numbered(&grades, &["0", "1"]).unwrap(),
+            [number("0", 0), number("1", 1)]
+        );
+        let holes = KnownClasses {
+            count: Some(5),
+            names: [
+                (0, "bad".to_owned()),
+                (2, "fair".to_owned()),
+                (4, "good".to_owned()),
+            ]
+            .into(),
+        };
+        assert!(numbered(&holes, &["1", "3"]).is_err());
+        assert_eq!(
+            numbered(&holes, &["0", "4"]).unwrap(),
+            [number("0", 0), number("4", 4)]
+        );
+        let floats = known(2, &["1.0", "0.0"]);
+        assert_eq!(
+            numbered(&floats, &["0", "1"]).unwrap(),
+            [number("1", 0), number("0", 1)]
+        );
+        let filler = known(5, &["LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3", "LABEL_4"]);
+        let of_filler = [number("LABEL_0", 0), number("LABEL_4", 4)];
+        assert_eq!(numbered(&filler, &["LABEL_0", "LABEL_4"]).unwrap(), of_filler);
+        let beyond = KnownClasses {
+            count: Some(2),
+            names: [(0, "x".to_owned()), (7, "y".to_owned())].into(),
+        };
+        assert!(
+            numbered(&beyond, &["x"])
+                .unwrap_err()
+                .contains("`id2label` has class 7")
+        );
     }
 
     #[test]

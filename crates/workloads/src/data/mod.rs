@@ -35,6 +35,7 @@ mod tokenized;
 mod tokenizer;
 mod vocabulary;
 
+pub(crate) use casing::check_folder;
 pub use check::{Checked, CheckedPart, check};
 pub use classes::KnownClasses;
 pub use corpus::load_passages;

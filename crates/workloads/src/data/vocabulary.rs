@@ -42,9 +42,10 @@ impl Vocabulary {
                 is: contents::unsupported(&bytes).unwrap_or_default().to_owned(),
             });
         }
+        let vocabulary = Self::from_file(&bytes, path)?;
         Ok(Self {
-            casing: Casing::beside(path)?,
-            ..Self::from_file(&bytes, path)?
+            casing: Casing::beside(path, &vocabulary.tokens)?,
+            ..vocabulary
         })
     }
 

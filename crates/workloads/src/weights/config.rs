@@ -12,7 +12,7 @@ use mantissa_core::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    fields::{Fields, IGNORED},
+    fields::{Fields, IGNORED, is_bert_tokenizer},
     form::Form,
     llama2c::Header,
     tensors::Mapped,
@@ -67,10 +67,13 @@ pub(crate) fn class_names(path: &Path) -> Result<BTreeMap<u32, String>, String> 
         };
         table.iter().map(name).collect::<Option<BTreeMap<u32, String>>>()
     };
-    let table = |name: &str| value.get(name).and_then(Value::as_object);
     let unread = |name: &str| wrong(format!("`{name}` is no table of classes and their names"));
-    let names = table("id2label").map(|table| by_number(table).ok_or_else(|| unread("id2label")));
-    let numbers = table("label2id").map(|table| by_name(table).ok_or_else(|| unread("label2id")));
+    let table = |name: &str| match value.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value.as_object().map(Some).ok_or_else(|| unread(name)),
+    };
+    let names = table("id2label")?.map(|table| by_number(table).ok_or_else(|| unread("id2label")));
+    let numbers = table("label2id")?.map(|table| by_name(table).ok_or_else(|| unread("label2id")));
     match (names.transpose()?, numbers.transpose()?) {
         (Some(names), Some(numbers)) if names != numbers => {
             Err(wrong("`id2label` and `label2id` do not say the same".to_owned()))
@@ -134,6 +137,13 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
     ] {
         fields.only(name, usual);
     }
+    tasks(&fields);
+    if matches!(kind, "bert" | "distilbert")
+        && let Some(class) = fields.get("tokenizer_class")
+        && !class.as_str().is_some_and(is_bert_tokenizer)
+    {
+        fields.problem(format!("`tokenizer_class` is {class}; there is `BertTokenizer`"));
+    }
     let model = match kind {
         "llama" => Model::Llama(llama(&fields)),
         "gpt2" => Model::Gpt2(gpt2(&fields)),
@@ -160,6 +170,31 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
         "a `{kind}` of this kind is not computed here\n  {}",
         problems.join("\n  ")
     ))
+}
+
+/// Refuses classes of transformers whose output head is used in another way.
+fn tasks(fields: &Fields<'_>) {
+    const KNOWN: [&str; 8] = [
+        "Model",
+        "LMHeadModel",
+        "ForCausalLM",
+        "ForMaskedLM",
+        "ForPreTraining",
+        "ForSequenceClassification",
+        "ForImageClassification",
+        "ForMaskedImageModeling",
+    ];
+    let classes = fields.get("architectures").and_then(Value::as_array);
+    for class in classes.into_iter().flatten() {
+        let is_known = class
+            .as_str()
+            .is_some_and(|class| KNOWN.iter().any(|task| class.ends_with(task)));
+        if !is_known {
+            fields.problem(format!(
+                "`architectures` has {class}, whose output is not computed here"
+            ));
+        }
+    }
 }
 
 /// Fields of one kind of model that change no number that is measured here.

@@ -7,8 +7,6 @@ use serde_json::{Map, Value};
 /// Fields of `config.json` that do not affect results, for all models. Fields with the prefix `_` are private to transformers.
 pub(super) const IGNORED: &[&str] = &[
     // Metadata.
-    "architectures",
-    "auto_map",
     "finetuning_task",
     "id2label",
     "label2id",
@@ -58,6 +56,17 @@ pub(super) const IGNORED: &[&str] = &[
     "top_p",
 ];
 
+/// Returns true for a class of transformers that tokenizes like BERT.
+pub(crate) fn is_bert_tokenizer(class: &str) -> bool {
+    const KNOWN: [&str; 4] = [
+        "BertTokenizer",
+        "DistilBertTokenizer",
+        "ElectraTokenizer",
+        "PreTrainedTokenizer",
+    ];
+    KNOWN.contains(&class.trim_end_matches("Fast"))
+}
+
 /// A configuration with the problems found so far.
 pub(crate) struct Fields<'a> {
     fields: &'a Map<String, Value>,
@@ -91,6 +100,11 @@ impl<'a> Fields<'a> {
         let mut problems = self.problems.into_inner();
         problems.extend(unknown);
         problems
+    }
+
+    /// Returns the problems of the fields that were read. Other fields are not looked at.
+    pub(crate) fn problems(self) -> Vec<String> {
+        self.problems.into_inner()
     }
 
     pub(crate) fn problem(&self, problem: String) {

@@ -15,7 +15,7 @@ pub(crate) use checkpoint::Checkpoint;
 pub use checkpoint::{weight_files, weights_in};
 pub(crate) use config::class_names;
 pub use config::model_of;
-pub(crate) use fields::Fields;
+pub(crate) use fields::{Fields, is_bert_tokenizer};
 pub(crate) use fit::Naming;
 pub(crate) use generation::generation_note;
 pub(crate) use initial::initial;
