@@ -50,6 +50,8 @@ pub(crate) fn unsupported(head: &[u8]) -> Option<&'static str> {
             "a GGUF file, which is not read\n  hint: the safetensors that it was made from are",
         ),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file, which is not read"),
+        (b"%PDF-", "a PDF document"),
+        (b"SQLite format 3\0", "an SQLite database, which is not read"),
         (b"\x93NUMPY", "a NumPy array, which is not read"),
         (b"PAR1", "a Parquet file, which is not read"),
         (b"ARROW1", "an Arrow file, which is not read"),
@@ -57,15 +59,15 @@ pub(crate) fn unsupported(head: &[u8]) -> Option<&'static str> {
         (b"BZh", "compressed with bzip2"),
         (b"\xfd7zXZ\0", "compressed with xz"),
         (b"\x28\xb5\x2f\xfd", "compressed with Zstandard"),
-        (
-            b"<!DOCTYPE html",
-            "a page of HTML: perhaps a download that needed a login",
-        ),
-        (b"<html", "a page of HTML: perhaps a download that needed a login"),
     ];
     let begins = |(magic, _): &&(&[u8], &str)| head.starts_with(magic);
     if let Some((_, is)) = KNOWN.iter().find(begins) {
         return Some(is);
+    }
+    let lower: Vec<u8> = head.iter().take(64).map(u8::to_ascii_lowercase).collect();
+    let lower = lower.trim_ascii_start();
+    if lower.starts_with(b"<!doctype html") || lower.starts_with(b"<html") {
+        return Some("a page of HTML: perhaps a download that needed a login");
     }
     match head {
         [] => Some("empty"),

@@ -18,7 +18,7 @@ use super::{
     imdb_folder,
     preparation::Preparation,
     recognise::{Content, recognise},
-    source::{is_hidden, skipped_note},
+    source::{is_hidden, part_of, skipped_note},
     split::Given,
 };
 use crate::contents;
@@ -27,6 +27,8 @@ use crate::contents;
 const CIFAR_EDGE: usize = 32;
 /// Bytes of a record of CIFAR-10: a label and three planes.
 pub(super) const CIFAR_RECORD: usize = 1 + COLOURS * CIFAR_EDGE * CIFAR_EDGE;
+/// Files of CIFAR-10 next to its batches.
+const CIFAR_DOCUMENTS: [&str; 2] = ["batches.meta.txt", "readme.html"];
 /// Classes of CIFAR-10.
 const CIFAR_CLASSES: u32 = 10;
 
@@ -79,12 +81,15 @@ pub(super) fn are_at(folder: &Path) -> Result<bool, DataError> {
 }
 
 fn is_batch(path: &Path) -> Result<bool, DataError> {
-    let ends = path.extension().is_some_and(|end| end == "bin");
+    let ends = path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("bin"));
     Ok(ends && recognise(path)? == Content::Batch)
 }
 
 /// Returns true if the file name is that of a binary batch of CIFAR-10.
 pub(super) fn is_called_batch(name: &str) -> bool {
+    let name = name.to_lowercase();
     name.ends_with(".bin") && (name.starts_with("data_batch") || name.starts_with("test_batch"))
 }
 
@@ -257,7 +262,7 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
         };
     }
     let entries = imdb_folder::entries(path)?;
-    let mut batches = vec![];
+    let (mut batches, mut unread) = (vec![], vec![]);
     for (name, path) in entries.iter().filter(|(name, _)| !is_hidden(name)) {
         let is_one = path.is_file() && is_batch(path)?;
         if !is_one && is_called_batch(name) {
@@ -268,44 +273,65 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
             return Err(none(reason));
         }
         if is_one {
-            let part = if name.contains("test") {
-                Part::Test
-            } else {
-                Part::Train
-            };
-            batches.push((part, path.clone()));
+            batches.push((part_of(name).unwrap_or(Part::Train), path.clone()));
+        } else if path.is_file() && !CIFAR_DOCUMENTS.contains(&name.as_str()) {
+            unread.push(name.clone());
         }
     }
     if !batches.is_empty() {
-        return cifar(name, batches);
+        let lacks = |number: &u32| {
+            !entries
+                .iter()
+                .any(|(name, _)| name.to_lowercase() == format!("data_batch_{number}.bin"))
+        };
+        let missing: Vec<String> = (1..=5)
+            .filter(lacks)
+            .map(|number| format!("data_batch_{number}.bin"))
+            .collect();
+        let is_incomplete = missing.len() < 4;
+        let notes = [
+            skipped_note("because they are no batch of CIFAR-10", &unread),
+            (is_incomplete && !missing.is_empty()).then(|| format!("missing: {}", missing.join(", "))),
+        ];
+        let mut source = cifar(name, batches)?;
+        source.notes.extend(notes.into_iter().flatten());
+        return Ok(source);
     }
-    let parts = entries.iter().filter_map(|(name, path)| match name.as_str() {
-        "train" => Some((Part::Train, path)),
-        "test" => Some((Part::Test, path)),
-        "val" | "valid" | "validation" => Some((Part::Validation, path)),
-        _ => None,
-    });
-    let mut parts: Vec<_> = parts.filter(|(_, path)| path.is_dir()).collect();
+    // A folder of a part has folders of classes; without them it is a class.
+    let has_folders = |path: &Path| {
+        let entries = imdb_folder::entries(path).unwrap_or_default();
+        entries
+            .iter()
+            .any(|(name, path)| !is_hidden(name) && path.is_dir())
+    };
+    let folders_here = || {
+        entries
+            .iter()
+            .filter(|(name, path)| !is_hidden(name) && path.is_dir())
+    };
+    let parts = folders_here().filter_map(|(name, path)| Some((part_of(name)?, path)));
+    let mut parts: Vec<(Part, &PathBuf)> = parts.filter(|(_, path)| has_folders(path)).collect();
     // Classes are those of the training part.
     parts.sort_by_key(|(part, _)| *part);
+    if let Some(pair) = parts.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        let name = |path: &Path| {
+            path.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned()
+        };
+        let names = format!("`{}` or `{}`?", name(pair[0].1), name(pair[1].1));
+        return Err(none(format!("two folders for one part, {names}")));
+    }
     let parts = if parts.is_empty() {
         vec![(Part::Train, &full)]
     } else {
         parts
     };
     // Next to folders of parts, other folders are not read.
-    let is_other = |(name, path): &&(String, PathBuf)| {
-        path.is_dir()
-            && !is_hidden(name)
-            && !parts
-                .iter()
-                .any(|(_, of_part)| *of_part == path || **of_part == full)
-    };
-    let no_part: Vec<String> = entries
-        .iter()
-        .filter(is_other)
-        .map(|(name, _)| name.clone())
-        .collect();
+    let is_part = |path: &PathBuf| parts.iter().any(|(_, part)| *part == path || **part == full);
+    let no_part = folders_here().filter(|(_, path)| !is_part(path));
+    let no_part: Vec<String> = no_part.map(|(name, _)| name.clone()).collect();
     folders(name, (&parts, &no_part), known, is_trained).map_err(|error| match error {
         Unfit::Data(error) => error,
         Unfit::Classes(reason) => none(reason),
@@ -378,6 +404,7 @@ fn folders(
 ) -> Result<Source, Unfit> {
     let (mut hidden, mut others, mut loose): (Vec<String>, Vec<String>, Vec<String>) =
         (vec![], vec![], vec![]);
+    let mut nested = vec![];
     let mut found: Vec<(Part, String, Vec<PathBuf>)> = vec![];
     for (part, folder) in parts {
         for (class, folder) in imdb_folder::entries(folder).map_err(Unfit::Data)? {
@@ -403,6 +430,7 @@ fn folders(
                         "`{class}` holds no picture: PNG, JPEG, BMP and WebP are read"
                     )));
                 }
+                nested.extend(one_class(&class, &folder, &pictures));
                 found.push((*part, class, pictures));
             } else if is_picture(&folder) {
                 loose.push(class);
@@ -443,16 +471,44 @@ fn folders(
         skipped_note("because they are hidden", &hidden),
         skipped_note("because they are no picture of a format that is read", &others),
         skipped_note("because they lie in no folder of a class", &loose),
-        skipped_note("because their names are not those of a part", no_part),
+        skipped_note(
+            "because they are no folder of a part with folders of classes",
+            no_part,
+        ),
     ];
     Ok(Source {
         name,
         classes: numbered.count,
         names,
-        notes: notes.into_iter().flatten().chain(numbered.notes).collect(),
+        notes: notes
+            .into_iter()
+            .flatten()
+            .chain(nested)
+            .chain(numbered.notes)
+            .collect(),
         given,
         batches: vec![],
     })
+}
+
+/// Reports a class whose pictures all lie in two subfolders or more, which may be meant as classes.
+fn one_class(class: &str, folder: &Path, pictures: &[PathBuf]) -> Option<String> {
+    let subfolder = |picture: &PathBuf| {
+        let mut below = picture.strip_prefix(folder).ok()?.components();
+        let first = below.next()?.as_os_str().to_string_lossy().into_owned();
+        below.next().map(|_| first)
+    };
+    let subfolders: Option<BTreeSet<String>> = pictures.iter().map(subfolder).collect();
+    let subfolders = subfolders.filter(|names| names.len() > 1)?;
+    let names: Vec<String> = subfolders
+        .iter()
+        .take(5)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    Some(format!(
+        "the subfolders of `{class}` are one class: {}",
+        names.join(", ")
+    ))
 }
 
 /// Returns the colour planes of an image, fitted to `edge` × `edge` pixels.
@@ -505,13 +561,14 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
                 path: path.clone(),
                 reason,
             };
+            let bytes = fs::read(path).map_err(DataError::read(path))?;
             // The content says which format it is, not the name.
-            let reader = image::io::Reader::open(path).and_then(image::io::Reader::with_guessed_format);
-            let reader = reader.map_err(|error| wrong(error.to_string()))?;
-            let image = reader
-                .decode()
-                .map_err(|error| wrong(error.to_string()))?
-                .to_rgb8();
+            let format = image::guess_format(&bytes).map_err(|error| wrong(error.to_string()))?;
+            if !is_whole(format, &bytes) {
+                return Err(wrong("it is cut off".to_owned()));
+            }
+            let image = image::load_from_memory_with_format(&bytes, format);
+            let image = image.map_err(|error| wrong(error.to_string()))?.to_rgb8();
             let (width, height) = image.dimensions();
             // Scaled until its shorter side fills an input, the longer one would fill the memory.
             if width.max(height) / width.min(height).max(1) > LONGEST {
@@ -521,6 +578,24 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
             }
             Ok(image)
         }
+    }
+}
+
+/// Returns false for a picture that is cut off: some decoders fill what is missing.
+fn is_whole(format: ImageFormat, bytes: &[u8]) -> bool {
+    let last = |mark: &[u8]| bytes.windows(mark.len()).rposition(|window| window == mark);
+    let length_at = |at: usize| {
+        let length: Option<[u8; 4]> = bytes.get(at..at + 4).and_then(|length| length.try_into().ok());
+        length.map_or(usize::MAX, |length| u32::from_le_bytes(length) as usize)
+    };
+    match format {
+        ImageFormat::Png => last(b"IEND").is_some(),
+        // The end of the image comes after the last scan.
+        ImageFormat::Jpeg => {
+            last(b"\xff\xda").is_some_and(|scan| last(b"\xff\xd9").is_some_and(|end| end > scan))
+        }
+        ImageFormat::WebP => length_at(4).saturating_add(8) <= bytes.len(),
+        _ => true,
     }
 }
 
@@ -668,6 +743,15 @@ mod tests {
         ] {
             fs::write(at("two/b/1.png"), bytes).unwrap();
             assert!(error(&at("two")).contains(reason), "{}", error(&at("two")));
+        }
+        let whole = fs::read(at("one/only/1.png")).unwrap();
+        for length in [whole.len() - 8, whole.len() / 2] {
+            fs::write(at("two/b/1.png"), &whole[..length]).unwrap();
+            assert!(
+                error(&at("two")).contains("b/1.png`: it is cut off"),
+                "{}",
+                error(&at("two"))
+            );
         }
         picture(&at("parts/train/a/1.png"), 4, 4, 0);
         picture(&at("parts/train/b/1.png"), 4, 4, 0);

@@ -6,39 +6,59 @@ use std::{fs, path::Path, sync::Arc};
 use super::{
     DataError,
     examples::{Part, Row},
-    source::{DataFile, Kind, is_hidden, skipped_note, utf8},
+    source::{DataFile, Kind, is_document, is_hidden, part_of, skipped_note, utf8},
 };
 
 /// aclImdb keeps 50,000 unlabelled reviews beside the labelled ones.
 const UNLABELLED: &str = "unsup";
 
-/// The folders that hold parts.
-const PARTS: [(&str, Part); 4] = [
-    ("train", Part::Train),
-    ("dev", Part::Validation),
-    ("valid", Part::Validation),
-    ("test", Part::Test),
-];
+/// Beginnings and ends of the names of files that aclImdb keeps next to the folders of a part.
+const NO_TEXTS: [(&str, &str); 2] = [("urls_", ".txt"), ("", ".feat")];
 
-/// Whether `folder` has this layout.
+/// Returns true if a folder has a subfolder for the training part.
 pub(super) fn is_one(folder: &Path) -> bool {
-    folder.join("train").is_dir()
+    let entries = entries(folder).unwrap_or_default();
+    entries
+        .iter()
+        .any(|(name, path)| part_of(name) == Some(Part::Train) && path.is_dir())
 }
 
 /// Lists the files by part, label and file name. Also returns notes about skipped files.
 pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataError> {
-    let mut files = vec![];
-    let (mut hidden, mut others) = (vec![], vec![]);
-    for (name, part) in PARTS {
-        let folder = folder.join(name);
-        if !folder.is_dir() {
-            continue;
+    let no_data_set = |path: &Path, reason: String| DataError::NoDataSet {
+        path: path.to_owned(),
+        reason,
+    };
+    let (mut files, mut parts) = (vec![], vec![]);
+    let (mut hidden, mut others, mut no_part) = (vec![], vec![], vec![]);
+    for (name, path) in entries(folder)? {
+        match part_of(&name) {
+            _ if is_hidden(&name) => hidden.push(name),
+            Some(part) if path.is_dir() => parts.push((part, name, path)),
+            Some(_) if !is_document(&name) => {
+                return Err(no_data_set(
+                    folder,
+                    format!("`{name}` is a file, and other parts are folders"),
+                ));
+            }
+            None if path.is_dir() => no_part.push(name),
+            _ => {}
         }
+    }
+    parts.sort();
+    if let Some(pair) = parts.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        let reason = format!("two folders for one part, `{}` or `{}`?", pair[0].1, pair[1].1);
+        return Err(no_data_set(folder, reason));
+    }
+    for (part, name, folder) in parts {
         let before = files.len();
         for (label, path) in entries(&folder)? {
             if is_hidden(&label) {
                 hidden.push(format!("{name}/{label}"));
-            } else if label != UNLABELLED && path.is_dir() {
+            } else if !path.is_dir() {
+                let is_known = |(begin, end): &(&str, &str)| label.starts_with(begin) && label.ends_with(end);
+                others.extend((!NO_TEXTS.iter().any(is_known)).then(|| format!("{name}/{label}")));
+            } else if label != UNLABELLED {
                 for (file, path) in entries(&path)? {
                     let kind = Kind::Text { label: label.clone() };
                     match file.ends_with(".txt") {
@@ -51,12 +71,16 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
         }
         if files.len() == before {
             let reason = "no `.txt` files in folders named by label, such as `pos` and `neg`".to_owned();
-            return Err(DataError::NoDataSet { path: folder, reason });
+            return Err(no_data_set(&folder, reason));
         }
     }
     let notes = [
         skipped_note("because they are hidden", &hidden),
-        skipped_note("because their names do not end in `.txt`", &others),
+        skipped_note(
+            "because they are no `.txt` file in the folder of a class",
+            &others,
+        ),
+        skipped_note("because their names are not those of a part", &no_part),
     ];
     Ok((files, notes.into_iter().flatten().collect()))
 }

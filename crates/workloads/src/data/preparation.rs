@@ -47,12 +47,20 @@ const IGNORED: &[&str] = &[
     "device",
     "disable_grouping",
     "do_convert_rgb",
-    "feature_extractor_type",
-    "image_processor_type",
     "image_seq_length",
     "input_data_format",
     "processor_class",
     "return_tensors",
+];
+
+/// Fields whose defaults differ between image processors.
+const EXPLICIT: [&str; 6] = [
+    "do_resize",
+    "size",
+    "resample",
+    "do_center_crop",
+    "image_mean",
+    "image_std",
 ];
 
 impl Preparation {
@@ -93,6 +101,23 @@ impl Preparation {
         fields.only("do_rescale", true);
         fields.only("do_pad", false);
         fields.only("do_reduce_labels", false);
+        let kind = ["image_processor_type", "feature_extractor_type"]
+            .map(|name| fields.get(name).and_then(Value::as_str));
+        let kind = kind.into_iter().flatten().find(|kind| !kind.starts_with("ViT"));
+        if let Some(kind) = kind {
+            // Absent fields have the values of a ViT here.
+            let absent = EXPLICIT
+                .iter()
+                .filter(|name| !fields.has(name))
+                .map(|name| format!("`{name}`"));
+            let absent: Vec<String> = absent.collect();
+            if !absent.is_empty() {
+                fields.problem(format!(
+                    "`{kind}` has values of its own for {}, which are absent",
+                    absent.join(", ")
+                ));
+            }
+        }
         if let Some(factor) = fields.get("rescale_factor") {
             let is_usual = factor
                 .as_f64()

@@ -10,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::{
     DataError,
-    delimited::Dialect,
+    delimited::{Dialect, with_line_feeds},
     json_lines::{self, Line},
 };
 use crate::contents;
@@ -102,6 +102,18 @@ fn batch(name: &str, head: &[u8], bytes: u64) -> Option<Content> {
     })
 }
 
+/// Returns true for a JSON array, or for the beginning of one with objects.
+fn is_json_array(text: &str, whole: bool) -> bool {
+    match whole {
+        true => serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| value.is_array()),
+        false => text
+            .trim_start()
+            .trim_start_matches('[')
+            .trim_start()
+            .starts_with('{'),
+    }
+}
+
 /// Detects the content of a text file from its first `bytes`. `whole` is true if they are the complete file.
 fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
     if let Some(is) = contents::unsupported(bytes) {
@@ -111,6 +123,16 @@ fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
         return Content::Other(
             "a pickle of Python, which is not read\n  hint: CIFAR-10 has a binary version, `cifar-10-batches-bin`".to_owned(),
         );
+    }
+    if bytes.starts_with(b"PK\x03\x04") {
+        return Content::Other("a ZIP archive, which is not read".to_owned());
+    }
+    let controls = bytes
+        .iter()
+        .filter(|byte| matches!(byte, 1..=8 | 11 | 14..=31 | 127))
+        .count();
+    if controls * 10 > bytes.len() {
+        return Content::Other("no text: it has control characters".to_owned());
     }
     let nuls = bytes.iter().filter(|byte| **byte == 0).count();
     if nuls * 4 > bytes.len() {
@@ -124,7 +146,7 @@ fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
     }
     // Invalid UTF-8 is reported with its line when the whole file is read.
     let text = String::from_utf8_lossy(bytes);
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let text = &*with_line_feeds(text.strip_prefix('\u{feff}').unwrap_or(&text));
     // Unless the file was read completely, the last line may be incomplete.
     let text = match (whole, text.rfind('\n')) {
         (false, Some(end)) => &text[..end],
@@ -161,7 +183,7 @@ fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
             gzip,
         };
     }
-    if first.trim_start().starts_with('[') && name.ends_with(".json") {
+    if first.trim_start().starts_with('[') && is_json_array(text, whole) {
         return Content::Other(
             "one JSON array\n  hint: `jq -c '.[]'` makes lines of it, an object a line".to_owned(),
         );

@@ -116,9 +116,9 @@ impl Source {
                 }
                 Kind::Lines { gzip: true } => {
                     let bytes = delimited::unpack(bytes, path)?;
-                    Ok((json_lines::rows(part, columns, &bytes, path)?, None))
+                    json_lines::rows(part, columns, &bytes, path)
                 }
-                Kind::Lines { gzip: false } => Ok((json_lines::rows(part, columns, bytes, path)?, None)),
+                Kind::Lines { gzip: false } => json_lines::rows(part, columns, bytes, path),
                 Kind::Text { label } => Ok((vec![imdb_folder::row(part, label, bytes, path)?], None)),
             }
         };
@@ -200,15 +200,18 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
     }
 
     let (mut files, mut no_part, mut hidden): (Vec<DataFile>, _, _) = (vec![], vec![], vec![]);
+    let mut part_folders = vec![];
     for (name, path) in imdb_folder::entries(path)? {
         if is_hidden(&name) {
             hidden.push(name);
-        } else if path.is_file() {
+        } else if path.is_dir() {
+            part_folders.extend(part_of(&name).map(|_| name));
+        } else {
             match (Kind::of(recognise(&path)?), part_of(&name)) {
                 (Ok(kind), Some(part)) => files.push(DataFile { part, path, kind }),
                 (Ok(_), None) => no_part.push(name),
                 // Skipping an unreadable `.tsv`, `.csv` or `.jsonl` file would silently drop a part.
-                (Err(is), Some(_)) if delimited::are_in(&name) || json_lines::are_in(&name) => {
+                (Err(is), Some(_)) if !is_document(&name) => {
                     return Err(no_data_set(format!("`{name}` is {is}")));
                 }
                 (Err(_), _) => {}
@@ -219,6 +222,12 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
     if let Some(pair) = files.windows(2).find(|pair| pair[0].part == pair[1].part) {
         let names = format!("`{}` or `{}`?", name(&pair[0].path), name(&pair[1].path));
         return Err(no_data_set(format!("two files for one part, {names}")));
+    }
+    if let ([file, ..], [folder, ..]) = (&files[..], &part_folders[..]) {
+        let file = name(&file.path);
+        return Err(no_data_set(format!(
+            "`{file}` is a file of a part, and `{folder}` a folder of one"
+        )));
     }
     if files.is_empty() {
         return Err(no_data_set(
@@ -235,6 +244,19 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
         notes: notes.into_iter().flatten().collect(),
         files,
     })
+}
+
+/// Returns true if the extension is that of a document that may lie next to data.
+pub(super) fn is_document(name: &str) -> bool {
+    const EXTENSIONS: [&str; 10] = [
+        "md", "rst", "pdf", "html", "py", "ipynb", "sh", "log", "yaml", "toml",
+    ];
+    let extension = Path::new(name)
+        .extension()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .to_lowercase();
+    EXTENSIONS.contains(&extension.as_str())
 }
 
 /// Detects the part from a word in the file name.

@@ -14,7 +14,7 @@ use super::{
     imdb_folder,
     json_lines::Line,
     recognise::{Content, recognise},
-    source::{is_hidden, part_of, skipped_note},
+    source::{is_document, is_hidden, part_of, skipped_note},
     subwords::{self, PIECE},
 };
 
@@ -141,23 +141,41 @@ impl Corpus {
                 .to_string_lossy()
                 .into_owned()
         };
-        let (mut files, mut no_part, mut hidden) = (vec![], vec![], vec![]);
+        let (mut files, mut no_part, mut hidden, mut part_folders) = (vec![], vec![], vec![], vec![]);
         if full.is_dir() {
             for (name, path) in imdb_folder::entries(path)? {
                 if is_hidden(&name) {
                     hidden.push(name);
-                } else if path.is_file() {
-                    match (Form::in_folder(&name, &recognise(&path)?), part_of(&name)) {
-                        (Some(form), Some(part)) => files.push(TextFile { part, path, form }),
-                        (Some(_), None) => no_part.push(name),
-                        (None, _) => {}
+                    continue;
+                }
+                if path.is_dir() {
+                    part_folders.extend(part_of(&name).map(|_| name));
+                    continue;
+                }
+                let content = recognise(&path)?;
+                match (Form::in_folder(&name, &content), part_of(&name)) {
+                    (Some(form), Some(part)) => files.push(TextFile { part, path, form }),
+                    (Some(_), None) => no_part.push(name),
+                    (None, Some(_)) if !is_document(&name) => {
+                        let is = match content {
+                            Content::Other(is) => is,
+                            _ => "no running text".to_owned(),
+                        };
+                        return Err(no_text(format!("`{name}` is {is}")));
                     }
+                    (None, _) => {}
                 }
             }
             files.sort_by_key(|file| file.part);
             if let Some(pair) = files.windows(2).find(|pair| pair[0].part == pair[1].part) {
                 let names = format!("`{}` or `{}`?", name(&pair[0].path), name(&pair[1].path));
                 return Err(no_text(format!("two files for one part, {names}")));
+            }
+            if let ([file, ..], [folder, ..]) = (&files[..], &part_folders[..]) {
+                let file = name(&file.path);
+                return Err(no_text(format!(
+                    "`{file}` is a file of a part, and `{folder}` a folder of one"
+                )));
             }
             if files.is_empty() {
                 return Err(no_text(
@@ -570,9 +588,12 @@ mod tests {
         assert_eq!(kind(&[("train.jsonl", b"{\"text\": \"a\"}")]), DatasetKind::Text);
         let labelled = b"{\"text\": \"a\", \"label\": 1}\n";
         assert_eq!(kind(&[("train.jsonl", labelled)]), DatasetKind::Reviews);
-        assert_eq!(
-            kind(&[("train.tsv", b"0\ta\n"), ("train.txt", b"a")]),
-            DatasetKind::Reviews
+        let both = folder(&[("train.tsv", b"0\ta\n"), ("test.txt", b"a")]);
+        assert!(
+            kind_of(both.path())
+                .unwrap_err()
+                .to_string()
+                .contains("`test.txt` is running text")
         );
         assert!(kind_of(folder(&[("README.txt", b"a")]).path()).is_err());
         let alone = folder(&[("mine.txt", b"a"), ("mine.jsonl", labelled), ("mine.csv", b"0,a")]);
