@@ -1,7 +1,13 @@
 //! Delimited text (TSV, CSV), plain or gzip: with a header line that names the columns, or with the label in the first
 //! column and the text in the last.
 
-use std::{collections::BTreeMap, io::Read, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    io::Read,
+    path::Path,
+    sync::Arc,
+};
 
 use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
@@ -77,13 +83,28 @@ impl Dialect {
     /// the first lines are neither a tab-separated header nor labels followed by a tab.
     pub fn of(name: &str, text: &str) -> Option<Self> {
         let [comma, semicolon, pipe] = [b',', b';', b'|'].map(Self::quoted);
+        let quoted_tabs = Self::quoted(b'\t');
         let candidates = if name.ends_with(".tsv") {
-            vec![Self::TABS, comma, semicolon, pipe]
+            // Quotes are text in most files with tabs; if every text is in quotes, they are not.
+            let tabs = if Self::TABS
+                .sample(text)
+                .iter()
+                .all(|fields| ends_in_quotes(fields))
+            {
+                quoted_tabs
+            } else {
+                Self::TABS
+            };
+            vec![tabs, comma, semicolon, pipe]
         } else if name.ends_with(".csv") {
-            vec![comma, semicolon, Self::quoted(b'\t'), pipe]
+            vec![comma, semicolon, quoted_tabs, pipe]
         } else {
             let sample = Self::TABS.sample(text);
-            return (has_header(&sample) || are_labelled(&sample)).then_some(Self::TABS);
+            if has_header(&sample) || are_labelled(&sample) {
+                return Some(Self::TABS);
+            }
+            let mut others = [comma, semicolon].into_iter();
+            return others.find(|dialect| has_header(&dialect.sample(text)));
         };
         let samples = candidates.iter().map(|dialect| (*dialect, dialect.sample(text)));
         let samples: Vec<_> = samples.collect();
@@ -124,6 +145,12 @@ impl Dialect {
             .flexible(true)
             .from_reader(text)
     }
+}
+
+/// Returns true if the last field of a record is in quotes.
+fn ends_in_quotes(fields: &[String]) -> bool {
+    let last = fields.last().map_or("", |field| field.trim());
+    last.len() >= 2 && last.starts_with('"') && last.ends_with('"')
 }
 
 /// Returns true if the first record names a label column and a text column.
@@ -168,13 +195,6 @@ fn named<S: AsRef<str>>(header: &[S], names: &[&str]) -> Option<usize> {
         .find_map(|name| header.iter().position(|field| is(field, name)))
 }
 
-/// Returns true if the file name ends in `.tsv` or `.csv`, optionally with `.gz`.
-pub(super) fn are_in(name: &str) -> bool {
-    let name = name.to_lowercase();
-    let stem = name.strip_suffix(".gz").unwrap_or(&name);
-    [".tsv", ".csv"].iter().any(|end| stem.ends_with(end))
-}
-
 /// Every row of a file, and the columns that were left out, if there are any.
 pub(super) fn rows(
     part: Part,
@@ -190,13 +210,14 @@ pub(super) fn rows(
     } else {
         bytes
     };
-    let text = utf8(bytes, file)?;
+    let text = &*with_line_feeds(utf8(bytes, file)?);
     let mut reader = Reader {
         part,
         file: file.into(),
         names: columns,
         sample: dialect.sample(text),
         columns: None,
+        header: vec![],
         unread: None,
         rows: vec![],
     };
@@ -209,6 +230,14 @@ pub(super) fn rows(
         return Err(LineProblem::NoRows.at(file, 1));
     }
     Ok((reader.rows, reader.unread))
+}
+
+/// Replaces carriage returns by line feeds in a text without line feeds, as old systems wrote it.
+pub(super) fn with_line_feeds(text: &str) -> Cow<'_, str> {
+    match text.contains('\r') && !text.contains('\n') {
+        true => text.replace('\r', "\n").into(),
+        false => text.into(),
+    }
 }
 
 /// What a gzipped file holds.
@@ -233,6 +262,19 @@ struct Columns {
 }
 
 impl Columns {
+    /// Returns the name of a column that is read if another column has the same name.
+    fn ambiguous(&self, names: &[&str]) -> Option<String> {
+        let read = self.text.iter().chain([&self.label]);
+        let mut names = read.map(|column| names[*column].trim()).filter(|name| {
+            names
+                .iter()
+                .filter(|other| other.trim().eq_ignore_ascii_case(name))
+                .count()
+                > 1
+        });
+        names.next().map(str::to_owned)
+    }
+
     /// Describes the columns that are not read, by the names of a `header` or by their numbers.
     fn unread(&self, header: Option<&[&str]>, file: &Path) -> Option<String> {
         let others = (0..self.count).filter(|column| *column != self.label && !self.text.contains(column));
@@ -247,9 +289,21 @@ impl Columns {
                 }
             })
             .collect();
-        let file = file.file_name().unwrap_or_default().to_string_lossy();
-        (!names.is_empty()).then(|| format!("columns of `{file}` that are not read: {}", names.join(", ")))
+        skipped_columns(file, names)
     }
+}
+
+/// Describes the columns of a file that are not read.
+pub(super) fn skipped_columns(file: &Path, names: Vec<String>) -> Option<String> {
+    /// Maximum number of names listed.
+    const LISTED: usize = 12;
+    let file = file.file_name().unwrap_or_default().to_string_lossy();
+    let more = match names.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let listed = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| format!("columns of `{file}` that are not read: {listed}{more}"))
 }
 
 struct Reader<'a> {
@@ -258,6 +312,8 @@ struct Reader<'a> {
     names: &'a ColumnNames,
     sample: Vec<Vec<String>>,
     columns: Option<Columns>,
+    /// The header line, if there is one.
+    header: Vec<String>,
     unread: Option<String>,
     rows: Vec<Row>,
 }
@@ -298,11 +354,19 @@ impl Reader<'_> {
         if self.columns.is_none() {
             let (columns, is_header) =
                 columns(fields, &self.sample, self.names).map_err(|problem| problem.at(&self.file, line))?;
-            self.unread = columns.unread(is_header.then_some(fields), &self.file);
+            let header = is_header.then_some(fields);
+            if let Some(name) = header.and_then(|names| columns.ambiguous(names)) {
+                return Err(LineProblem::Ambiguous(name).at(&self.file, line));
+            }
+            self.unread = columns.unread(header, &self.file);
             self.columns = Some(columns);
             if is_header {
+                self.header = fields.iter().map(|field| (*field).to_owned()).collect();
                 return Ok(());
             }
+        }
+        if !self.header.is_empty() && fields == self.header {
+            return Err(LineProblem::HeaderAgain.at(&self.file, line));
         }
         let columns = self.columns.as_ref().expect("set above");
         if fields.len() != columns.count {
@@ -382,9 +446,10 @@ fn columns(
             Ok((Columns { label, text, count }, true))
         }
         (Some(column), None) if label.is_none() || begins_with_header(sample, column) => Err(missing("text")),
-        (None, Some(_)) if first[0].trim().parse::<i64>().is_err() && begins_with_header(sample, 0) => {
+        (None, Some(_)) if text.is_none() && !first.iter().any(|field| is_number(field)) => {
             Err(missing("label"))
         }
+        (None, Some(_)) if text.is_some_and(|(_, by_name)| by_name) => Err(missing("label")),
         _ if count < 2 => Err(missing("text")),
         // One of the columns was given by its number, and there is no header.
         _ if label.is_some() || text.is_some() => {
@@ -409,7 +474,7 @@ fn columns(
                 false,
             ))
         }
-        _ if begins_with_header(sample, 0) => Err(missing("label")),
+        _ if begins_with_header(sample, 0) || looks_like_header(sample) => Err(missing("label")),
         _ => Ok((
             Columns {
                 label: 0,
@@ -431,11 +496,38 @@ fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
         return false;
     };
     let labels = counts(rest, label);
-    let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
     if labels.contains_key(name.as_str()) || is_number(name) {
         return false;
     }
     labels.keys().all(|label| is_number(label)) || rest.len() >= 4 && labels.values().all(|count| *count > 1)
+}
+
+fn is_number(text: &str) -> bool {
+    text.trim().parse::<f64>().is_ok()
+}
+
+/// Returns true if the fields of the first record are names: distinct, short, without spaces, no numbers and no label of
+/// another record, while another column has texts of several words.
+fn looks_like_header(sample: &[Vec<String>]) -> bool {
+    const LONGEST_NAME: usize = 32;
+    let [first, rest @ ..] = sample else {
+        return false;
+    };
+    let has_space = |field: &str| field.trim().contains(char::is_whitespace);
+    let is_name = |field: &String| {
+        let is_short = !field.trim().is_empty() && field.len() <= LONGEST_NAME;
+        is_short && !has_space(field) && !is_number(field)
+    };
+    let distinct: BTreeSet<&String> = first.iter().collect();
+    let are_names = first.iter().all(is_name) && distinct.len() == first.len();
+    let is_label = |name: &String| counts(rest, 0).contains_key(name.as_str());
+    let is_text = |column: usize| {
+        let texts = rest
+            .iter()
+            .filter(|fields| fields.get(column).is_some_and(|field| has_space(field)));
+        2 * texts.count() > rest.len()
+    };
+    are_names && !first.first().is_some_and(is_label) && (0..first.len()).any(is_text)
 }
 
 #[cfg(test)]
@@ -455,7 +547,7 @@ mod tests {
         } else {
             &*String::from_utf8_lossy(bytes)
         };
-        let dialect = Dialect::of(stem, text).expect("rows");
+        let dialect = Dialect::of(stem, &with_line_feeds(text)).expect("rows");
         let names = ColumnNames::default();
         let rows = rows(Part::Train, (dialect, gzip), &names, bytes, Path::new(name));
         let (rows, _) = rows.map_err(|error| error.to_string())?;
@@ -506,6 +598,50 @@ mod tests {
         ] {
             let file = format!("id\t{text}\t{label}\n7\tgood\t1\n");
             assert_eq!(ok("a.tsv", &file), [row("1", "good", 2)], "{label} {text}");
+        }
+    }
+
+    #[test]
+    fn a_header_without_a_known_name_is_an_error_and_no_row() {
+        let rows = "a good film,joy\na bad film,anger\nso so,joy\nvery bad,anger\nfine film,calm\n";
+        for header in ["text,emotion", "blurb,mood", "author,mood"] {
+            let error = error("a.csv", &format!("{header}\n{rows}"));
+            assert!(
+                error.starts_with("a.csv:1: no column for the "),
+                "{header}: {error}"
+            );
+        }
+        // A label that occurs again, and a number, are those of rows.
+        assert_eq!(
+            ok("a.tsv", "joy\tfine\nanger\tso bad\njoy\tso good\n")[0],
+            row("joy", "fine", 1)
+        );
+        assert_eq!(
+            ok("a.tsv", "7\tfine\n8\tso bad\n9\tso good\n")[0],
+            row("7", "fine", 1)
+        );
+    }
+
+    #[test]
+    fn a_header_that_is_ambiguous_or_comes_again_is_an_error() {
+        let twice = error("a.csv", "label,text,label\n0,bad,1\n");
+        assert_eq!(twice, "a.csv:1: two columns are called `label`");
+        let again = error("a.csv", "label,text\n0,bad\nlabel,text\n1,good\n");
+        assert_eq!(again, "a.csv:3: the header line again");
+    }
+
+    #[test]
+    fn quotes_around_every_text_and_old_line_ends_are_no_text() {
+        let quoted = ok("a.tsv", "0\t\"bad film\"\n1\t\"so \"\"good\"\"\"\n");
+        assert_eq!(quoted, [row("0", "bad film", 1), row("1", "so \"good\"", 2)]);
+        for name in ["a.tsv", "a.csv"] {
+            let separator = if name == "a.tsv" { "\t" } else { "," };
+            let text = format!("0{separator}bad\r1{separator}good\r");
+            assert_eq!(
+                ok(name, &text),
+                [row("0", "bad", 1), row("1", "good", 2)],
+                "{name}"
+            );
         }
     }
 
@@ -649,11 +785,5 @@ mod tests {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 0x40;
         assert!(read("a.tsv.gz", &bytes).is_err());
-    }
-
-    #[test]
-    fn only_tsv_and_csv_are_known() {
-        assert!(["A.TSV.GZ", "b.csv"].into_iter().all(are_in));
-        assert!(!["a.txt", "a.gz", "tsv", "a.tsv.zip"].into_iter().any(are_in));
     }
 }

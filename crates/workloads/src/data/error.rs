@@ -205,6 +205,14 @@ pub enum LineProblem {
         /// Those that there are.
         columns: Vec<String>,
     },
+    /// A column that is read has the name of another.
+    #[error("two columns are called `{0}`\n  hint: `--label-column` and `--text-column` take numbers, too")]
+    Ambiguous(String),
+    /// The header line in the middle of a file, as in files that were joined.
+    #[error(
+        "the header line again\n  hint: the file is several ones joined; remove all header lines but the first"
+    )]
+    HeaderAgain,
     /// A value in the label's place that names no class.
     #[error("{0} is no label\n  hint: a label is a string, a number, `true` or `false`")]
     NoLabel(String),

@@ -67,11 +67,21 @@ impl Row {
         };
         match label.len() {
             0 => Err(row.at(LineProblem::EmptyLabel)),
+            _ if is_missing(&label) => Err(row.at(LineProblem::NoLabel(label))),
             bytes if bytes > LONGEST_LABEL => Err(row.at(LineProblem::LongLabel { bytes })),
             _ if text.trim().is_empty() => Err(row.at(LineProblem::EmptyText)),
             _ => Ok(row),
         }
     }
+}
+
+/// From this number of rows on, a label for less than two of them is a text or an id.
+const FEWEST_ROWS: usize = 10;
+
+/// Returns true for what programs write where a label is missing. `none` may be a class.
+fn is_missing(label: &str) -> bool {
+    const MARKS: [&str; 5] = ["nan", "<na>", "n/a", "#n/a", "null"];
+    MARKS.iter().any(|mark| label.eq_ignore_ascii_case(mark))
 }
 
 /// Numbers the labels and sorts the rows into their parts.
@@ -94,6 +104,14 @@ pub(super) fn label(
             examples: counted().count(),
             label: (*label).to_owned(),
         });
+    }
+    let rows_counted = counted().count();
+    if (known.is_none() || is_trained) && rows_counted >= FEWEST_ROWS && 2 * labels.len() > rows_counted {
+        return Err(DataError::Labels(format!(
+            "there are {} labels for {rows_counted} texts, such as `{}`\n  hint: `--label-column` and `--text-column` name the columns",
+            labels.len(),
+            labels.first().copied().unwrap_or_default()
+        )));
     }
     let numbered = known
         .unwrap_or(&KnownClasses::default())
@@ -181,6 +199,28 @@ mod tests {
             error,
             "reviews.tsv:7: unknown label `-1`\n  hint: the training part has `0`, `1`"
         );
+    }
+
+    #[test]
+    fn a_label_for_every_row_and_marks_of_missing_labels_are_refused() {
+        let names: Vec<String> = (0..12).map(|number| format!("text {number}")).collect();
+        let rows = names
+            .iter()
+            .zip(1..)
+            .map(|(name, line)| row(Part::Train, name, line))
+            .collect();
+        let error = label(rows, None, true).unwrap_err().to_string();
+        assert!(error.contains("12 labels for 12 texts"), "{error}");
+        for mark in ["NaN", "<NA>", "null"] {
+            let file: Arc<Path> = Path::new("reviews.tsv").into();
+            let error = Row::new(Part::Train, mark, "some text", &file, 3)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.starts_with(&format!("reviews.tsv:3: {mark} is no label")),
+                "{error}"
+            );
+        }
     }
 
     #[test]

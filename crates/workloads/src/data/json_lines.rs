@@ -1,12 +1,12 @@
 //! JSON lines: an object a line, with a text, and with a label where texts have one.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use serde_json::{Map, Value};
 
 use super::{
     DataError, LineProblem,
-    delimited::{ColumnNames, LABEL_COLUMNS, TEXT_COLUMNS},
+    delimited::{ColumnNames, LABEL_COLUMNS, TEXT_COLUMNS, skipped_columns},
     examples::{Part, Row},
     source::utf8,
 };
@@ -48,15 +48,16 @@ impl Line {
         self.first(None, &LABEL_COLUMNS).is_some()
     }
 
-    /// Returns the value of `column`, or of the first of `names` that occurs. Falls back to keys that differ only in
-    /// case.
+    /// Returns the value of `column`, or of the first of `names` that occurs.
     fn first(&self, column: Option<&str>, names: &[&str]) -> Option<&Value> {
+        self.0.get(self.key(column, names)?)
+    }
+
+    /// Returns the key `column`, or the first of `names` that occurs. Falls back to keys that differ only in case.
+    fn key(&self, column: Option<&str>, names: &[&str]) -> Option<&String> {
         let named = |name: &str| {
-            let exact = self.0.get(name);
-            exact.or_else(|| {
-                let same = |key: &&String| key.eq_ignore_ascii_case(name);
-                self.0.get(self.0.keys().find(same)?)
-            })
+            let exact = self.0.keys().find(|key| *key == name);
+            exact.or_else(|| self.0.keys().find(|key| key.eq_ignore_ascii_case(name)))
         };
         match column {
             Some(column) => named(column),
@@ -79,27 +80,40 @@ pub(super) fn are_in(name: &str) -> bool {
     [".jsonl", ".ndjson"].iter().any(|end| stem.ends_with(end))
 }
 
-/// Reads every row of a file. Empty lines are skipped.
+/// Reads every row of a file. Empty lines are skipped. Also describes the keys that are not read, if there are any.
 pub(super) fn rows(
     part: Part,
     columns: &ColumnNames,
     bytes: &[u8],
     file: &Path,
-) -> Result<Vec<Row>, DataError> {
+) -> Result<(Vec<Row>, Option<String>), DataError> {
     let text = utf8(bytes, file)?;
     let file: Arc<Path> = file.into();
     let mut rows = vec![];
+    let mut unread: BTreeSet<String> = BTreeSet::new();
     for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
         let at = |problem: LineProblem| problem.at(&file, number);
         let read = Line::read(line).map_err(at)?;
         let label = read.label(columns.label.as_deref()).map_err(at)?;
         let text = read.text(columns.text.as_deref()).map_err(at)?;
         rows.push(Row::new(part, &label, text, &file, number)?);
+        let read_keys = [
+            read.key(columns.label.as_deref(), &LABEL_COLUMNS),
+            read.key(columns.text.as_deref(), &TEXT_COLUMNS),
+        ];
+        for key in read.0.keys().filter(|key| !read_keys.contains(&Some(*key))) {
+            if !unread.contains(key) {
+                unread.insert(key.clone());
+            }
+        }
     }
     if rows.is_empty() {
         return Err(LineProblem::NoRows.at(&file, 1));
     }
-    Ok(rows)
+    Ok((
+        rows,
+        skipped_columns(&file, unread.iter().map(|key| format!("`{key}`")).collect()),
+    ))
 }
 
 #[cfg(test)]
@@ -113,7 +127,8 @@ mod tests {
             text.as_bytes(),
             Path::new("a.jsonl"),
         )
-        .map_err(|e| e.to_string())?;
+        .map_err(|e| e.to_string())?
+        .0;
         Ok(rows
             .into_iter()
             .map(|row| (row.label, row.text, row.line))
