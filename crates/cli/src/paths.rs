@@ -7,7 +7,11 @@ use std::{
 
 use anyhow::{Error, Result, bail};
 use mantissa_core::{Cell, DatasetKind, Model, Plan, Task, nearest};
-use mantissa_runner::{Inputs, data::kind_of, model_of};
+use mantissa_runner::{
+    Inputs,
+    data::{ColumnNames, kind_of},
+    model_of,
+};
 use mantissa_suite::StartingWeights;
 
 use crate::args::Selection;
@@ -25,7 +29,11 @@ pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
     };
     for path in &selection.data {
         there("--data", path)?;
-        let kind = kind_of(path)?;
+        let kind = match kind_of(path)? {
+            // Texts with a column that the user calls their label.
+            DatasetKind::Text if inputs.columns.label.is_some() => DatasetKind::Reviews,
+            kind => kind,
+        };
         if let Some(other) = inputs.data.insert(kind, path.clone()) {
             bail!(
                 "`--data {}` and `--data {}` both hold {kind}\n  hint: give one path for each kind of data",
@@ -149,6 +157,11 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
             path.display()
         );
     }
+    if inputs.columns != ColumnNames::default() && !inputs.data.contains_key(&DatasetKind::Reviews) {
+        bail!(
+            "`--label-column` and `--text-column` are not read: there is no labelled text\n  hint: name it with `--data`"
+        );
+    }
     let synthetic = synthetic(plan);
     if let (false, Some(path)) = (synthetic.is_empty(), inputs.data.values().next()) {
         bail!(
@@ -159,6 +172,21 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Refuses a vocabulary that no workload reads.
+pub(crate) fn check_vocabulary(inputs: &Inputs, plan: &Plan) -> Result<()> {
+    let is_image = |kind: &DatasetKind| matches!(kind, DatasetKind::Images | DatasetKind::SyntheticImages);
+    let reads_text = !by_kind(all(plan)).keys().all(is_image);
+    match &inputs.vocabulary {
+        Some(path) if !reads_text => {
+            bail!(
+                "`--vocabulary {}` is not read: no workload here reads text",
+                path.display()
+            )
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses weights for a workload that there is not.

@@ -40,25 +40,35 @@ impl std::fmt::Display for InputFile {
     }
 }
 
+impl InputFile {
+    /// Returns what identifies the file: its role, its path below the folder that was given, and its hash. The name of
+    /// that folder, or of a file that was given, does not matter.
+    fn identity(&self) -> (InputRole, &str, &str) {
+        let below = self.name.split_once('/').map_or("", |(_, below)| below);
+        (self.role, below, &self.hash)
+    }
+}
+
 /// Describes the difference between the input files of two records. Returns `None` if they are equal or if one record
 /// does not list them.
 pub fn input_difference(one: &[InputFile], other: &[InputFile]) -> Option<String> {
-    if one.is_empty() || other.is_empty() || one == other {
+    if one.is_empty() || other.is_empty() {
         return None;
     }
-    let only = |of: &[InputFile], than: &[InputFile]| {
-        let new: Vec<String> = of
-            .iter()
-            .filter(|file| !than.contains(file))
-            .map(ToString::to_string)
-            .collect();
-        if new.is_empty() {
+    let only = |of: &[InputFile], than: &[InputFile]| -> Vec<String> {
+        let is_new = |file: &&InputFile| !than.iter().any(|other| other.identity() == file.identity());
+        of.iter().filter(is_new).map(ToString::to_string).collect()
+    };
+    let (of_one, of_other) = (only(one, other), only(other, one));
+    let list = |names: &[String]| {
+        if names.is_empty() {
             "none".to_owned()
         } else {
-            new.join(", ")
+            names.join(", ")
         }
     };
-    Some(format!("{} against {}", only(one, other), only(other, one)))
+    let differs = !of_one.is_empty() || !of_other.is_empty();
+    differs.then(|| format!("{} against {}", list(&of_one), list(&of_other)))
 }
 
 /// Describes the difference between the input files of two records like [`input_difference`]. If it finds none, compares the
@@ -72,4 +82,37 @@ pub fn data_difference(
         let told = |source: &DataSource| format!("{} ({})", source.name, source.hash);
         (one.hash != other.hash).then(|| format!("{} against {}", told(one), told(other)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, hash: &str) -> InputFile {
+        InputFile {
+            role: InputRole::Data,
+            name: name.into(),
+            hash: hash.into(),
+            bytes: 1,
+            files: 1,
+        }
+    }
+
+    #[test]
+    fn files_are_compared_by_content_and_by_their_place_in_a_folder() {
+        let data = [file("here/train.tsv", "a"), file("here/test.tsv", "b")];
+        assert_eq!(input_difference(&data, &data), None);
+        let moved = [file("there/train.tsv", "a"), file("there/test.tsv", "b")];
+        assert_eq!(input_difference(&data, &moved), None);
+        assert_eq!(
+            input_difference(&[file("a.tsv", "a")], &[file("copy.tsv", "a")]),
+            None
+        );
+        let swapped = [file("here/train.tsv", "b"), file("here/test.tsv", "a")];
+        assert!(input_difference(&data, &swapped).is_some());
+        let more = input_difference(&data, &data[..1]).unwrap();
+        assert_eq!(more, "data `here/test.tsv` (b) against none");
+        // Records of earlier versions list no files.
+        assert_eq!(input_difference(&data, &[]), None);
+    }
 }

@@ -16,10 +16,12 @@ use crate::RunError;
 const LISTED: usize = 32;
 
 /// Configuration files next to a checkpoint or tokenizer.
-const CONFIGURATIONS: [&str; 5] = [
+const CONFIGURATIONS: [&str; 7] = [
+    "added_tokens.json",
     "config.json",
     "generation_config.json",
     "preprocessor_config.json",
+    "special_tokens_map.json",
     "tokenizer.json",
     "tokenizer_config.json",
 ];
@@ -138,7 +140,8 @@ fn folder(path: &Path) -> io::Result<Vec<InputFile>> {
     }
     let mut hasher = blake3::Hasher::new();
     for file in &all {
-        hasher.update(format!("{}\0{}\n", file.name, file.hash).as_bytes());
+        let below = file.name.split_once('/').map_or("", |(_, below)| below);
+        hasher.update(format!("{below}\0{}\n", file.hash).as_bytes());
     }
     Ok(vec![InputFile {
         role: InputRole::Data,

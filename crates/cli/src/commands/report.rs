@@ -1,8 +1,11 @@
 //! `mantissa report`, of one run or of several side by side, and the report at the end of a run.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use comfy_table::{Cell, CellAlignment, presets::UTF8_FULL_CONDENSED};
 use mantissa_report::{
     Align, Report, Table, load, load_beside, render_beside, terminal_tables, terminal_tables_within,
@@ -24,6 +27,9 @@ pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<(
         }
         printer.data(&format!("[{}]", all.join(",\n")));
         return Ok(());
+    }
+    if let Some(out) = &arguments.out {
+        check_folder(out, &arguments.runs)?;
     }
     for run in &arguments.runs {
         let rendered = match (&arguments.out, &arguments.runs[..]) {
@@ -49,6 +55,33 @@ fn name_of(run: &Path) -> Result<PathBuf> {
         .canonicalize()
         .with_context(|| format!("cannot read `{}`", run.display()))?;
     Ok(whole.file_name().unwrap_or_default().into())
+}
+
+/// Refuses a folder in which a report would replace that of another run.
+fn check_folder(out: &Path, runs: &[PathBuf]) -> Result<()> {
+    let mut names = BTreeSet::new();
+    for run in runs {
+        let name = name_of(run)?;
+        let target = if runs.len() == 1 {
+            out.to_owned()
+        } else {
+            out.join(&name)
+        };
+        let is_same = target.canonicalize().ok() == run.canonicalize().ok();
+        if target.join("run.json").exists() && !is_same {
+            bail!(
+                "`{}` is the folder of another run, whose report would be replaced\n  hint: give `--out` another folder",
+                target.display()
+            );
+        }
+        if !names.insert(name.clone()) {
+            bail!(
+                "two runs are called `{}`, and their reports would go to one folder\n  hint: render them one by one",
+                name.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Writes the report of a run to a folder.

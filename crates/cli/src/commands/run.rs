@@ -74,6 +74,7 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
     let backend = choose_backend(selection.named_backend())?;
     let profile = suites::profile(selection, backend);
     let plan = planned(suites::expand(&found, selection, profile, backend)?);
+    paths::check_vocabulary(&inputs, &plan)?;
     if arguments.dry_run {
         plan::print(&plan, &inputs, arguments.json, printer)?;
         return Ok(None);
