@@ -79,8 +79,8 @@ pub fn data_difference(
 ) -> Option<String> {
     input_difference(one.0, other.0).or_else(|| {
         let (one, other) = (one.1?, other.1?);
-        let told = |source: &DataSource| format!("{} ({})", source.name, source.hash);
-        (one.hash != other.hash).then(|| format!("{} against {}", told(one), told(other)))
+        let description = |source: &DataSource| format!("{} ({})", source.name, source.hash);
+        (one.hash != other.hash).then(|| format!("{} against {}", description(one), description(other)))
     })
 }
 

@@ -141,7 +141,7 @@ impl Mismatch {
             )
             .is_some()
         })?;
-        let told = |cell: &MeasuredCell, than: &MeasuredCell| {
+        let inputs_of = |cell: &MeasuredCell, than: &MeasuredCell| {
             let files = cell.inputs.iter().filter(|file| !than.inputs.contains(file));
             let files: Vec<String> = files.map(ToString::to_string).collect();
             let data = cell
@@ -157,8 +157,8 @@ impl Mismatch {
         };
         Some(Self {
             part: Part::Data,
-            baseline: Some(told(theirs, mine)),
-            candidate: Some(told(mine, theirs)),
+            baseline: Some(inputs_of(theirs, mine)),
+            candidate: Some(inputs_of(mine, theirs)),
         })
     }
 }

@@ -401,7 +401,7 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
             .map(Column::Metric)
             .to_vec(),
     });
-    // What is 0 everywhere is no news.
+    // A column of zeros would say nothing.
     let steps = [
         MetricName::SkippedSteps,
         MetricName::NonFiniteSteps,

@@ -263,7 +263,7 @@ impl<'a> Group<'a> {
         self.magnitudes.contains_key(&metric)
     }
 
-    /// Whether any row has this metric, and not 0.
+    /// Returns true if a row has this metric with a value other than 0.
     pub(crate) fn occurs(&self, metric: MetricName) -> bool {
         self.magnitudes.get(&metric).is_some_and(|(_, most)| *most > 0.0)
     }

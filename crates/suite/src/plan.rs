@@ -115,7 +115,7 @@ pub enum PlanError {
         workload: String,
         /// Its model.
         wanted: &'static str,
-        /// What was given.
+        /// The path that was given.
         given: &'static str,
     },
     /// More cells than anybody waits for.

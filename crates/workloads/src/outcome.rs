@@ -197,7 +197,7 @@ pub enum Measured {
         skipped_steps: u64,
         /// Optimizer steps whose loss was not finite.
         non_finite_steps: u64,
-        /// Optimizer steps whose gradients were clipped; absent where none are, or nobody tells.
+        /// Optimizer steps whose gradients were clipped; absent if gradients are not clipped, or if it is not known.
         clipped_steps: Option<u64>,
         /// What holds the memory; absent where no allocator can be asked.
         memory: Option<MemoryParts>,

@@ -19,7 +19,7 @@ pub(crate) struct Start<B: PrecisionBackend> {
     pub running: Norms<B>,
     /// What was read; absent: all is from the seed.
     pub read: Option<ReadWeights>,
-    /// How a checkpoint was read, and what it lacked and the seed gave.
+    /// Notes about how a checkpoint was read, and which parameters were initialized from the seed.
     pub events: Vec<Event>,
 }
 

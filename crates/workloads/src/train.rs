@@ -197,7 +197,7 @@ pub(crate) struct Log {
     samples: Samples,
     pub events: Vec<Event>,
     diverged: Option<String>,
-    /// The norm to which gradients are clipped; none: they are not, or nobody tells when.
+    /// The norm to which gradients are clipped; `None` if they are not, or if it is not known when.
     clip_norm: Option<f64>,
     pub totals: Totals,
 }

@@ -70,7 +70,8 @@ impl Casing {
     /// `added_tokens.json` and `special_tokens_map.json`. Without them, returns the default.
     ///
     /// # Errors
-    /// A malformed configuration, one with values that are not implemented, or two that disagree; the message names the fields.
+    /// A malformed configuration, one with values that are not implemented, or two that disagree. The message names the
+    /// fields.
     pub fn beside(vocabulary: &Path, tokens: &[String]) -> Result<Self, DataError> {
         let read = |name: &str| -> Result<Option<Map<String, Value>>, DataError> {
             let path = vocabulary.with_file_name(name);
@@ -404,7 +405,7 @@ mod tests {
             "0": { "content": "[PAD]" }, "1": { "content": "[UNK]" }, "2": { "content": "[CLS]" }
         }, "additional_special_tokens": [], "extra_special_tokens": {}, "mask_token": "[MASK]" });
         assert_eq!(beside(&[config(special.clone())]), Ok(Casing::default()));
-        // What the configuration leaves open, the tokenizer says.
+        // A field that is absent in the configuration is taken from the tokenizer.
         let cased = beside(&[config(special), ("tokenizer.json", whole(false))]).unwrap();
         assert!(!cased.lowercase);
         let error = beside(&[

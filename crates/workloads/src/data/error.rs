@@ -32,9 +32,9 @@ pub enum DataError {
         path.display()
     )]
     Unrecognised {
-        /// What was given.
+        /// The path that was given.
         path: PathBuf,
-        /// What it looks like.
+        /// Description of its content, which completes "it is …".
         is: String,
     },
     /// Nothing there that can be read as a data set.
@@ -44,7 +44,7 @@ pub enum DataError {
         path.display()
     )]
     NoDataSet {
-        /// What was given.
+        /// The path that was given.
         path: PathBuf,
         /// What is missing or in doubt.
         reason: String,
@@ -64,7 +64,7 @@ pub enum DataError {
         path.display()
     )]
     NoText {
-        /// What was given.
+        /// The path that was given.
         path: PathBuf,
         /// What is missing or in doubt.
         reason: String,
@@ -88,7 +88,7 @@ pub enum DataError {
         path.display()
     )]
     BadTokenizer {
-        /// What was given.
+        /// The path that was given.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -104,7 +104,7 @@ pub enum DataError {
     /// Nothing there that can be read as images.
     #[error("no images in `{}`: {reason}\n  hint: give CIFAR-10's binary batches, one of them, or a folder with a folder of images a class, also below `train` and `test`", path.display())]
     NoImages {
-        /// What was given.
+        /// The path that was given.
         path: PathBuf,
         /// What is missing or in doubt.
         reason: String,
@@ -150,7 +150,7 @@ pub enum DataError {
         /// The tokens.
         missing: Vec<&'static str>,
     },
-    /// A configuration that is none, or that asks for what is not done here.
+    /// A malformed configuration, or one with values that are not implemented.
     #[error("`{}`: {reason}", path.display())]
     Configuration {
         /// The file.
@@ -216,7 +216,7 @@ pub enum LineProblem {
     /// A value in the label's place that names no class.
     #[error("{0} is no label\n  hint: a label is a string, a number, `true` or `false`")]
     NoLabel(String),
-    /// A value in the text's place that is none.
+    /// A value in the text column that is not a string.
     #[error("{0} is no text")]
     NoText(String),
     /// Another number of columns than the first line has.

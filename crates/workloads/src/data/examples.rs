@@ -78,7 +78,7 @@ impl Row {
 /// From this number of rows on, a label for less than two of them is a text or an id.
 const FEWEST_ROWS: usize = 10;
 
-/// Returns true for what programs write where a label is missing. `none` may be a class.
+/// Returns true for marks of a missing label. `none` is not one of them, because it may be a class.
 fn is_missing(label: &str) -> bool {
     const MARKS: [&str; 5] = ["nan", "<na>", "n/a", "#n/a", "null"];
     MARKS.iter().any(|mark| label.eq_ignore_ascii_case(mark))

@@ -28,12 +28,12 @@ const LEAST_CHARACTER_COUNT: u64 = 10;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Vocabulary {
     tokens: Vec<String>,
-    /// What is done to letters before words are looked up.
+    /// Text normalization before words are looked up.
     pub casing: Casing,
 }
 
 impl Vocabulary {
-    /// Reads `vocab.txt`, and what the configuration beside it says of letters.
+    /// Reads `vocab.txt`, and the normalization from the configuration next to it.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let bytes = fs::read(path).map_err(DataError::read(path))?;
         if contents::is_lfs_pointer(&bytes) {

@@ -24,7 +24,7 @@ pub(crate) struct Checkpoint {
     pub(super) tensors: BTreeMap<String, Stored>,
     /// Keys of a file of PyTorch's under which it has dictionaries; names of their tensors begin with them.
     pub(super) sections: BTreeSet<String>,
-    /// What a reader of the results should know about how it was read.
+    /// Notes about how it was read, for the report.
     pub(super) notes: Vec<String>,
 }
 

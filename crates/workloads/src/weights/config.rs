@@ -45,10 +45,10 @@ pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
     read().map_err(|error| wrong(&config, error))
 }
 
-/// The names of a checkpoint's classes by their numbers, as its configuration has them; none without one.
+/// Returns the class names of a checkpoint by number, from its configuration. Empty without a configuration.
 ///
 /// # Errors
-/// A configuration that is none, or whose `id2label` and `label2id` say different things.
+/// A malformed configuration, or one whose `id2label` and `label2id` differ.
 pub(crate) fn class_names(path: &Path) -> Result<BTreeMap<u32, String>, String> {
     let Some(config) = config_of(path) else {
         return Ok(BTreeMap::new());

@@ -11,7 +11,7 @@ const MOST_LAYERS: usize = 10_000;
 /// Numbers of a header, all `i32`, and their bytes.
 const NUMBERS: usize = 7 * 4;
 
-/// What every version but 0 begins with: "ak42".
+/// First bytes of all versions except 0: "ak42".
 const MAGIC: [u8; 4] = 0x616b_3432_u32.to_le_bytes();
 
 /// Versions of `export.py` that are read.
@@ -48,7 +48,7 @@ pub(crate) struct Header {
     pub tied: bool,
 }
 
-/// Whether first bytes are those of a llama2.c checkpoint, of a version that is read or of another.
+/// Returns true for the first bytes of a llama2.c checkpoint of any version.
 pub(super) fn is_one(head: &[u8]) -> bool {
     head.starts_with(&MAGIC) || Header::read(head).is_ok()
 }
