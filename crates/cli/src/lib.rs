@@ -27,10 +27,6 @@ use crate::{args::Arguments, exit::Exit, printer::Printer};
 pub use mantissa_runner::burn;
 pub use mantissa_runner::{Examples, Workload};
 
-/// Counts what is allocated: a worker tells with it what holds the memory of a training on the CPU.
-#[global_allocator]
-static ALLOCATOR: mantissa_runner::CountingAllocator = mantissa_runner::CountingAllocator;
-
 /// Does what the command line asks.
 pub fn main() -> ExitCode {
     done(None)

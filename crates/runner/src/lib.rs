@@ -19,6 +19,7 @@ mod error;
 mod expect;
 mod fingerprint;
 mod folder;
+mod heap;
 mod inputs;
 mod ledger;
 mod message;
@@ -40,7 +41,7 @@ pub use devices::{BackendState, backends, choose_backend};
 pub use error::RunError;
 pub use expect::Violation;
 pub use fingerprint::fingerprint;
-pub use folder::{RunFolder, RunSettings};
+pub use folder::{RunFolder, RunSettings, recorded};
 pub use ledger::Ledger;
 pub use mantissa_workloads::{
     Examples, Inputs, MemoryEstimate, OwnModel, Phase, Workload, burn, data, estimate, model_of,
@@ -53,6 +54,3 @@ pub use schedule::{Ended, Executor, Progress, ProgressEvent, Schedule, Stopped, 
 pub use stop::{Signal, Stop};
 pub use summarise::{Measurements, summarise};
 pub use worker::{WorkerExit, worker};
-
-/// An allocator that counts: a program that makes it its global one knows what its tensors on the CPU take.
-pub use peak_alloc::PeakAlloc as CountingAllocator;

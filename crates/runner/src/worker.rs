@@ -17,8 +17,8 @@ use mantissa_workloads::{
 };
 
 use crate::{
-    CountingAllocator,
     folder::write_samples,
+    heap,
     message::{Advance, Finished, MemorySoFar, Message, Request},
     process::{is_out_of_memory, oom_kills},
     summarise::{Measurements, summarise},
@@ -483,9 +483,7 @@ impl Observer for Watch<'_> {
     }
 
     fn heap_bytes(&self) -> Option<u64> {
-        // Where the program has another allocator, nothing is counted.
-        let bytes = CountingAllocator.current_usage();
-        (bytes > 0).then_some(bytes as u64)
+        Some(heap::allocated_bytes())
     }
 }
 

@@ -1,0 +1,14 @@
+//! Global allocator that counts allocated bytes.
+
+use std::alloc::System;
+
+use cap::Cap;
+
+// It passes requests for zeroed memory on, so that the operating system zeroes pages when they are first used.
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Returns the number of bytes that the process has allocated on the heap.
+pub(crate) fn allocated_bytes() -> u64 {
+    ALLOCATOR.allocated() as u64
+}
