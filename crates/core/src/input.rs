@@ -49,38 +49,54 @@ impl InputFile {
     }
 }
 
-/// Describes the difference between the input files of two records. Returns `None` if they are equal or if one record
-/// does not list them.
-pub fn input_difference(one: &[InputFile], other: &[InputFile]) -> Option<String> {
-    if one.is_empty() || other.is_empty() {
-        return None;
+/// Difference between the inputs of two records, described for each side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputDifference {
+    /// Inputs that only the one record has.
+    pub one: String,
+    /// Inputs that only the other record has.
+    pub other: String,
+}
+
+impl std::fmt::Display for InputDifference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} against {}", self.one, self.other)
     }
+}
+
+/// Compares the input files of two records. Returns `None` if they are equal or if one record does not list them, like the
+/// records of earlier versions.
+pub fn input_difference(one: Option<&[InputFile]>, other: Option<&[InputFile]>) -> Option<InputDifference> {
+    let (one, other) = (one?, other?);
     let only = |of: &[InputFile], than: &[InputFile]| -> Vec<String> {
         let is_new = |file: &&InputFile| !than.iter().any(|other| other.identity() == file.identity());
         of.iter().filter(is_new).map(ToString::to_string).collect()
     };
     let (of_one, of_other) = (only(one, other), only(other, one));
-    let list = |names: &[String]| {
-        if names.is_empty() {
-            "none".to_owned()
-        } else {
-            names.join(", ")
-        }
+    let list = |names: &[String]| match names {
+        [] => "no other files".to_owned(),
+        names => names.join(", "),
     };
     let differs = !of_one.is_empty() || !of_other.is_empty();
-    differs.then(|| format!("{} against {}", list(&of_one), list(&of_other)))
+    differs.then(|| InputDifference {
+        one: list(&of_one),
+        other: list(&of_other),
+    })
 }
 
-/// Describes the difference between the input files of two records like [`input_difference`]. If it finds none, compares the
-/// hashes of the data, which also covers synthetic data and records of earlier versions.
+/// Compares the input files of two records like [`input_difference`]. If it finds no difference, compares the hashes of the
+/// data, which also covers synthetic data and records of earlier versions.
 pub fn data_difference(
-    one: (&[InputFile], Option<&DataSource>),
-    other: (&[InputFile], Option<&DataSource>),
-) -> Option<String> {
+    one: (Option<&[InputFile]>, Option<&DataSource>),
+    other: (Option<&[InputFile]>, Option<&DataSource>),
+) -> Option<InputDifference> {
     input_difference(one.0, other.0).or_else(|| {
         let (one, other) = (one.1?, other.1?);
         let description = |source: &DataSource| format!("{} ({})", source.name, source.hash);
-        (one.hash != other.hash).then(|| format!("{} against {}", description(one), description(other)))
+        (one.hash != other.hash).then(|| InputDifference {
+            one: description(one),
+            other: description(other),
+        })
     })
 }
 
@@ -98,21 +114,23 @@ mod tests {
         }
     }
 
+    fn difference(one: &[InputFile], other: &[InputFile]) -> Option<String> {
+        input_difference(Some(one), Some(other)).map(|difference| difference.to_string())
+    }
+
     #[test]
     fn files_are_compared_by_content_and_by_their_place_in_a_folder() {
         let data = [file("here/train.tsv", "a"), file("here/test.tsv", "b")];
-        assert_eq!(input_difference(&data, &data), None);
+        assert_eq!(difference(&data, &data), None);
         let moved = [file("there/train.tsv", "a"), file("there/test.tsv", "b")];
-        assert_eq!(input_difference(&data, &moved), None);
-        assert_eq!(
-            input_difference(&[file("a.tsv", "a")], &[file("copy.tsv", "a")]),
-            None
-        );
+        assert_eq!(difference(&data, &moved), None);
+        assert_eq!(difference(&[file("a.tsv", "a")], &[file("copy.tsv", "a")]), None);
         let swapped = [file("here/train.tsv", "b"), file("here/test.tsv", "a")];
-        assert!(input_difference(&data, &swapped).is_some());
-        let more = input_difference(&data, &data[..1]).unwrap();
-        assert_eq!(more, "data `here/test.tsv` (b) against none");
-        // Records of earlier versions list no files.
-        assert_eq!(input_difference(&data, &[]), None);
+        assert!(difference(&data, &swapped).is_some());
+        let more = difference(&data, &data[..1]).unwrap();
+        assert_eq!(more, "data `here/test.tsv` (b) against no other files");
+        // A record without files is unlike a record of an earlier version, which lists none.
+        assert!(difference(&data, &[]).is_some());
+        assert_eq!(input_difference(Some(&data), None), None);
     }
 }

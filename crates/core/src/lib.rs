@@ -34,7 +34,7 @@ pub use command_line::command_line;
 pub use explain::{Example, Explanation, explain};
 pub use fingerprint::{ClassCount, DataSource, Environment, Fingerprint, Gpu};
 pub use format::{FloatClass, Format, Rounded};
-pub use input::{InputFile, InputRole, data_difference, input_difference};
+pub use input::{InputDifference, InputFile, InputRole, data_difference, input_difference};
 pub use layout::{Layout, NoLayout};
 pub use metric::{Better, Metric, MetricName, Unit};
 pub use model::{

@@ -56,9 +56,8 @@ pub struct Record {
     pub events: Vec<Event>,
     /// Where the data came from; absent for kernels.
     pub data: Option<DataSource>,
-    /// Input files that the cell read; empty in records of versions before 0.2.
-    #[serde(default)]
-    pub inputs: Vec<InputFile>,
+    /// Input files that the cell reads; absent in records of versions before 0.2.
+    pub inputs: Option<Vec<InputFile>>,
     /// Folder of the raw samples, relative to the run folder.
     pub samples: Option<String>,
     /// What it was measured on.

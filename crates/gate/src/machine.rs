@@ -1,6 +1,6 @@
 //! What has to be the same on both sides of a comparison, unless somebody says that it may differ.
 
-use mantissa_core::{Backend, data_difference};
+use mantissa_core::{Backend, DataSource, InputFile, data_difference};
 use serde::Serialize;
 
 use crate::{Measured, MeasuredCell};
@@ -132,33 +132,22 @@ impl Mismatch {
 impl Mismatch {
     /// Returns a mismatch for the first cell of both runs that read different input files or data.
     fn of_data(baseline: &Measured, candidate: &Measured) -> Option<Self> {
-        let shared = baseline.cells.iter();
-        let mut shared = shared.filter_map(|(id, theirs)| Some((theirs, candidate.cells.get(id)?)));
-        let (theirs, mine) = shared.find(|(theirs, mine)| {
-            data_difference(
-                (&theirs.inputs, theirs.data.as_ref()),
-                (&mine.inputs, mine.data.as_ref()),
-            )
-            .is_some()
+        fn of(cell: &MeasuredCell) -> (Option<&[InputFile]>, Option<&DataSource>) {
+            (cell.inputs.as_deref(), cell.data.as_ref())
+        }
+        let mut shared = baseline
+            .cells
+            .iter()
+            .filter_map(|(id, theirs)| Some((theirs, candidate.cells.get(id)?)));
+        let (name, differs) = shared.find_map(|(theirs, mine)| {
+            let differs = data_difference(of(theirs), of(mine))?;
+            Some((&mine.cell.workload.name, differs))
         })?;
-        let inputs_of = |cell: &MeasuredCell, than: &MeasuredCell| {
-            let files = cell.inputs.iter().filter(|file| !than.inputs.contains(file));
-            let files: Vec<String> = files.map(ToString::to_string).collect();
-            let data = cell
-                .data
-                .as_ref()
-                .map(|data| format!("{} ({})", data.name, data.hash));
-            let files = Some(files.join(", ")).filter(|files| !files.is_empty());
-            format!(
-                "`{}` read {}",
-                cell.cell.workload.name,
-                files.or(data).unwrap_or_else(|| "nothing".to_owned())
-            )
-        };
+        let read = |inputs: &str| Some(format!("`{name}` read {inputs}"));
         Some(Self {
             part: Part::Data,
-            baseline: Some(inputs_of(theirs, mine)),
-            candidate: Some(inputs_of(mine, theirs)),
+            baseline: read(&differs.one),
+            candidate: read(&differs.other),
         })
     }
 }

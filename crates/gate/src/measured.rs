@@ -41,8 +41,8 @@ pub struct MeasuredCell {
     pub cell: Cell,
     /// The command that measures it again.
     pub command: String,
-    /// Input files that the cell read.
-    pub inputs: Vec<InputFile>,
+    /// Input files that the cell read; absent in records of versions before 0.2.
+    pub inputs: Option<Vec<InputFile>>,
     /// Source of the data.
     pub data: Option<DataSource>,
     /// Its processes, by their number.
@@ -81,7 +81,7 @@ impl MeasuredCell {
     /// Returns an identifier of everything the cell read: the hashes of the input files and of the data, which may be
     /// synthetic. Returns `None` if there is neither.
     pub fn input_id(&self) -> Option<String> {
-        let files = self.inputs.iter().map(|file| file.hash.as_str());
+        let files = self.inputs.iter().flatten().map(|file| file.hash.as_str());
         let made = self.data.iter().map(|data| data.hash.as_str());
         let all: Vec<&str> = files.chain(made).collect();
         (!all.is_empty()).then(|| all.join("+"))
@@ -159,8 +159,7 @@ struct Line {
     executed: Executed,
     metrics: BTreeMap<MetricName, Value>,
     fingerprint: Fingerprint,
-    #[serde(default)]
-    inputs: Vec<InputFile>,
+    inputs: Option<Vec<InputFile>>,
 }
 
 #[derive(Deserialize)]
@@ -445,8 +444,8 @@ impl<'a> Reader<'a> {
             _ => self.fingerprint = Some(line.fingerprint.clone()),
         }
         let id = line.cell.id.clone();
-        let known = self.places.get(&id).map_or(&[][..], |known| &known.inputs);
-        if let Some(differs) = input_difference(known, &line.inputs) {
+        let known = self.places.get(&id).and_then(|known| known.inputs.as_deref());
+        if let Some(differs) = input_difference(known, line.inputs.as_deref()) {
             let reason = format!("cell {id} did not read what it read before: {differs}");
             return Err(self.malformed(number, reason));
         }

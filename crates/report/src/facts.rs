@@ -28,7 +28,9 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
             facts.push((name, texts.join("; ")));
         }
     };
-    more("Files", &|record| record.inputs.iter().map(of_file).collect());
+    more("Files", &|record| {
+        record.inputs.iter().flatten().map(of_file).collect()
+    });
     more("Classes", &|record| {
         record.data.iter().filter_map(of_classes).collect()
     });

@@ -82,14 +82,15 @@ pub fn load(folder: &Path) -> Result<Run, ReportError> {
 /// Rejects records of one workload that read different input files, because their results cannot be compared.
 fn check_inputs(folder: &Path, records: &[Record]) -> Result<(), ReportError> {
     let mut known: HashMap<(&str, &str), &[InputFile]> = HashMap::new();
-    for record in records.iter().filter(|record| !record.inputs.is_empty()) {
+    for record in records {
+        let Some(inputs) = &record.inputs else { continue };
         let of = (record.cell.suite.as_str(), record.cell.workload.name.as_str());
-        let first = known.entry(of).or_insert(&record.inputs);
-        if let Some(differs) = input_difference(first, &record.inputs) {
+        let first = known.entry(of).or_insert(inputs);
+        if let Some(differs) = input_difference(Some(first), Some(inputs)) {
             return Err(ReportError::OtherInputs {
                 path: folder.to_owned(),
                 workload: record.cell.workload.name.clone(),
-                differs,
+                differs: differs.to_string(),
             });
         }
     }

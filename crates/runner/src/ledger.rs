@@ -10,7 +10,7 @@ use crate::Violation;
 #[derive(Debug, Default)]
 pub struct Ledger {
     last: BTreeMap<(CellId, u32), Entry>,
-    /// Input files of each cell, from its first record that lists any.
+    /// Input files of each cell, from its first record that lists them.
     inputs: BTreeMap<CellId, Vec<InputFile>>,
     noted: usize,
 }
@@ -39,10 +39,10 @@ impl Ledger {
         let key = (record.cell.id.clone(), record.repeat);
         let place = self.noted;
         self.noted += 1;
-        if !record.inputs.is_empty() {
+        if let Some(inputs) = &record.inputs {
             self.inputs
                 .entry(record.cell.id.clone())
-                .or_insert_with(|| record.inputs.clone());
+                .or_insert_with(|| inputs.clone());
         }
         if self
             .last
@@ -61,9 +61,9 @@ impl Ledger {
         self.last.insert(key, entry);
     }
 
-    /// Returns the input files of a cell from its first record that lists any. Returns an empty slice if there is none.
-    pub(crate) fn inputs_of(&self, cell: &Cell) -> &[InputFile] {
-        self.inputs.get(&cell.id).map_or(&[], Vec::as_slice)
+    /// Returns the input files of a cell from its first record that lists them. Returns `None` if there is none.
+    pub(crate) fn inputs_of(&self, cell: &Cell) -> Option<&[InputFile]> {
+        self.inputs.get(&cell.id).map(Vec::as_slice)
     }
 
     /// How many records there are.

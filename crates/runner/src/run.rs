@@ -177,7 +177,8 @@ fn execute(
 ) -> Result<Finish, RunError> {
     let hashed = InputHashes::of(folder.settings.resolved_inputs(), folder.plan.runnable())?;
     for cell in folder.plan.runnable() {
-        if let Some(differs) = input_difference(folder.ledger().inputs_of(cell), &hashed.of_cell(cell)) {
+        let before = folder.ledger().inputs_of(cell);
+        if let Some(differs) = input_difference(before, Some(&hashed.of_cell(cell))) {
             return Err(RunError::Input(format!(
                 "the files that `{}` was begun with have changed: {differs}\n  hint: bring them back, or begin a new run",
                 folder.path().display()

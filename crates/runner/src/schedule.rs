@@ -368,7 +368,7 @@ impl<'a> Schedule<'a> {
             metrics,
             events,
             data,
-            inputs: self.hashed.of_cell(cell),
+            inputs: (status != Status::Skipped).then(|| self.hashed.of_cell(cell)),
             samples,
             fingerprint: self.fingerprint(cell),
             command: self.commands.reproduce(&self.plan, &self.folder.settings, cell),

@@ -93,7 +93,7 @@ pub(crate) fn record(status: Status, attempt: u32) -> Record {
         metrics: BTreeMap::new(),
         events: vec![],
         data: None,
-        inputs: vec![],
+        inputs: None,
         samples: None,
         fingerprint: fingerprint(None),
         command: String::new(),

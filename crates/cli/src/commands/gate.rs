@@ -109,13 +109,19 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
     })
 }
 
-/// Tables as wide as the terminal, and the verdict as the last line.
+/// Formats tables as wide as the terminal, the differences that `--allow-mismatch` accepts, and the verdict as the last
+/// line.
 fn shown(gated: &Gated) -> String {
     /// How wide a text is that goes to a file.
     const WIDTH: u16 = 110;
     let width = comfy_table::Table::new().width().unwrap_or(WIDTH);
     let tables = terminal_tables(gated, width.into());
     let mut parts: Vec<String> = tables.iter().map(draw).collect();
+    let mismatches = gated.comparison.mismatches.iter();
+    let mismatches: Vec<String> = mismatches.map(ToString::to_string).collect();
+    if !mismatches.is_empty() {
+        parts.push(format!("not the same on both sides: {}", mismatches.join("; ")));
+    }
     parts.push(gated.verdict());
     parts.join("\n\n")
 }

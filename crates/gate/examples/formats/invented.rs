@@ -151,7 +151,7 @@ fn record(cell: &Cell, index: usize, repeat: u32) -> Record {
         metrics,
         events: vec![],
         data: None,
-        inputs: vec![],
+        inputs: None,
         samples: None,
         fingerprint: fingerprint(),
         command: format!("mantissa run invented.toml --cell {}", cell.id),

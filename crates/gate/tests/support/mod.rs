@@ -81,7 +81,7 @@ pub fn record(cell: &Cell, repeat: u32, metrics: &[(MetricName, f64)]) -> Record
             .collect::<BTreeMap<_, _>>(),
         events: vec![],
         data: None,
-        inputs: vec![],
+        inputs: None,
         samples: Some("cells/x/0-0".into()),
         fingerprint: fingerprint(),
         command: "mantissa run matmul".into(),

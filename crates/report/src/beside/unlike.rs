@@ -43,9 +43,8 @@ pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, c
     }
 }
 
-fn inputs<'a>(row: &Row<'a>) -> &'a [InputFile] {
-    let told = row.records.iter().find(|record| !record.inputs.is_empty());
-    told.map_or(&[], |record| &record.inputs)
+fn inputs<'a>(row: &Row<'a>) -> Option<&'a [InputFile]> {
+    row.records.iter().find_map(|record| record.inputs.as_deref())
 }
 
 fn data<'a>(row: &Row<'a>) -> Option<&'a mantissa_core::DataSource> {

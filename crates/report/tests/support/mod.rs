@@ -99,7 +99,7 @@ pub fn record(cell: &Cell, status: Status, reason: Option<&str>) -> Record {
         metrics: BTreeMap::new(),
         events: vec![],
         data: None,
-        inputs: vec![],
+        inputs: None,
         samples: None,
         fingerprint: fingerprint(),
         command,

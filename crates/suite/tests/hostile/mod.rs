@@ -38,7 +38,7 @@ fn record() -> Record {
             detail: "halved".into(),
         }],
         data: None,
-        inputs: vec![],
+        inputs: None,
         samples: Some("samples/0-0".into()),
         fingerprint: Fingerprint {
             cpu: Some("a processor".into()),
