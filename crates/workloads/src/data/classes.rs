@@ -50,6 +50,7 @@ impl KnownClasses {
     /// A message that lists the labels and the classes of the checkpoint if the labels match none of these rules.
     pub(super) fn number(&self, labels: &BTreeSet<&str>) -> Result<Numbered, String> {
         let mut notes = twins(labels);
+        notes.extend(missing_label(labels));
         let list = |labels: &mut dyn Iterator<Item = &str>| {
             let some: Vec<String> = labels.take(12).map(|label| format!("`{label}`")).collect();
             some.join(", ")
@@ -233,6 +234,17 @@ fn twins(labels: &BTreeSet<&str>) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// Reports a label that usually marks examples without a label.
+fn missing_label(labels: &BTreeSet<&str>) -> Option<String> {
+    const MARKS: [&str; 7] = ["-1", "none", "null", "nan", "n/a", "unlabeled", "unlabelled"];
+    let mut marks = labels
+        .iter()
+        .filter(|label| MARKS.contains(&label.to_lowercase().as_str()));
+    marks
+        .next()
+        .map(|label| format!("the label `{label}` is read as a class; it may mark examples without a label"))
 }
 
 /// Compares labels in natural order: integers by value, also within names.
@@ -434,6 +446,19 @@ mod tests {
         assert_eq!(number(&["good", "bad"], true).unwrap().numbers["good"], 1);
         let all = number(&["neutral", "negative", "positive"], true).unwrap();
         assert_eq!((all.numbers["positive"], all.notes), (0, vec![]));
+    }
+
+    #[test]
+    fn a_label_that_may_mark_missing_labels_is_reported() {
+        let notes = |labels: &[&str]| {
+            KnownClasses::default()
+                .number(&labels.iter().copied().collect())
+                .unwrap()
+                .notes
+        };
+        assert!(notes(&["0", "1", "-1"])[0].contains("`-1` is read as a class"));
+        assert!(notes(&["good", "None"])[0].contains("`None` is read as a class"));
+        assert!(notes(&["0", "1", "-2"]).is_empty());
     }
 
     #[test]

@@ -46,6 +46,17 @@ pub(super) const TEXT_COLUMNS: [&str; 11] = [
     "v2",
 ];
 
+/// Column names and JSON keys of a second text, in lower case: a row with one is a pair of texts.
+const PAIR_COLUMNS: [&str; 7] = [
+    "text_pair",
+    "text_b",
+    "text2",
+    "sentence2",
+    "sentence_b",
+    "question2",
+    "hypothesis",
+];
+
 /// Column names from the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnNames {
@@ -85,12 +96,14 @@ impl Dialect {
         let [comma, semicolon, pipe] = [b',', b';', b'|'].map(Self::quoted);
         let quoted_tabs = Self::quoted(b'\t');
         let candidates = if name.ends_with(".tsv") {
-            // Quotes are text in most files with tabs; if every text is in quotes, they are not.
-            let tabs = if Self::TABS
-                .sample(text)
-                .iter()
-                .all(|fields| ends_in_quotes(fields))
-            {
+            // Quotes are text in most files with tabs; if every text is in quotes, they are not. The first may be a header.
+            let sample = Self::TABS.sample(text);
+            let texts = if sample.len() > 1 {
+                &sample[1..]
+            } else {
+                &sample[..]
+            };
+            let tabs = if texts.iter().all(|fields| ends_in_quotes(fields)) {
                 quoted_tabs
             } else {
                 Self::TABS
@@ -193,6 +206,34 @@ fn named<S: AsRef<str>>(header: &[S], names: &[&str]) -> Option<usize> {
     names
         .iter()
         .find_map(|name| header.iter().position(|field| is(field, name)))
+}
+
+/// Rejects a header in which several columns may be the label or the text. The first of `names`, `label` or `text`, wins over
+/// all others.
+pub(super) fn only_one<'a>(
+    what: &'static str,
+    header: impl Iterator<Item = &'a str>,
+    names: &[&str],
+) -> Result<(), LineProblem> {
+    let is_one_of =
+        |field: &str, names: &[&str]| names.iter().any(|name| field.trim().eq_ignore_ascii_case(name));
+    let pairs: &[&str] = if what == "text" { &PAIR_COLUMNS } else { &[] };
+    let candidates: Vec<&str> = header
+        .filter(|field| is_one_of(field, names) || is_one_of(field, pairs))
+        .collect();
+    let is_pair = candidates.iter().any(|field| is_one_of(field, pairs));
+    let first_wins = !is_pair && candidates.iter().any(|field| is_one_of(field, &names[..1]));
+    match candidates.len() {
+        0 | 1 => Ok(()),
+        _ if first_wins => Ok(()),
+        _ => Err(LineProblem::SeveralColumns {
+            what,
+            columns: candidates
+                .into_iter()
+                .map(|name| name.trim().to_owned())
+                .collect(),
+        }),
+    }
 }
 
 /// Every row of a file, and the columns that were left out, if there are any.
@@ -438,6 +479,15 @@ fn columns(
     let known_text = text
         .map(|(column, _)| column)
         .or_else(|| named(first, &TEXT_COLUMNS));
+    if known_label.is_some() && known_text.is_some() {
+        let fields = || first.iter().copied();
+        if label.is_none() {
+            only_one("label", fields(), &LABEL_COLUMNS)?;
+        }
+        if text.is_none() {
+            only_one("text", fields(), &TEXT_COLUMNS)?;
+        }
+    }
     match (known_label, known_text) {
         (Some(label), Some(text)) => {
             // AG News stores the headline in a column of its own.
@@ -785,5 +835,28 @@ mod tests {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 0x40;
         assert!(read("a.tsv.gz", &bytes).is_err());
+    }
+
+    #[test]
+    fn of_several_columns_none_is_chosen() {
+        let of = |header: &str| format!("{header}\n1\ta film\t0\n0\tanother\t1\n");
+        let message = error("a.tsv", &of("sentiment\ttext\tcategory"));
+        assert!(
+            message.contains("several columns may be the label: `sentiment`, `category`"),
+            "{message}"
+        );
+        assert_eq!(ok("a.tsv", &of("stars\ttext\tLabel"))[0].0, "0");
+        let pairs = error("a.csv", "label,text,text_b\n1,a film,b\n0,another,c\n");
+        assert!(
+            pairs.contains("several columns may be the text: `text`, `text_b`"),
+            "{pairs}"
+        );
+    }
+
+    #[test]
+    fn quotes_around_every_text_of_a_tsv_are_not_text() {
+        let rows = ok("a.tsv", "label\ttext\n1\t\"a film\"\n0\t\"a \"\"bad\"\" one\"\n");
+        assert_eq!((&*rows[0].1, &*rows[1].1), ("a film", "a \"bad\" one"));
+        assert_eq!(ok("a.tsv", "1\t\"a\" film\n0\tbad\n")[0].1, "\"a\" film");
     }
 }

@@ -208,6 +208,17 @@ pub enum LineProblem {
     /// A column that is read has the name of another.
     #[error("two columns are called `{0}`\n  hint: `--label-column` and `--text-column` take numbers, too")]
     Ambiguous(String),
+    /// Several columns may be the label or the text.
+    #[error(
+        "several columns may be the {what}: {}\n  hint: `--{what}-column` names the one to read",
+        backticked(columns)
+    )]
+    SeveralColumns {
+        /// `label` or `text`.
+        what: &'static str,
+        /// Names of the columns.
+        columns: Vec<String>,
+    },
     /// The header line in the middle of a file, as in files that were joined.
     #[error(
         "the header line again\n  hint: the file is several ones joined; remove all header lines but the first"

@@ -589,7 +589,7 @@ fn is_whole(format: ImageFormat, bytes: &[u8]) -> bool {
         length.map_or(usize::MAX, |length| u32::from_le_bytes(length) as usize)
     };
     match format {
-        ImageFormat::Png => last(b"IEND").is_some(),
+        ImageFormat::Png => last(b"IEND\xaeB`\x82").is_some(),
         // The end of the image comes after the last scan.
         ImageFormat::Jpeg => {
             last(b"\xff\xda").is_some_and(|scan| last(b"\xff\xd9").is_some_and(|end| end > scan))

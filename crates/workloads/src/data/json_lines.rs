@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     DataError, LineProblem,
-    delimited::{ColumnNames, LABEL_COLUMNS, TEXT_COLUMNS, skipped_columns},
+    delimited::{ColumnNames, LABEL_COLUMNS, TEXT_COLUMNS, only_one, skipped_columns},
     examples::{Part, Row},
     source::utf8,
 };
@@ -25,7 +25,7 @@ impl Line {
     /// Returns the text.
     pub fn text(&self, column: Option<&str>) -> Result<&str, LineProblem> {
         let text = self
-            .first(column, &TEXT_COLUMNS)
+            .first("text", column, &TEXT_COLUMNS)?
             .ok_or_else(|| self.lacks("text"))?;
         text.as_str().ok_or_else(|| LineProblem::NoText(text.to_string()))
     }
@@ -33,7 +33,7 @@ impl Line {
     /// Returns the label: a string, a number or a boolean.
     pub fn label(&self, column: Option<&str>) -> Result<String, LineProblem> {
         let label = self
-            .first(column, &LABEL_COLUMNS)
+            .first("label", column, &LABEL_COLUMNS)?
             .ok_or_else(|| self.lacks("label"))?;
         match label {
             Value::String(label) => Ok(label.clone()),
@@ -45,12 +45,20 @@ impl Line {
 
     /// Returns true if the object has a label field, even one whose value cannot be a class.
     pub fn has_label(&self) -> bool {
-        self.first(None, &LABEL_COLUMNS).is_some()
+        self.key(None, &LABEL_COLUMNS).is_some()
     }
 
-    /// Returns the value of `column`, or of the first of `names` that occurs.
-    fn first(&self, column: Option<&str>, names: &[&str]) -> Option<&Value> {
-        self.0.get(self.key(column, names)?)
+    /// Returns the value of `column`, or of the one of `names` that occurs.
+    fn first(
+        &self,
+        what: &'static str,
+        column: Option<&str>,
+        names: &[&str],
+    ) -> Result<Option<&Value>, LineProblem> {
+        if column.is_none() {
+            only_one(what, self.0.keys().map(String::as_str), names)?;
+        }
+        Ok(self.key(column, names).and_then(|key| self.0.get(key)))
     }
 
     /// Returns the key `column`, or the first of `names` that occurs. Falls back to keys that differ only in case.
@@ -167,6 +175,24 @@ mod tests {
         }
         assert_eq!(error("{\"text\": \" \", \"label\": 1}"), "a.jsonl:2: empty text");
         assert!(read("\n").unwrap_err().starts_with("a.jsonl:1: no rows"));
+    }
+
+    #[test]
+    fn of_several_keys_for_one_column_none_is_chosen() {
+        let read = |line: &str| read(line).map(|rows| (rows[0].0.clone(), rows[0].1.clone()));
+        let error = read(r#"{"text": "a", "sentiment": 1, "stars": 4}"#).unwrap_err();
+        assert!(
+            error
+                .contains("several columns may be the label: `sentiment`, `stars`\n  hint: `--label-column`"),
+            "{error}"
+        );
+        let error = read(r#"{"review": "a", "body": "b", "label": 4}"#).unwrap_err();
+        assert!(
+            error.contains("several columns may be the text: `body`, `review`"),
+            "{error}"
+        );
+        let row = read(r#"{"text": "a", "body": "b", "label": 4, "stars": 3}"#).unwrap();
+        assert_eq!(row, ("4".to_owned(), "a".to_owned()));
     }
 
     #[test]

@@ -114,12 +114,32 @@ fn is_json_array(text: &str, whole: bool) -> bool {
     }
 }
 
+/// Returns true for a pickle of protocol 0, which is text: it begins with an empty dictionary, list or tuple that is stored,
+/// or with the name of a class.
+fn is_text_pickle(bytes: &[u8]) -> bool {
+    let mut lines = bytes.splitn(4, |byte| *byte == b'\n');
+    let [first, second, third] = [lines.next(), lines.next(), lines.next()].map(Option::unwrap_or_default);
+    let is_name = |name: &[u8]| {
+        !name.is_empty()
+            && name
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(byte))
+    };
+    let is_stored = |begin: &[u8]| {
+        let number = first.strip_prefix(begin).unwrap_or_default();
+        !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+    };
+    let is_class =
+        first.starts_with(b"c") && is_name(first) && is_name(second) && matches!(third, [b'p' | b'(', ..]);
+    is_stored(b"(dp") || is_stored(b"(lp") || is_class
+}
+
 /// Detects the content of a text file from its first `bytes`. `whole` is true if they are the complete file.
 fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
     if let Some(is) = contents::unsupported(bytes) {
         return Content::Other(is.to_owned());
     }
-    if let [0x80, 2..=5, ..] = bytes {
+    if matches!(bytes, [0x80, 2..=5, ..]) || is_text_pickle(bytes) {
         return Content::Other(
             "a pickle of Python, which is not read\n  hint: CIFAR-10 has a binary version, `cifar-10-batches-bin`".to_owned(),
         );
@@ -191,5 +211,36 @@ fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
     match Dialect::of(name, text) {
         Some(dialect) => Content::Rows { dialect, gzip },
         None => Content::Text { gzip },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pickles_of_every_protocol_are_not_text() {
+        // As `pickle.dumps` of Python 3.13 writes a dictionary, a list and a NumPy array.
+        for pickle in [
+            &b"(dp0\nVa\np1\nI1\ns."[..],
+            b"(lp0\nI1\naI2\na.",
+            b"cnumpy.core.multiarray\n_reconstruct\np0\n(cnumpy\nndarray\np1\n",
+            b"\x80\x02}q\x00X\x01\x00\x00\x00aq\x01K\x01s.",
+            b"\x80\x05\x95\x0a\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x01a\x94K\x01s.",
+        ] {
+            let content = text_of("a.txt", pickle, true, false);
+            assert!(
+                matches!(&content, Content::Other(is) if is.contains("pickle")),
+                "{content:?}"
+            );
+        }
+        for text in [
+            "(dpa)\nis text",
+            "cats and dogs\nare\nfriends",
+            "call\nme\nIshmael",
+        ] {
+            let content = text_of("a.txt", text.as_bytes(), true, false);
+            assert_eq!(content, Content::Text { gzip: false });
+        }
     }
 }

@@ -122,6 +122,18 @@ impl Source {
                 Kind::Text { label } => Ok((vec![imdb_folder::row(part, label, bytes, path)?], None)),
             }
         };
+        if *columns != ColumnNames::default()
+            && let Some((file, _)) = self
+                .files
+                .iter()
+                .find(|(file, _)| matches!(file.kind, Kind::Text { .. }))
+        {
+            return Err(DataError::NoDataSet {
+                path: file.path.clone(),
+                reason: "`--label-column` and `--text-column` are not read: folders name the labels"
+                    .to_owned(),
+            });
+        }
         let files: Vec<_> = self.files.par_iter().map(read).collect::<Result<_, _>>()?;
         let (rows, unread): (Vec<Vec<Row>>, Vec<Option<String>>) = files.into_iter().unzip();
         let mut parts = examples::label(rows.into_iter().flatten().collect(), known, is_trained)?;
