@@ -6,8 +6,8 @@ use mantissa_precision::Operation;
 use crate::{
     Inputs, WorkloadError,
     data::{
-        Dataset, Images, KnownClasses, Preparation, Reading, Shades, Tokenized, Wanted, Words, check_folder,
-        load_images, load_passages, load_reviews, synthetic_images,
+        DataError, Dataset, Images, KnownClasses, Preparation, Reading, Shades, Tokenized, Wanted, Words,
+        check_folder, check_length, load_images, load_passages, load_reviews, synthetic_images,
     },
     models::{Bert, Bloom, DistilBert, Gpt2, ImageNetResNet, Kept, Llama, Network, ResNet, TextHead, Vit},
     weights::{Checkpoint, class_names},
@@ -171,9 +171,10 @@ fn known_classes(cell: &Cell, model: &Model, inputs: &Inputs) -> Result<Option<K
         _ => "classifier.weight",
     };
     let rows = Checkpoint::open(path)?.rows(head);
+    let count = rows.and_then(|rows| u32::try_from(rows).ok());
     Ok(Some(KnownClasses {
-        count: rows.and_then(|rows| u32::try_from(rows).ok()),
-        names: class_names(path).map_err(WorkloadError::Weights)?,
+        count,
+        names: class_names(path, count).map_err(WorkloadError::Weights)?,
     }))
 }
 
@@ -194,23 +195,30 @@ fn texts(
         true => Words::Next,
         false => Words::Hidden,
     };
-    let text = match kind.is_running_text() {
-        true => load_passages((kind, asked), wanted, sequence, data, vocabulary, &inputs.cache),
-        false => {
-            if let (Some(weights), Some(vocabulary)) = (inputs.weights_of(&cell.workload.name), vocabulary) {
-                check_folder(weights, vocabulary).map_err(|error| WorkloadError::Data(error.to_string()))?;
-            }
-            let reading = Reading {
-                data,
-                columns: inputs.columns.clone(),
-                known: known_classes(cell, model, inputs)?,
-                vocabulary,
-                cache: &inputs.cache,
-            };
-            load_reviews(kind, wanted, sequence, &reading)
-        }
+    let wrong = |error: DataError| WorkloadError::Data(error.to_string());
+    let weights = inputs.weights_of(&cell.workload.name);
+    if let (Some(weights), Some(vocabulary)) = (weights, vocabulary) {
+        check_folder(weights, vocabulary).map_err(wrong)?;
+    }
+    let reading = Reading {
+        data,
+        columns: inputs.columns.clone(),
+        known: match kind.is_running_text() {
+            true => None,
+            false => known_classes(cell, model, inputs)?,
+        },
+        vocabulary,
+        cache: &inputs.cache,
     };
-    let text = text.map_err(|error| WorkloadError::Data(error.to_string()))?;
+    let text = match kind.is_running_text() {
+        true => load_passages((kind, asked), wanted, sequence, &reading),
+        false => load_reviews(kind, wanted, sequence, &reading),
+    };
+    let text = text.map_err(wrong)?;
+    // Running text is divided into passages, which no tokenizer truncates.
+    if let (Some(weights), false) = (weights, kind.is_running_text()) {
+        check_length(weights, sequence).map_err(wrong)?;
+    }
     match model.vocabulary() {
         Some(rows) if text.test.vocabulary() > rows => Err(too_many_words(text.test.vocabulary(), rows)),
         _ => Ok(text),

@@ -1,11 +1,14 @@
 //! Normalization of BERT's tokenizer, from the configuration next to its vocabulary.
 
-use std::path::Path;
+use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::{Map, Value};
 use tokenizers::normalizers::BertNormalizer;
 
-use super::{DataError, vocabulary::Vocabulary};
+use super::{
+    DataError,
+    vocabulary::{Vocabulary, has_special},
+};
 use crate::{
     contents,
     weights::{Fields, is_bert_tokenizer},
@@ -14,6 +17,7 @@ use crate::{
 /// File names.
 const CONFIG: &str = "tokenizer_config.json";
 const TOKENIZER: &str = "tokenizer.json";
+const SENTENCEPIECE: &str = "tokenizer.model";
 const ADDED: &str = "added_tokens.json";
 const SPECIAL_MAP: &str = "special_tokens_map.json";
 
@@ -73,14 +77,7 @@ impl Casing {
     /// A malformed configuration, one with values that are not implemented, or two that disagree. The message names the
     /// fields.
     pub fn beside(vocabulary: &Path, tokens: &[String]) -> Result<Self, DataError> {
-        let read = |name: &str| -> Result<Option<Map<String, Value>>, DataError> {
-            let path = vocabulary.with_file_name(name);
-            if !path.is_file() {
-                return Ok(None);
-            }
-            let fields = contents::json(&path).map_err(|reason| DataError::Configuration { path, reason })?;
-            Ok(Some(fields))
-        };
+        let read = |name: &str| read(vocabulary, name);
         let refused = |name: &str, reason: String| DataError::Configuration {
             path: vocabulary.with_file_name(name),
             reason,
@@ -94,6 +91,12 @@ impl Casing {
                 token => vec![content(token)],
             });
             only_special(tokens).map_err(|reason| refused(SPECIAL_MAP, reason))?;
+            let fields = Fields::new(&special);
+            check_roles(&fields);
+            let problems = fields.problems();
+            if !problems.is_empty() {
+                return Err(refused(SPECIAL_MAP, problems.join("\n  ")));
+            }
         }
         let of_tokenizer = match read(TOKENIZER)? {
             Some(fields) => {
@@ -131,20 +134,7 @@ impl Casing {
         for name in ["padding_side", "truncation_side"] {
             fields.only(name, "right");
         }
-        for (name, token) in [
-            ("cls_token", "[CLS]"),
-            ("mask_token", "[MASK]"),
-            ("pad_token", "[PAD]"),
-            ("sep_token", "[SEP]"),
-            ("unk_token", "[UNK]"),
-        ] {
-            // A token may be an object with `content`.
-            match fields.get(name) {
-                Some(Value::Object(table)) if table.get("content").and_then(Value::as_str) == Some(token) => {
-                }
-                _ => fields.only(name, token),
-            }
-        }
+        check_roles(&fields);
         if let Some(class) = fields.get("tokenizer_class") {
             let class = class.as_str().unwrap_or_default();
             if !is_bert_tokenizer(class) {
@@ -182,9 +172,9 @@ impl Casing {
     }
 
     /// Reads `tokenizer.json` next to a `vocab.txt` with these tokens.
-    fn of_tokenizer(fields: &Map<String, Value>, tokens: &[String]) -> Result<Self, String> {
-        const HINT: &str = "hint: give the `tokenizer.json` itself with `--vocabulary`";
-        let whole = Fields::new(fields);
+    fn of_tokenizer(fields_of_file: &Map<String, Value>, tokens: &[String]) -> Result<Self, String> {
+        const HINT: &str = "hint: for running text, give the `tokenizer.json` itself with `--vocabulary`";
+        let whole = Fields::new(fields_of_file);
         let Some(normalizer) = whole.get("normalizer").and_then(Value::as_object) else {
             return Err(format!("it has no `normalizer`\n  {HINT}"));
         };
@@ -210,6 +200,14 @@ impl Casing {
         };
         kind("pre_tokenizer", &["BertPreTokenizer"]);
         kind("post_processor", &["TemplateProcessing", "BertProcessing"]);
+        if fields_of_file
+            .get("post_processor")
+            .is_some_and(|post| !is_usual(post))
+        {
+            whole.problem(
+                "its `post_processor` does not put `[CLS]` before a text and `[SEP]` behind it".to_owned(),
+            );
+        }
         if whole
             .get("truncation")
             .and_then(|cut| cut.get("direction")?.as_str())
@@ -233,7 +231,12 @@ impl Casing {
                 let expected = id.as_u64().and_then(|id| tokens.get(usize::try_from(id).ok()?));
                 expected != Some(token)
             };
-            if !tokens.is_empty() && vocabulary.is_some_and(|vocabulary| vocabulary.iter().any(differs)) {
+            // Of a token that occurs twice, the last line is its id.
+            let distinct: BTreeSet<&String> = tokens.iter().collect();
+            let is_other = |vocabulary: &Map<String, Value>| {
+                vocabulary.len() != distinct.len() || vocabulary.iter().any(differs)
+            };
+            if !tokens.is_empty() && vocabulary.is_some_and(is_other) {
                 of_model.problem("its `vocab` differs from `vocab.txt`".to_owned());
             }
             let problems = of_model.finish(&[]);
@@ -258,16 +261,139 @@ impl Casing {
     }
 }
 
-/// Refuses a vocabulary unlike the one in the folder of a checkpoint.
+/// Reads a configuration next to a vocabulary. Returns `None` if there is no such file.
+fn read(vocabulary: &Path, name: &str) -> Result<Option<Map<String, Value>>, DataError> {
+    let path = vocabulary.with_file_name(name);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    contents::json(&path)
+        .map(Some)
+        .map_err(|reason| DataError::Configuration { path, reason })
+}
+
+/// Reports special tokens that are not those of BERT.
+fn check_roles(fields: &Fields<'_>) {
+    for (name, token) in [
+        ("cls_token", "[CLS]"),
+        ("mask_token", "[MASK]"),
+        ("pad_token", "[PAD]"),
+        ("sep_token", "[SEP]"),
+        ("unk_token", "[UNK]"),
+    ] {
+        // A token may be an object with `content`.
+        match fields.get(name) {
+            Some(Value::Object(table)) if table.get("content").and_then(Value::as_str) == Some(token) => {}
+            _ => fields.only(name, token),
+        }
+    }
+}
+
+/// Returns true for the post-processor of BERT: `[CLS]` before a text and `[SEP]` behind it.
+fn is_usual(post_processor: &Value) -> bool {
+    let token = |name: &str| post_processor[name][0].as_str();
+    match post_processor["type"].as_str() {
+        Some("BertProcessing") => token("cls") == Some("[CLS]") && token("sep") == Some("[SEP]"),
+        Some("TemplateProcessing") => {
+            let parts = post_processor["single"].as_array().map_or(&[][..], Vec::as_slice);
+            let part = |kind: &str, id: &str| serde_json::json!({ kind: { "id": id, "type_id": 0 } });
+            parts
+                == [
+                    part("SpecialToken", "[CLS]"),
+                    part("Sequence", "A"),
+                    part("SpecialToken", "[SEP]"),
+                ]
+        }
+        _ => false,
+    }
+}
+
+/// Refuses a sequence that is longer than the tokenizer's configuration allows. `path` is a folder, or a file next to the
+/// configuration.
+///
+/// # Errors
+/// A malformed configuration, or one that truncates texts to fewer than `sequence` tokens; the message names the field.
+pub(crate) fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> {
+    let beside = if path.is_dir() {
+        path.join(CONFIG)
+    } else {
+        path.to_owned()
+    };
+    let fields = [
+        (CONFIG, "model_max_length"),
+        (CONFIG, "max_len"),
+        (TOKENIZER, "truncation"),
+    ];
+    for (name, field) in fields {
+        let value = read(&beside, name)?.and_then(|mut fields| fields.remove(field));
+        let longest = value.as_ref().and_then(|value| match field {
+            "truncation" => value.get("max_length")?.as_f64(),
+            _ => value.as_f64(),
+        });
+        if let Some(longest) = longest.filter(|longest| *longest < f64::from(sequence)) {
+            return Err(DataError::Configuration {
+                path: beside.with_file_name(name),
+                reason: format!(
+                    "`{field}` truncates texts to {longest} tokens, and the cell reads {sequence}\n  \
+                     hint: `-a sequence={longest}` reads as many"
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a `tokenizer.json` or `tokenizer.model` unlike the one in the folder of a checkpoint.
+fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
+    let own = if contents::json::<Value>(given).is_ok() {
+        weights.join(TOKENIZER)
+    } else if given.extension().is_some_and(|end| end == "model") {
+        weights.join(SENTENCEPIECE)
+    } else {
+        // A `tok*.bin` may be made from either.
+        return Ok(());
+    };
+    if !own.is_file() {
+        return Ok(());
+    }
+    let bytes = |path: &Path| fs::read(path).map_err(DataError::read(path));
+    let (theirs, ours) = (bytes(given)?, bytes(&own)?);
+    let value = |bytes: &[u8]| -> Option<Value> {
+        let mut value: Value = serde_json::from_slice(bytes).ok()?;
+        // Fields that do not affect token ids.
+        for name in ["version", "truncation", "padding"] {
+            value.as_object_mut()?.remove(name);
+        }
+        Some(value)
+    };
+    let same = theirs == ours || value(&theirs).is_some_and(|theirs| Some(theirs) == value(&ours));
+    match same {
+        true => Ok(()),
+        false => Err(DataError::Configuration {
+            path: own,
+            reason: format!(
+                "it differs from `{}`\n  hint: give the tokenizer in this folder with `--vocabulary`",
+                given.display()
+            ),
+        }),
+    }
+}
+
+/// Refuses a vocabulary unlike the one in a checkpoint's folder.
 ///
 /// # Errors
 /// Other tokens, or another normalization.
 pub(crate) fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError> {
+    let weights = match weights.is_dir() {
+        true => weights,
+        false => weights.parent().unwrap_or(weights),
+    };
     let own = weights.join("vocab.txt");
     let is_same = || given.canonicalize().ok() == own.canonicalize().ok();
     let has = |name: &str| weights.join(name).is_file();
-    if !weights.is_dir()
-        || !(has("vocab.txt") || has(CONFIG) || has(TOKENIZER))
+    if !["vocab.txt", CONFIG, TOKENIZER, SENTENCEPIECE]
+        .into_iter()
+        .any(has)
         || has("vocab.txt") && is_same()
     {
         return Ok(());
@@ -279,6 +405,10 @@ pub(crate) fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError
             given.display()
         ),
     };
+    let is_wordpiece = fs::read(given).is_ok_and(|bytes| has_special(&String::from_utf8_lossy(&bytes)));
+    if !is_wordpiece {
+        return check_tokenizer(weights, given);
+    }
     let theirs = Vocabulary::open(given)?;
     let same_folder =
         given.parent().and_then(|folder| folder.canonicalize().ok()) == weights.canonicalize().ok();
@@ -416,6 +546,12 @@ mod tests {
         assert!(error.contains("disagrees with `tokenizer.json`"), "{error}");
         let error = beside(&[("special_tokens_map.json", json!({ "cls_token": "<s>" }))]).unwrap_err();
         assert!(error.contains("special_tokens_map.json"), "{error}");
+        let swapped = json!({ "cls_token": "[SEP]", "sep_token": { "content": "[CLS]" } });
+        let error = beside(&[("special_tokens_map.json", swapped)]).unwrap_err();
+        assert!(
+            error.contains("`cls_token`") && error.contains("`sep_token`"),
+            "{error}"
+        );
         let other_id = json!({ "added_tokens_decoder": { "3": { "content": "[CLS]" } } });
         assert!(
             beside(&[config(other_id)])
@@ -431,6 +567,19 @@ mod tests {
             ("model", json!({ "type": "WordPiece", "vocab": { "film": 4 } })),
             (
                 "model",
+                json!({ "type": "WordPiece", "vocab": { "[PAD]": 0, "film": 5 } }),
+            ),
+            ("post_processor", json!(null)),
+            (
+                "post_processor",
+                json!({ "type": "BertProcessing", "cls": ["[SEP]", 3], "sep": ["[CLS]", 2] }),
+            ),
+            (
+                "post_processor",
+                json!({ "type": "TemplateProcessing", "single": [{ "Sequence": { "id": "A", "type_id": 0 } }] }),
+            ),
+            (
+                "model",
                 json!({ "type": "WordPiece", "continuing_subword_prefix": "@@" }),
             ),
             ("a_part_of_tomorrow", json!(1)),
@@ -442,8 +591,13 @@ mod tests {
         }
         let mut published = whole(true);
         published["model"] = json!({ "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": 100, "vocab": { "[PAD]": 0, "film": 5 } });
+            "max_input_chars_per_word": 100, "vocab": { "[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "film": 5 } });
         published["pre_tokenizer"] = json!({ "type": "BertPreTokenizer" });
+        published["post_processor"] = json!({ "type": "TemplateProcessing", "single": [
+            { "SpecialToken": { "id": "[CLS]", "type_id": 0 } },
+            { "Sequence": { "id": "A", "type_id": 0 } },
+            { "SpecialToken": { "id": "[SEP]", "type_id": 0 } }
+        ] });
         assert_eq!(beside(&[("tokenizer.json", published)]), Ok(Casing::default()));
         let error = beside(&[("added_tokens.json", json!({ "[NAME]": 21 }))]).unwrap_err();
         assert!(
@@ -454,5 +608,69 @@ mod tests {
             beside(&[("added_tokens.json", json!({ "[MASK]": 4 }))]),
             Ok(Casing::default())
         );
+    }
+    #[test]
+    fn a_sequence_that_the_tokenizer_would_truncate_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |name: &str, value: Value, sequence| {
+            fs::write(folder.path().join(name), value.to_string()).unwrap();
+            let checked = [folder.path().to_owned(), folder.path().join("vocab.txt")]
+                .map(|path| check_length(&path, sequence).map_err(|error| error.to_string()));
+            fs::remove_file(folder.path().join(name)).unwrap();
+            assert_eq!(checked[0], checked[1]);
+            checked[0].clone()
+        };
+        let config = "tokenizer_config.json";
+        assert_eq!(check(config, json!({ "model_max_length": 128 }), 128), Ok(()));
+        assert_eq!(check(config, json!({ "model_max_length": 1e30 }), 512), Ok(()));
+        let error = check(config, json!({ "model_max_length": 128 }), 256).unwrap_err();
+        assert!(
+            error.contains("`model_max_length` truncates texts to 128 tokens"),
+            "{error}"
+        );
+        let truncation = json!({ "truncation": { "max_length": 64, "direction": "Right" } });
+        let error = check("tokenizer.json", truncation, 65).unwrap_err();
+        assert!(
+            error.contains("`truncation` truncates texts to 64 tokens"),
+            "{error}"
+        );
+        assert_eq!(
+            check("tokenizer.json", json!({ "truncation": null }), 512),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn the_tokenizer_of_another_checkpoint_is_refused() {
+        let (weights, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let put = |folder: &tempfile::TempDir, name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let model = put(&weights, "model.safetensors", "");
+        put(
+            &weights,
+            "tokenizer.json",
+            r#"{"version": "1.0", "model": {"vocab": {"a": 0}}}"#,
+        );
+        put(&weights, "tokenizer.model", "pieces");
+        let same = put(
+            &other,
+            "same.json",
+            r#"{"model": {"vocab": {"a": 0}}, "truncation": {"max_length": 8}}"#,
+        );
+        let differs = put(&other, "differs.json", r#"{"model": {"vocab": {"b": 0}}}"#);
+        let pieces = put(&other, "pieces.model", "pieces");
+        let others = put(&other, "others.model", "others");
+        for weights in [weights.path(), &model] {
+            for given in [&same, &pieces, &weights.with_file_name("tok512.bin")] {
+                assert!(check_folder(weights, given).is_ok(), "{}", given.display());
+            }
+            for given in [&differs, &others] {
+                let error = check_folder(weights, given).unwrap_err().to_string();
+                assert!(error.contains("it differs from"), "{error}");
+            }
+        }
     }
 }

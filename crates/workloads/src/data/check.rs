@@ -67,7 +67,7 @@ pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
             (name, None, classes, "pixels", notes, mapped(given, seen))
         }
         DatasetKind::Text => {
-            let (corpus, documents) = text_files::looked_at(path)?;
+            let (corpus, documents) = text_files::looked_at(path, columns)?;
             let mut given = Given {
                 train: vec![],
                 validation: None,

@@ -11,7 +11,7 @@ use super::{
     examples::Part,
     masking::Masking,
     passages::{Cut, Passages},
-    reviews::{short, sizes},
+    reviews::{Reading, short, sizes},
     split::{Given, Wanted},
     subwords::{PIECE, TextTokenizer},
     synthetic::synthetic_passages,
@@ -24,7 +24,7 @@ const BLOCK: usize = 4 << 20;
 
 /// Loads what is `wanted` of running text, in passages of at most `sequence` tokens. `classes` of the data set are the tokenizer's ids.
 ///
-/// `data` is a text file, JSON lines with a `text` (either also gzipped), or a folder with a training, a validation or a test file
+/// [`Reading::data`] is a text file, JSON lines with a `text` or the key that the user named (either also gzipped), or a folder with a training, a validation or a test file
 /// of these. Every line of JSON is a document, and so is what stands between two marks `<|endoftext|>` of a text file, without the
 /// space around it: a file without a mark is one document. A document is encoded as a whole, with the token before every text if the
 /// tokenizer has one.
@@ -32,10 +32,10 @@ const BLOCK: usize = 4 << 20;
 /// Where the next words are asked for, passages share one token with the one before, so that each token of a document but its first is
 /// predicted once. Where hidden words are, passages share none, and each stands between the tokenizer's tokens for that.
 ///
-/// Synthetic text needs no files. Each of its passages is made of the sentences of synthetic reviews; without a `tokenizer`, the words
+/// Synthetic text needs no files. Each of its passages is made of the sentences of synthetic reviews; without a tokenizer, the words
 /// of the generator are its tokens.
 ///
-/// The ids of a corpus are kept in the folder `cache`, and found again by the hash of its contents and of the tokenizer.
+/// The ids of a corpus are kept in the folder [`Reading::cache`], and found again by the hash of its contents and of the tokenizer.
 ///
 /// # Errors
 /// Whatever is wrong with the files, with file and line; a split that the data cannot fill; a tokenizer without the tokens that hidden
@@ -44,9 +44,7 @@ pub fn load_passages(
     (kind, words): (DatasetKind, Words),
     wanted: &Wanted,
     sequence: u32,
-    data: Option<&Path>,
-    tokenizer: Option<&Path>,
-    cache: &Path,
+    reading: &Reading<'_>,
 ) -> Result<Dataset<Tokenized>, DataError> {
     if sequence < words.least() {
         return Err(DataError::Passage {
@@ -54,18 +52,18 @@ pub fn load_passages(
             least: words.least(),
         });
     }
-    let tokenizer = tokenizer.map(TextTokenizer::open).transpose()?;
+    let tokenizer = reading.vocabulary.map(TextTokenizer::open).transpose()?;
     match kind {
         DatasetKind::Text => {
-            let data = data.ok_or(DataError::NoPath)?;
+            let corpus = Corpus::find(reading.data.ok_or(DataError::NoPath)?, &reading.columns)?;
             let tokenizer = tokenizer.ok_or(DataError::NoTokenizer)?;
             let asking = Asking::new(words, sequence, &tokenizer)?;
-            of_files(wanted, &asking, data, &tokenizer, cache)
+            of_files(wanted, &asking, corpus, &tokenizer, reading.cache)
         }
         DatasetKind::SyntheticText => {
             let tokenizer = tokenizer.map_or_else(TextTokenizer::synthetic, Ok)?;
             let asking = Asking::new(words, sequence, &tokenizer)?;
-            synthetic(wanted, &asking, &tokenizer, cache)
+            synthetic(wanted, &asking, &tokenizer, reading.cache)
         }
         DatasetKind::SyntheticReviews
         | DatasetKind::Reviews
@@ -112,11 +110,10 @@ impl Asking {
 fn of_files(
     wanted: &Wanted,
     asking: &Asking,
-    data: &Path,
+    corpus: Corpus,
     tokenizer: &TextTokenizer,
     cache: &Path,
 ) -> Result<Dataset<Tokenized>, DataError> {
-    let corpus = Corpus::find(data)?;
     let hash = corpus.hash()?;
     let mut inputs = token_file::hasher();
     inputs.update(format!("{hash}\n{}\n{PIECE}", tokenizer.hash()).as_bytes());
@@ -277,7 +274,7 @@ mod tests {
     use std::{collections::BTreeSet, fs};
 
     use super::{
-        super::{Labelled as _, Part as _, subwords},
+        super::{ColumnNames, Labelled as _, Part as _, subwords},
         *,
     };
     use crate::data::text_files::MARK;
@@ -321,9 +318,7 @@ mod tests {
             (DatasetKind::Text, Words::Next),
             wanted,
             sequence,
-            Some(data),
-            Some(&file),
-            cache,
+            &Reading::new(Some(data), Some(&file), cache),
         )
     }
 
@@ -333,7 +328,7 @@ mod tests {
         let data = folder(&[("train.txt", text.as_bytes()), ("test.txt", b"the end")]);
         let (cache, tokenizer) = (tempfile::tempdir().unwrap(), tokenizer());
         let tokenizer = opened(&tokenizer);
-        let corpus = Corpus::find(data.path()).unwrap();
+        let corpus = Corpus::find(data.path(), &ColumnNames::default()).unwrap();
         let read = |name: &str, sizes| tokens(&corpus, &tokenizer, &cache.path().join(name), sizes).unwrap();
         let whole = read("whole", (PIECE, BLOCK));
         assert_eq!(whole.documents.len(), 41 + 1);
@@ -346,6 +341,33 @@ mod tests {
         for sizes in [(16, 1), (16, 64), (24, 500), (PIECE, 30)] {
             assert_eq!(read(&format!("{sizes:?}"), sizes), whole, "{sizes:?}");
         }
+    }
+
+    #[test]
+    fn text_is_read_from_the_key_that_the_user_names() {
+        let lines = "{\"text\": \"no\", \"story\": \"the\"}\n";
+        let (data, cache) = (
+            folder(&[("mine.jsonl", lines.as_bytes()), ("mine.txt", b"the")]),
+            tempfile::tempdir().unwrap(),
+        );
+        let tokenizer = tokenizer();
+        let vocabulary = tokenizer.path().join("tok.bin");
+        let load = |name: &str, column: Option<&str>| {
+            let path = data.path().join(name);
+            let mut reading = Reading::new(Some(&path), Some(&vocabulary), cache.path());
+            reading.columns.text = column.map(str::to_owned);
+            load_passages((DatasetKind::Text, Words::Next), &Wanted::Test(None), 4, &reading)
+        };
+        let (usual, named) = (
+            load("mine.jsonl", None).unwrap(),
+            load("mine.jsonl", Some("story")).unwrap(),
+        );
+        assert_eq!(named.test.ids(0), load("mine.txt", None).unwrap().test.ids(0));
+        assert_ne!(usual.test.ids(0), named.test.ids(0));
+        assert_ne!(usual.source.hash, named.source.hash);
+        let error = |name, column| load(name, Some(column)).err().unwrap().to_string();
+        assert!(error("mine.jsonl", "title").contains("no column for the text"));
+        assert!(error("mine.txt", "story").contains("`--text-column` is not read"));
     }
 
     #[test]
@@ -382,9 +404,11 @@ mod tests {
                 (DatasetKind::Text, Words::Hidden),
                 &Wanted::Test(None),
                 sequence,
-                Some(&files.path().join("mine.txt")),
-                Some(&files.path().join(vocabulary)),
-                cache.path(),
+                &Reading::new(
+                    Some(&files.path().join("mine.txt")),
+                    Some(&files.path().join(vocabulary)),
+                    cache.path(),
+                ),
             )
         };
         let test = load(6, "vocab.txt").unwrap().test;
@@ -477,9 +501,7 @@ mod tests {
                 (DatasetKind::Text, Words::Next),
                 &wanted,
                 sequence,
-                data,
-                None,
-                cache.path(),
+                &Reading::new(data, None, cache.path()),
             );
             loaded.err().unwrap()
         };
@@ -508,9 +530,7 @@ mod tests {
             (DatasetKind::SyntheticText, Words::Next),
             wanted,
             48,
-            None,
-            tokenizer,
-            cache,
+            &Reading::new(None, tokenizer, cache),
         )
         .unwrap()
     }
@@ -575,9 +595,7 @@ mod tests {
             (DatasetKind::Text, Words::Next),
             &wanted,
             512,
-            Some(&text),
-            Some(&words),
-            cache.path(),
+            &Reading::new(Some(&text), Some(&words), cache.path()),
         )
         .unwrap();
         assert_eq!(data.test.len(), 5);

@@ -35,7 +35,7 @@ mod tokenized;
 mod tokenizer;
 mod vocabulary;
 
-pub(crate) use casing::check_folder;
+pub(crate) use casing::{check_folder, check_length};
 pub use check::{Checked, CheckedPart, check};
 pub use classes::KnownClasses;
 pub use corpus::load_passages;

@@ -6,6 +6,7 @@ use mantissa_core::{DataSource, DatasetKind, Split};
 
 use super::{
     ColumnNames, DataError, Dataset, KnownClasses, LabelledParts, Tokenized, cache,
+    casing::check_length,
     classes::counts,
     source::Source,
     split::{Given, Wanted},
@@ -20,22 +21,35 @@ enum Corpus {
     Synthetic(LabelledParts),
 }
 
-/// Files of labelled texts, and how to read them.
+/// Files of texts, and how to read them.
 #[derive(Debug, Clone)]
 pub struct Reading<'a> {
-    /// A folder like aclImdb, a file of rows or JSON lines (plain or gzip), or a folder with one file per part. `None`
-    /// for synthetic reviews.
+    /// For labelled texts, a folder like aclImdb, a file of rows or JSON lines (plain or gzip), or a folder with one file
+    /// per part. `None` for synthetic data.
     pub data: Option<&'a Path>,
     /// Column names from the command line.
     pub columns: ColumnNames,
     /// Classes of the checkpoint; `None` without a checkpoint.
     pub known: Option<KnownClasses>,
-    /// A `vocab.txt`. Without it, synthetic reviews use the words of their generator, and other data the words of its
+    /// For labelled texts, a `vocab.txt`; for running text, any tokenizer. Without it, synthetic reviews use the words of their generator, and other data the words of its
     /// training part.
     pub vocabulary: Option<&'a Path>,
     /// Cache folder for tokenized data. Entries are found by a hash of everything they depend on; damaged entries are
     /// recreated.
     pub cache: &'a Path,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads `data` with the usual column names and without a checkpoint.
+    pub fn new(data: Option<&'a Path>, vocabulary: Option<&'a Path>, cache: &'a Path) -> Self {
+        Self {
+            data,
+            columns: ColumnNames::default(),
+            known: None,
+            vocabulary,
+            cache,
+        }
+    }
 }
 
 /// Loads what is `wanted` of the data set `kind`, at most `sequence` tokens an example.
@@ -81,7 +95,11 @@ pub fn load_reviews(
         }
     };
     let vocabulary = match (reading.vocabulary, &corpus) {
-        (Some(path), _) => Some(Vocabulary::open(path)?),
+        (Some(path), _) => {
+            let vocabulary = Vocabulary::open(path)?;
+            check_length(path, sequence)?;
+            Some(vocabulary)
+        }
         (None, Corpus::Synthetic(_)) => Some(Vocabulary::synthetic()),
         (None, Corpus::Files(_)) if reading.known.is_some() || matches!(wanted, Wanted::Test(_)) => {
             return Err(DataError::NoVocabulary);

@@ -9,7 +9,7 @@ use std::{
 use flate2::read::MultiGzDecoder;
 
 use super::{
-    DataError, LineProblem,
+    ColumnNames, DataError, LineProblem,
     examples::Part,
     imdb_folder,
     json_lines::Line,
@@ -46,8 +46,8 @@ pub(super) fn is_at(folder: &Path) -> Result<bool, DataError> {
 type Looked = (Part, u64, [u8; 32]);
 
 /// What a corpus holds, document by document.
-pub(super) fn looked_at(path: &Path) -> Result<(Corpus, Vec<Looked>), DataError> {
-    let corpus = Corpus::find(path)?;
+pub(super) fn looked_at(path: &Path, columns: &ColumnNames) -> Result<(Corpus, Vec<Looked>), DataError> {
+    let corpus = Corpus::find(path, columns)?;
     let mut documents: Vec<Looked> = vec![];
     let mut hasher = blake3::Hasher::new();
     corpus.pieces(PIECE, &mut |piece| {
@@ -72,6 +72,8 @@ pub(super) struct Corpus {
     /// Skipped files with the reason.
     pub notes: Vec<String>,
     files: Vec<TextFile>,
+    /// JSON key of the text, if the user named one.
+    column: Option<String>,
 }
 
 struct TextFile {
@@ -129,7 +131,8 @@ pub(super) struct Piece<'a> {
 pub(super) type Taker<'a> = dyn FnMut(Piece<'_>) -> Result<(), DataError> + 'a;
 
 impl Corpus {
-    pub fn find(path: &Path) -> Result<Self, DataError> {
+    /// Finds the files at `path`. `columns.text` is the key of the text in JSON lines.
+    pub fn find(path: &Path, columns: &ColumnNames) -> Result<Self, DataError> {
         let no_text = |reason: String| DataError::NoText {
             path: path.to_owned(),
             reason,
@@ -203,14 +206,24 @@ impl Corpus {
             skipped_note("because they are hidden", &hidden),
         ];
         let names: Vec<_> = files.iter().map(|file| name(&file.path)).collect();
+        if columns.text.is_some()
+            && let Some(text) = files.iter().find(|file| !file.form.lines)
+        {
+            let reason = format!(
+                "`--text-column` is not read: `{}` is not a file of JSON lines",
+                name(&text.path)
+            );
+            return Err(no_text(reason));
+        }
         Ok(Self {
             name: names.join(", "),
             notes: notes.into_iter().flatten().collect(),
             files,
+            column: columns.text.clone(),
         })
     }
 
-    /// BLAKE3 over part, form and contents of every file; their names do not matter.
+    /// BLAKE3 over part, form and contents of every file, and the key that the user named. File names do not matter.
     pub fn hash(&self) -> Result<blake3::Hash, DataError> {
         let mut all = blake3::Hasher::new();
         for file in &self.files {
@@ -221,6 +234,9 @@ impl Corpus {
             };
             let hash = read().map_err(DataError::read(&file.path))?;
             all.update(format!("{:?}\0{:?}\0{hash}\n", file.part, file.form).as_bytes());
+        }
+        if let Some(column) = &self.column {
+            all.update(format!("{column}\n").as_bytes());
         }
         Ok(all.finalize())
     }
@@ -234,7 +250,7 @@ impl Corpus {
                 take(piece)
             };
             match file.form.lines {
-                true => file.lines(limit, &mut take)?,
+                true => file.lines(self.column.as_deref(), limit, &mut take)?,
                 false => file.text(limit, &mut take)?,
             }
             if documents == 0 {
@@ -262,7 +278,7 @@ impl TextFile {
     }
 
     /// Every line is a document; empty ones, and empty texts, are none.
-    fn lines(&self, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
+    fn lines(&self, column: Option<&str>, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
         let mut reader = self.open()?;
         let mut bytes = vec![];
         for number in 1.. {
@@ -284,7 +300,7 @@ impl TextFile {
                 continue;
             }
             let line = Line::read(line).map_err(at)?;
-            let text = line.text(None).map_err(at)?;
+            let text = line.text(column).map_err(at)?;
             if !text.trim().is_empty() {
                 for (index, text) in subwords::parts(text, limit).enumerate() {
                     take(Piece {
@@ -445,7 +461,7 @@ mod tests {
             let error = error.to_string();
             error[error.find(name).unwrap()..].to_owned()
         };
-        let corpus = Corpus::find(&folder.path().join(name)).map_err(from_name)?;
+        let corpus = Corpus::find(&folder.path().join(name), &ColumnNames::default()).map_err(from_name)?;
         let mut documents: Vec<Vec<String>> = vec![];
         let all = corpus.pieces(limit, &mut |piece| {
             if piece.begins {
@@ -565,9 +581,14 @@ mod tests {
             ("notes_train.md", b"no text"),
         ];
         let folder_of_parts = folder(&files);
-        let corpus = Corpus::find(folder_of_parts.path()).unwrap();
+        let corpus = Corpus::find(folder_of_parts.path(), &ColumnNames::default()).unwrap();
         assert_eq!(corpus.name, "wiki.train.tokens.gz, wiki.test.tokens");
-        let error = |files: &[(&str, &[u8])]| Corpus::find(folder(files).path()).err().unwrap().to_string();
+        let error = |files: &[(&str, &[u8])]| {
+            Corpus::find(folder(files).path(), &ColumnNames::default())
+                .err()
+                .unwrap()
+                .to_string()
+        };
         let two = error(&[("train.txt", b"a"), ("train.jsonl", b"{}")]);
         assert!(
             two.contains("two files for one part, `train.jsonl` or `train.txt`?"),

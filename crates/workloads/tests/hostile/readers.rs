@@ -216,9 +216,7 @@ fn kept(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
             (kind, Words::Next),
             &halves(),
             SEQUENCE,
-            Some(&text),
-            Some(&folder.at("tok.bin")),
-            &cache,
+            &Reading::new(Some(&text), Some(&folder.at("tok.bin")), &cache),
         ),
         _ => self::reviews(&reviews, None, &cache),
     };

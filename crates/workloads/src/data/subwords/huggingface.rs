@@ -77,6 +77,10 @@ impl Subwords for HuggingFace {
         self.mask
     }
 
+    fn id_of(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
         let encoding = caught(|| self.inner.encode_fast(part, false))?;
         let encoding = encoding.map_err(|error| error.to_string())?;

@@ -81,6 +81,15 @@ impl Subwords for Llama2c {
         Some(END)
     }
 
+    fn id_of(&self, token: &str) -> Option<u32> {
+        match token {
+            "<unk>" => Some(0),
+            "<s>" => Some(BEGINNING),
+            "</s>" => Some(END),
+            token => self.ids.get(token).copied(),
+        }
+    }
+
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
         let mut ids = vec![];
         let spaced;

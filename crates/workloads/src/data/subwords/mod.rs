@@ -1,5 +1,6 @@
 //! The tokenizers of language models, by the files that they are published in.
 
+mod configuration;
 mod huggingface;
 mod llama2c;
 mod merging;
@@ -18,10 +19,8 @@ pub(super) use llama2c::tests::file as llama2c_file;
 use sentencepiece::SentencePiece;
 use wordpiece::Bert;
 
-use serde_json::{Map, Value};
-
 use super::{DataError, vocabulary::Vocabulary};
-use crate::{contents, weights::Fields};
+use crate::contents;
 
 /// Bytes of text that are encoded at a time: encodings are many times as large as their texts.
 pub(super) const PIECE: usize = 2 << 20;
@@ -44,33 +43,14 @@ trait Subwords: Send + Sync {
         None
     }
 
+    /// Returns the id of a token.
+    fn id_of(&self, token: &str) -> Option<u32>;
+
     /// The ids of a part of a text; `begins`: with it the text begins, and so has the token before it.
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String>;
 
     /// The text of some ids. Bytes that are no UTF-8 become replacement characters, special tokens nothing.
     fn decode(&self, ids: &[u32]) -> String;
-}
-
-/// Refuses values of `tokenizer_config.json` next to a tokenizer that would change its ids and are not used.
-fn check_configuration(tokenizer: &Path, subwords: &dyn Subwords) -> Result<(), DataError> {
-    let path = tokenizer.with_file_name("tokenizer_config.json");
-    if !path.is_file() {
-        return Ok(());
-    }
-    let refused = |reason: String| DataError::Configuration {
-        path: path.clone(),
-        reason,
-    };
-    let fields: Map<String, Value> = contents::json(&path).map_err(refused)?;
-    let fields = Fields::new(&fields);
-    fields.only("add_bos_token", subwords.beginning().is_some());
-    fields.only("add_eos_token", false);
-    fields.only("do_lower_case", false);
-    fields.only("auto_map", Value::Null);
-    match fields.problems() {
-        problems if problems.is_empty() => Ok(()),
-        problems => Err(refused(problems.join("\n  "))),
-    }
 }
 
 /// Turns text into the ids of a language model's vocabulary, and ids into text.
@@ -107,7 +87,8 @@ impl TextTokenizer {
             });
         }
         let subwords = read(&bytes).map_err(bad)?;
-        check_configuration(path, &*subwords)?;
+        let own = serde_json::from_slice(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes)).ok();
+        configuration::check(path, own.as_ref(), &*subwords)?;
         Ok(Self {
             subwords,
             hash: blake3::hash(&bytes),

@@ -270,6 +270,11 @@ impl Subwords for SentencePiece {
         self.end
     }
 
+    fn id_of(&self, token: &str) -> Option<u32> {
+        let place = self.pieces.iter().position(|piece| piece.text == token)?;
+        Some(place as u32)
+    }
+
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
         let text = self.normalizer.normalized(part, begins, &self.own)?;
         let mut ids: Vec<u32> = self.beginning.filter(|_| begins).into_iter().collect();

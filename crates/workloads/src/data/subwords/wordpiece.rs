@@ -75,6 +75,10 @@ impl Subwords for Bert {
         self.inner.token_to_id("[CLS]")
     }
 
+    fn id_of(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
     fn end(&self) -> Option<u32> {
         self.inner.token_to_id("[SEP]")
     }
