@@ -70,6 +70,10 @@ impl Checkpoint {
             |path: &Path, text: String| WorkloadError::Weights(format!("`{}`: {text}", path.display()));
         let (file, notes) = file_of(path).map_err(|text| wrong(path, text))?;
         checkpoint.notes = notes;
+        if path.is_dir() {
+            let read = weight_files(path).map_err(|text| wrong(path, text))?;
+            checkpoint.notes.extend(stray_shards(path, &read));
+        }
         checkpoint.add(&file, true).map_err(|text| wrong(&file, text))?;
         Ok(checkpoint)
     }
@@ -162,12 +166,40 @@ fn file_of(path: &Path) -> Result<(PathBuf, Vec<String>), String> {
             false => Err("there is no such file".to_owned()),
         };
     }
+    const ADAPTERS: [&str; 3] = [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "adapter_model.bin",
+    ];
+    if let Some(adapter) = ADAPTERS.iter().find(|name| path.join(name).is_file()) {
+        return Err(format!(
+            "it holds an adapter (`{adapter}`), which is not applied\n  hint: merge it into the weights and save them as `{}`",
+            NAMES[0]
+        ));
+    }
     let mut there = NAMES.iter().filter(|name| path.join(name).exists());
     let Some(first) = there.next() else {
         return Err(format!("the folder has none of `{}`", NAMES.join("`, `")));
     };
     let notes = there.map(|other| format!("`{first}` is read and `{other}` is not, as by transformers"));
     Ok((path.join(first), notes.collect()))
+}
+
+/// Describes shards in a folder that do not belong to the files that are `read`.
+fn stray_shards(folder: &Path, read: &[PathBuf]) -> Option<String> {
+    let is_shard = |name: &str| {
+        let begins = ["model-", "pytorch_model-"]
+            .iter()
+            .any(|begin| name.starts_with(begin));
+        begins && name.contains("-of-") && (name.ends_with(".safetensors") || name.ends_with(".bin"))
+    };
+    let entries = folder.read_dir().ok()?.filter_map(Result::ok);
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| is_shard(name) && !read.contains(&folder.join(name)))
+        .collect();
+    names.sort();
+    (!names.is_empty()).then(|| format!("not read, because no index names them: `{}`", names.join("`, `")))
 }
 
 /// Returns the files of a checkpoint, a file or a folder: one file, or an index and its shards.

@@ -45,11 +45,12 @@ pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
     read().map_err(|error| wrong(&config, error))
 }
 
-/// Returns the class names of a checkpoint by number, from its configuration. Empty without a configuration.
+/// Returns the class names of a checkpoint by number, from its configuration. Empty without a configuration. `count` is the
+/// number of classes of its output head.
 ///
 /// # Errors
-/// A malformed configuration, or one whose `id2label` and `label2id` differ.
-pub(crate) fn class_names(path: &Path) -> Result<BTreeMap<u32, String>, String> {
+/// A malformed configuration, or one whose `id2label`, `label2id`, `num_labels` and output head differ.
+pub(crate) fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, String>, String> {
     let Some(config) = config_of(path) else {
         return Ok(BTreeMap::new());
     };
@@ -74,12 +75,26 @@ pub(crate) fn class_names(path: &Path) -> Result<BTreeMap<u32, String>, String> 
     };
     let names = table("id2label")?.map(|table| by_number(table).ok_or_else(|| unread("id2label")));
     let numbers = table("label2id")?.map(|table| by_name(table).ok_or_else(|| unread("label2id")));
-    match (names.transpose()?, numbers.transpose()?) {
+    let names = match (names.transpose()?, numbers.transpose()?) {
         (Some(names), Some(numbers)) if names != numbers => {
-            Err(wrong("`id2label` and `label2id` do not say the same".to_owned()))
+            return Err(wrong("`id2label` and `label2id` differ".to_owned()));
         }
-        (names, numbers) => Ok(names.or(numbers).unwrap_or_default()),
+        (names, numbers) => names.or(numbers).unwrap_or_default(),
+    };
+    let Some(number) = value.get("num_labels").filter(|number| !number.is_null()) else {
+        return Ok(names);
+    };
+    let named = (!names.is_empty()).then_some(names.len() as u64);
+    let others = [
+        (count.map(u64::from), "the output head has"),
+        (named, "`id2label` has"),
+    ];
+    for (other, of) in others {
+        if let Some(other) = other.filter(|other| number.as_u64() != Some(*other)) {
+            return Err(wrong(format!("`num_labels` is {number}, and {of} {other}")));
+        }
     }
+    Ok(names)
 }
 
 /// The configuration of a folder, or beside a file.
@@ -137,7 +152,7 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
     ] {
         fields.only(name, usual);
     }
-    tasks(&fields);
+    tasks(&fields, kind);
     if matches!(kind, "bert" | "distilbert")
         && let Some(class) = fields.get("tokenizer_class")
         && !class.as_str().is_some_and(is_bert_tokenizer)
@@ -173,7 +188,7 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
 }
 
 /// Refuses classes of transformers whose output head is used in another way.
-fn tasks(fields: &Fields<'_>) {
+fn tasks(fields: &Fields<'_>, kind: &str) {
     const KNOWN: [&str; 8] = [
         "Model",
         "LMHeadModel",
@@ -186,10 +201,11 @@ fn tasks(fields: &Fields<'_>) {
     ];
     let classes = fields.get("architectures").and_then(Value::as_array);
     for class in classes.into_iter().flatten() {
-        let is_known = class
-            .as_str()
-            .is_some_and(|class| KNOWN.iter().any(|task| class.ends_with(task)));
-        if !is_known {
+        let name = class.as_str().unwrap_or_default();
+        let is_of_family = name.to_lowercase().starts_with(kind);
+        if !is_of_family {
+            fields.problem(format!("`architectures` has {class}, which is not a `{kind}`"));
+        } else if !KNOWN.iter().any(|task| name.ends_with(task)) {
             fields.problem(format!(
                 "`architectures` has {class}, whose output is not computed here"
             ));
@@ -224,7 +240,6 @@ fn beside(kind: &str) -> &'static [&'static str] {
             "pooler_num_attention_heads",
             "pooler_num_fc_layers",
             "pooler_size_per_head",
-            "pooler_type",
         ],
         _ => &[],
     }
@@ -385,9 +400,16 @@ fn bloom(fields: &Fields<'_>) -> BloomSize {
     fields.only("slow_but_exact", false);
     fields.only("tie_word_embeddings", true);
     // Older files use the names of GPT-2, and of others.
-    let of = |names: [&str; 2]| match fields.has(names[0]) || !fields.has(names[1]) {
-        true => fields.whole(names[0]),
-        false => fields.whole(names[1]),
+    let of = |names: [&str; 2]| match names.map(|name| fields.has(name)) {
+        [true, true] => {
+            let [size, other] = names.map(|name| fields.whole(name));
+            if size != other {
+                fields.problem(format!("`{}` is {size}, and `{}` {other}", names[0], names[1]));
+            }
+            size
+        }
+        [false, true] => fields.whole(names[1]),
+        _ => fields.whole(names[0]),
     };
     let (width, heads) = (
         of(["hidden_size", "n_embed"]),
@@ -408,6 +430,7 @@ fn bloom(fields: &Fields<'_>) -> BloomSize {
 fn bert(fields: &Fields<'_>) -> BertSize {
     fields.only("hidden_act", "gelu");
     fields.only("type_vocab_size", 2);
+    fields.only("pooler_type", "first_token_transform");
     fields.only("position_embedding_type", "absolute");
     fields.only("tie_word_embeddings", true);
     let dropout = fields.share_or("hidden_dropout_prob", 0.1);
@@ -502,7 +525,17 @@ mod tests {
             "hidden_dropout": 0.0, "n_embed": 1024, "layer_norm_epsilon": 1e-05, "n_layer": 24,
             "num_attention_heads": 16, "pad_token_id": 3, "vocab_size": 250880
         });
-        assert_eq!(read(bloom), Ok(Some(Model::Bloom(BloomSize::BLOOM_560M))));
+        assert_eq!(read(bloom.clone()), Ok(Some(Model::Bloom(BloomSize::BLOOM_560M))));
+        let mut both = bloom.clone();
+        both["hidden_size"] = json!(1024);
+        assert_eq!(read(both), Ok(Some(Model::Bloom(BloomSize::BLOOM_560M))));
+        let mut differ = bloom;
+        differ["hidden_size"] = json!(512);
+        assert!(
+            read(differ)
+                .unwrap_err()
+                .contains("`hidden_size` is 512, and `n_embed` 1024")
+        );
         let bert = json!({
             "model_type": "bert", "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu",
             "hidden_dropout_prob": 0.1, "hidden_size": 768, "intermediate_size": 3072,
@@ -680,6 +713,49 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn classes_of_another_model_and_another_number_of_labels_are_refused() {
+        let with = |kind: &str, class: &str| {
+            let mut config = small(kind);
+            config["architectures"] = json!([class]);
+            read(config)
+        };
+        assert!(with("gpt2", "GPT2LMHeadModel").is_ok());
+        assert!(with("llama", "LlamaForCausalLM").is_ok());
+        assert!(with("vit", "ViTForImageClassification").is_ok());
+        assert!(with("distilbert", "DistilBertForSequenceClassification").is_ok());
+        for (kind, class) in [
+            ("distilbert", "RobertaForSequenceClassification"),
+            ("llama", "MistralForCausalLM"),
+            ("distilbert", "DistilBertForQuestionAnswering"),
+        ] {
+            let error = with(kind, class).unwrap_err();
+            assert!(
+                error.contains(&format!("`architectures` has \"{class}\"")),
+                "{error}"
+            );
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let names = |config: Value, count| {
+            fs::write(folder.path().join(NAME), config.to_string()).unwrap();
+            class_names(folder.path(), count)
+        };
+        let three = json!({ "num_labels": 3, "id2label": { "0": "a", "1": "b", "2": "c" } });
+        assert_eq!(names(three.clone(), Some(3)).unwrap().len(), 3);
+        assert_eq!(names(json!({ "num_labels": 2 }), None), Ok(BTreeMap::new()));
+        assert!(
+            names(three, Some(2))
+                .unwrap_err()
+                .contains("`num_labels` is 3, and the output head has 2")
+        );
+        let two = json!({ "num_labels": 2, "id2label": { "0": "a", "1": "b", "2": "c" } });
+        assert!(
+            names(two, None)
+                .unwrap_err()
+                .contains("`num_labels` is 2, and `id2label` has 3")
+        );
     }
 
     #[test]

@@ -76,11 +76,12 @@ impl Checkpoint {
         let naming = model.naming();
         let specs = model.parameters();
         let wrong = |text: String| WorkloadError::Weights(format!("`{}`: {text}", self.path.display()));
-        let prefix = self.prefix(&specs, naming).map_err(wrong)?;
+        let (prefix, copies) = self.prefix(&specs, naming).map_err(wrong)?;
         let mut search = Search {
             checkpoint: self,
             naming,
             prefix,
+            copies,
             used: BTreeSet::new(),
             missing: vec![],
             unfit: vec![],
@@ -144,8 +145,8 @@ impl Checkpoint {
     }
 
     /// Detects the common prefix of the model's tensor names in the checkpoint, such as `module.` from data-parallel
-    /// training, or the keys of nested dictionaries.
-    fn prefix(&self, specs: &[ParameterSpec], naming: Naming) -> Result<String, String> {
+    /// training, or the keys of nested dictionaries. Also returns the prefixes of copies of the model that are not read.
+    fn prefix(&self, specs: &[ParameterSpec], naming: Naming) -> Result<(String, Vec<String>), String> {
         /// Number of parameters to search for. A few are enough because all parameters have the same prefix.
         const PROBES: usize = 4;
         let of_head = |spec: &&ParameterSpec| naming.head.iter().any(|head| spec.name.starts_with(head));
@@ -193,7 +194,7 @@ impl Checkpoint {
             }
         }
         if let [(prefix, _)] = best[..] {
-            return Ok(prefix.to_owned());
+            return Ok((prefix.to_owned(), vec![]));
         }
         let first_key = |prefix: &str| prefix.split('.').next().unwrap_or_default().to_owned();
         let preferred = SECTIONS.iter().find_map(|key| {
@@ -203,13 +204,17 @@ impl Checkpoint {
                 _ => None,
             }
         });
-        preferred.ok_or_else(|| {
-            let prefixes: Vec<_> = best.iter().map(|(prefix, _)| format!("`{prefix}`")).collect();
-            format!(
-                "it holds the model more than once, with the prefixes {}\n  hint: save one of them alone",
-                prefixes.join(" and ")
-            )
-        })
+        let prefixes = best.iter().map(|(prefix, _)| (*prefix).to_owned());
+        match preferred {
+            Some(preferred) => {
+                let copies = prefixes.filter(|prefix| *prefix != preferred).collect();
+                Ok((preferred, copies))
+            }
+            None => Err(format!(
+                "it holds the model more than once, with the prefixes `{}`\n  hint: save one of them alone",
+                prefixes.collect::<Vec<_>>().join("` and `")
+            )),
+        }
     }
 
     /// Returns the name of a tensor in the checkpoint under a prefix.
@@ -248,6 +253,8 @@ struct Search<'a> {
     naming: Naming,
     /// Common prefix of all names in the checkpoint.
     prefix: String,
+    /// Prefixes of copies of the model that are not read.
+    copies: Vec<String>,
     used: BTreeSet<String>,
     missing: Vec<String>,
     unfit: Vec<String>,
@@ -266,10 +273,12 @@ impl Search<'_> {
         self.checkpoint.sections.get(key).map(String::as_str)
     }
 
-    /// Returns true if a tensor is in another dictionary than the model.
+    /// Returns true if a tensor is in another dictionary than the model, or in a copy of the model.
     fn is_elsewhere(&self, name: &str) -> bool {
         let key = name.split('.').next().unwrap_or_default();
+        let is_copy = |prefix: &String| !prefix.is_empty() && name.starts_with(prefix.as_str());
         self.checkpoint.sections.contains(key) && self.section() != Some(key)
+            || self.copies.iter().any(is_copy)
     }
 
     /// Describes the removed prefix and the dictionaries that are not read.
@@ -666,6 +675,16 @@ mod tests {
             error.contains("more than once, with the prefixes `a.` and `b.`"),
             "{error}"
         );
+        // Of copies under usual names, one is read.
+        let averaged = with("ema.").into_iter().map(|(name, (shape, dtype, bytes))| {
+            let zeros = vec![0; bytes.len()];
+            (name, (shape, dtype, zeros))
+        });
+        write(&path, &with("model.").into_iter().chain(averaged).collect());
+        assert_eq!(read(&path, false).unwrap(), expected());
+        let checkpoint = Checkpoint::open(&path).unwrap();
+        let notes = checkpoint.fit(&model(), false).unwrap().notes().join("\n");
+        assert!(notes.contains("not read: the tensors under `ema`"), "{notes}");
         let others = tensors().into_values().enumerate();
         let others = others.map(|(number, tensor)| (format!("block_{number}.kernel"), tensor));
         write(&path, &others.collect());
@@ -811,6 +830,23 @@ mod tests {
             let error = read(folder.path(), false).unwrap_err();
             assert!(error.contains(says), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn adapters_are_refused_and_shards_that_no_index_names_are_reported() {
+        let (folder, path) = folder();
+        write(&path, &tensors());
+        let put = |name: &str| std::fs::copy(&path, folder.path().join(name)).unwrap();
+        put("model-00003-of-00003.safetensors");
+        let checkpoint = Checkpoint::open(folder.path()).unwrap();
+        let notes = checkpoint.fit(&model(), false).unwrap().notes().join("\n");
+        assert!(notes.contains("`model-00003-of-00003.safetensors`"), "{notes}");
+        put("adapter_model.safetensors");
+        let error = Checkpoint::open(folder.path()).err().unwrap().to_string();
+        assert!(
+            error.contains("an adapter (`adapter_model.safetensors`)"),
+            "{error}"
+        );
     }
 
     #[test]
