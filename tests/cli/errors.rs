@@ -67,3 +67,42 @@ fn a_backend_asked_for_by_name_that_is_not_there_is_one_line_and_exit_4() {
     );
     assert_eq!(error.lines().count(), 1, "{error}");
 }
+
+#[test]
+fn a_plan_as_json_names_the_data_that_each_workload_reads() {
+    let place = Place::new();
+    std::fs::write(place.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
+    let plan = |more: &[&str]| -> serde_json::Value {
+        let output = place.run(&[&["plan", &fixture("tiny"), "--backend=flex", "--json"], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        serde_json::from_str(&stdout(&output)).unwrap()
+    };
+    assert_eq!(plan(&[])["data"][0]["path"], serde_json::Value::Null);
+    let read = &plan(&["--data", "train.tsv"])["data"][0];
+    assert_eq!(
+        (&read["kind"], &read["path"]),
+        (&"reviews".into(), &"train.tsv".into())
+    );
+}
+
+#[test]
+fn options_that_no_workload_reads_are_errors() {
+    let place = Place::new();
+    std::fs::write(place.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
+    for (given, message) in [
+        (&["--label-column", "stars"][..], "`--label-column` is not read"),
+        (&["--text-column", "review"], "`--text-column` is not read"),
+        (&["--init", "random"], "`--init random` is not read"),
+        (
+            &["--data", "train.tsv"],
+            "`--data train.tsv` holds reviews, which no workload reads",
+        ),
+    ] {
+        for command in ["plan", "run"] {
+            let output = place.run(&[&[command, &fixture("kernels"), "--backend=flex"], given].concat());
+            assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+            assert!(stderr(&output).contains(message), "{}", stderr(&output));
+        }
+    }
+    assert!(!place.path("reports").exists());
+}

@@ -84,3 +84,30 @@ fn a_run_grows_to_more_repeats_and_never_to_fewer() {
         after
     );
 }
+
+#[test]
+fn a_resumed_run_refuses_options_of_another_run() {
+    let place = Place::new();
+    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    fs::write(place.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
+    for (given, message) in [
+        (
+            ["--data", "train.tsv"],
+            "`--data train.tsv` is not read: `run` was started with none",
+        ),
+        (
+            ["--profile", "full"],
+            "`--profile full` is not read: `run` was started with `smoke`",
+        ),
+        (
+            ["--label-column", "stars"],
+            "`--label-column` or `--text-column` is not read",
+        ),
+    ] {
+        let output = place.run(&[&["run", "--resume", "run"][..], &given].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    }
+    let output = place.run(&["run", "--resume", "run", "--profile=smoke", "--backend=flex"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}

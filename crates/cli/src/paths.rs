@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::{Display, Formatter},
     path::{Path, PathBuf},
 };
 
@@ -10,11 +11,13 @@ use mantissa_core::{Cell, DatasetKind, Model, Plan, Task, nearest};
 use mantissa_runner::{
     Inputs,
     data::{ColumnNames, kind_of},
-    model_of,
+    model_of, recorded,
 };
 use mantissa_suite::StartingWeights;
 
-use crate::args::Selection;
+use serde_json::{Value, json};
+
+use crate::args::{RunArguments, Selection};
 
 /// Tokenised data and compiled kernels, by content hash; ignored by git.
 pub(crate) const CACHE: &str = ".mantissa/cache";
@@ -97,13 +100,106 @@ fn list(names: &BTreeSet<&str>) -> String {
     format!("`{}`", names.iter().copied().collect::<Vec<_>>().join("`, `"))
 }
 
-/// Formats which workloads read which data, one line for each kind of data.
-pub(crate) fn reading(inputs: &Inputs, plan: &Plan) -> Vec<String> {
-    let line = |(kind, names): (DatasetKind, BTreeSet<&str>)| match inputs.data_of(kind) {
-        Some(path) => format!("{}: {kind} from `{}`", list(&names), path.display()),
-        None => format!("{}: {kind}", list(&names)),
+/// Data that workloads read.
+pub(crate) struct DataRead {
+    workloads: Vec<String>,
+    kind: DatasetKind,
+    /// Absent for synthetic data.
+    path: Option<PathBuf>,
+}
+
+impl DataRead {
+    pub(crate) fn json(&self) -> Value {
+        json!({ "workloads": self.workloads, "kind": self.kind, "path": self.path })
+    }
+}
+
+impl Display for DataRead {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}`: {}", self.workloads.join("`, `"), self.kind)?;
+        match &self.path {
+            Some(path) => write!(f, " from `{}`", path.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Lists which workloads read which data, one entry for each kind of data.
+pub(crate) fn reading(inputs: &Inputs, plan: &Plan) -> Vec<DataRead> {
+    let read = |(kind, names): (DatasetKind, BTreeSet<&str>)| DataRead {
+        workloads: names.into_iter().map(str::to_owned).collect(),
+        kind,
+        path: inputs.data_of(kind).map(Path::to_owned),
     };
-    by_kind(all(plan)).into_iter().map(line).collect()
+    by_kind(all(plan)).into_iter().map(read).collect()
+}
+
+/// Rejects options of a resumed run that differ from those it was started with: it runs what is left of its own plan.
+pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<()> {
+    let selection = &arguments.selection;
+    let (plan, settings) = recorded(folder)?;
+    let differs = |given: String, was: String| {
+        bail!(
+            "{given} is not read: `{}` was started with {was}\n  hint: leave out the option or its environment variable, or start a new run",
+            folder.display()
+        )
+    };
+    if let Some(profile) = selection.profile.filter(|profile| *profile != plan.profile) {
+        return differs(format!("`--profile {profile}`"), format!("`{}`", plan.profile));
+    }
+    if let Some(backend) = selection
+        .named_backend()
+        .filter(|backend| *backend != settings.backend)
+    {
+        return differs(
+            format!("`--backend {backend}`"),
+            format!("`{}`", settings.backend),
+        );
+    }
+    let columns = selection.columns.names();
+    if columns != ColumnNames::default() && columns != settings.inputs.columns {
+        return differs(
+            "`--label-column` or `--text-column`".to_owned(),
+            "other columns".to_owned(),
+        );
+    }
+    let was = settings.resolved_inputs();
+    let weights = weights(selection)?;
+    let given = [
+        (
+            "--data",
+            selection.data.iter().collect::<Vec<_>>(),
+            was.data.values().collect::<Vec<_>>(),
+        ),
+        (
+            "--weights",
+            weights.values().collect(),
+            was.weights.values().collect(),
+        ),
+        (
+            "--vocabulary",
+            arguments.vocabulary.iter().collect(),
+            was.vocabulary.iter().collect(),
+        ),
+    ];
+    for (option, given, was) in given {
+        let same = |path: &Path| {
+            was.iter()
+                .any(|was| was.canonicalize().ok() == path.canonicalize().ok())
+        };
+        for path in given {
+            there(option, path)?;
+            if !same(path) {
+                let was: Vec<String> = was.iter().map(|path| format!("`{}`", path.display())).collect();
+                let was = match was.is_empty() {
+                    true => "none".to_owned(),
+                    false => was.join(", "),
+                };
+                return differs(format!("`{option} {}`", path.display()), was);
+            }
+        }
+    }
+    Ok(())
 }
 
 fn all(plan: &Plan) -> impl Iterator<Item = &Cell> {
@@ -157,10 +253,15 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
             path.display()
         );
     }
-    if inputs.columns != ColumnNames::default() && !inputs.data.contains_key(&DatasetKind::Reviews) {
-        bail!(
-            "`--label-column` and `--text-column` are not read: there is no labelled text\n  hint: name it with `--data`"
-        );
+    let has = |kind| inputs.data.contains_key(&kind);
+    if inputs.columns.label.is_some() && !has(DatasetKind::Reviews) {
+        bail!("`--label-column` is not read: no labelled text is given\n  hint: name it with `--data`");
+    }
+    if inputs.columns.text.is_some() && !has(DatasetKind::Reviews) && !has(DatasetKind::Text) {
+        bail!("`--text-column` is not read: no text is given\n  hint: name it with `--data`");
+    }
+    if inputs.random && !has_models {
+        bail!("`--init random` is not read: no workload here has a model");
     }
     let synthetic = synthetic(plan);
     if let (false, Some(path)) = (synthetic.is_empty(), inputs.data.values().next()) {

@@ -88,8 +88,11 @@ pub struct RunFolder {
     pub environment: Environment,
 }
 
-/// The plan and the settings of a run.
-pub(crate) fn recorded(path: &Path) -> Result<(Plan, RunSettings), RunError> {
+/// Reads the plan and the settings of a run.
+///
+/// # Errors
+/// A folder without a run, or a malformed file.
+pub fn recorded(path: &Path) -> Result<(Plan, RunSettings), RunError> {
     Ok((read_json(path, PLAN)?, read_json(path, SETTINGS)?))
 }
 

@@ -48,10 +48,7 @@ impl InputHashes {
             for (role, path) in read_by(cell, &hashed.inputs) {
                 if !hashed.files.contains_key(&(role, path.clone())) {
                     let files = files(role, &path).map_err(|error| {
-                        RunError::Input(format!(
-                            "`{}`: {error}\n  hint: the run was begun with it",
-                            path.display()
-                        ))
+                        RunError::Input(format!("cannot read the {role} `{}`: {error}", path.display()))
                     })?;
                     hashed.files.insert((role, path), files);
                 }
@@ -185,7 +182,9 @@ fn walk(
 
 fn file(role: InputRole, name: String, path: &Path) -> io::Result<InputFile> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update_mmap_rayon(path)?;
+    hasher
+        .update_mmap_rayon(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("`{name}`: {error}")))?;
     Ok(InputFile {
         role,
         name,

@@ -6,7 +6,7 @@ use mantissa_runner::{Inputs, choose_backend};
 
 use crate::{
     args::{PlanArguments, Selection},
-    paths,
+    paths::{self, DataRead},
     printer::Printer,
     progress::label,
     suites::{self, Found},
@@ -25,8 +25,11 @@ pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
 
 /// Prints every cell, with the reason if it is skipped, and which workload reads which data.
 pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer) -> Result<()> {
+    let reading = paths::reading(inputs, plan);
     if json {
-        printer.data(&serde_json::to_string_pretty(plan)?);
+        let mut value = serde_json::to_value(plan)?;
+        value["data"] = reading.iter().map(DataRead::json).collect();
+        printer.data(&serde_json::to_string_pretty(&value)?);
         return Ok(());
     }
     let mut lines = vec![];
@@ -61,7 +64,6 @@ pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer)
             );
         }
     }
-    let reading = paths::reading(inputs, plan);
     if !reading.is_empty() {
         lines.push("data".to_owned());
         lines.extend(reading.iter().map(|line| format!("  {line}")));

@@ -20,6 +20,7 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     let mut bar = Bar::new(printer, arguments.json);
     let stop;
     let finish = if let Some(folder) = &arguments.resume {
+        paths::check_resumed(folder, &arguments)?;
         stop = Stop::on_signals()?;
         resume(folder, arguments.repeats, stop.clone(), &mut bar, &mut || {
             printer.warn("the last record was cut short: it is removed, and its cell runs again");
