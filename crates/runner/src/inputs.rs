@@ -16,11 +16,12 @@ use crate::RunError;
 const LISTED: usize = 32;
 
 /// Configuration files next to a checkpoint or tokenizer.
-const CONFIGURATIONS: [&str; 7] = [
+const CONFIGURATIONS: [&str; 8] = [
     "added_tokens.json",
     "config.json",
     "generation_config.json",
     "preprocessor_config.json",
+    "processor_config.json",
     "special_tokens_map.json",
     "tokenizer.json",
     "tokenizer_config.json",

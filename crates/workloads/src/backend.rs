@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Model, Setting, Task};
+use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Model, Setting, Task, open_own_program};
 use mantissa_precision::{Compute, Operation, PrecisionBackend, Probed, device, probe};
 
 use crate::{
@@ -99,8 +99,8 @@ pub(crate) fn on_backend<W: OnBackend>(
 fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
     let mut hasher = blake3::Hasher::new();
     hasher.update(device::kernel_identity(backend).as_bytes());
-    let program = std::env::current_exe().and_then(std::fs::read);
-    hasher.update(&program.unwrap_or_default());
+    // An error leaves the kernels of all programs that cannot be read together.
+    let _ = open_own_program().and_then(|program| hasher.update_reader(program).map(drop));
     let id = hasher.finalize().to_hex();
     cache.join("kernels").join(&id[..16])
 }

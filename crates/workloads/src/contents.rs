@@ -4,11 +4,12 @@
 //! without Git LFS contains small pointer files under the original names.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Read},
     path::Path,
 };
 
+use mantissa_core::open_regular;
 use serde::de::DeserializeOwned;
 
 /// Maximum number of bytes read for detection.
@@ -20,7 +21,7 @@ const HEAD: usize = 512;
 /// Any I/O error.
 pub(crate) fn head(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = vec![];
-    File::open(path)?.take(HEAD as u64).read_to_end(&mut head)?;
+    open_regular(path)?.take(HEAD as u64).read_to_end(&mut head)?;
     Ok(head)
 }
 

@@ -10,7 +10,7 @@ use crate::{
         check_folder, check_length, load_images, load_passages, load_reviews, synthetic_images,
     },
     models::{Bert, Bloom, DistilBert, Gpt2, ImageNetResNet, Kept, Llama, Network, ResNet, TextHead, Vit},
-    weights::{Checkpoint, class_names},
+    weights::{Checkpoint, check_vocabulary_size, class_names},
 };
 
 /// What is done with a model and its data, whatever type they have.
@@ -147,9 +147,13 @@ fn words(cell: &Cell, text: &Dataset<Tokenized>, inputs: &Inputs) -> Result<u32,
     };
     // A missing embedding table is reported when the checkpoint is fitted to the model.
     let rows = Checkpoint::open(path)?.rows("embeddings.word_embeddings.weight");
-    match rows.and_then(|rows| u32::try_from(rows).ok()) {
-        Some(rows) if rows < words => Err(too_many_words(words, rows)),
-        rows => Ok(rows.unwrap_or(words)),
+    let Some(rows) = rows.and_then(|rows| u32::try_from(rows).ok()) else {
+        return Ok(words);
+    };
+    check_vocabulary_size(path, rows).map_err(WorkloadError::Weights)?;
+    match rows < words {
+        true => Err(too_many_words(words, rows)),
+        false => Ok(rows),
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
 use super::{DataError, Tokenized, ids::Ids};
 
 /// Changes with the layout of the file, and with anything in tokenising that the key does not cover.
-const MAGIC: &[u8; 18] = b"mantissa tokens 2\n";
+const MAGIC: &[u8; 18] = b"mantissa tokens 3\n";
 
 /// What a cache file holds.
 #[derive(Debug, PartialEq, Eq)]

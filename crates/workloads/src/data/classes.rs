@@ -6,6 +6,7 @@ use std::{
 };
 
 use mantissa_core::ClassCount;
+use tokenizers::NormalizedString;
 
 /// Classes that a checkpoint defines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,6 +68,11 @@ impl KnownClasses {
         let Some(count) = self.count() else {
             return Ok(in_order(notes));
         };
+        if count == 1 {
+            return Err(
+                "the output head of the checkpoint has one row, which is that of a regression".to_owned(),
+            );
+        }
         if let Some((last, name)) = self.names.iter().next_back().filter(|(last, _)| **last >= count) {
             return Err(format!(
                 "`id2label` has class {last}, `{name}`, and the output head {count} classes"
@@ -219,17 +225,26 @@ pub(super) fn canonical(label: &str) -> String {
     }
 }
 
-/// Reports labels that differ only in case.
+/// Reports labels that differ only in case, in Unicode normalization, or as `true` and `1` do.
 fn twins(labels: &BTreeSet<&str>) -> Vec<String> {
     let mut same: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let normal = |label: &str| {
+        let mut label = NormalizedString::from(label.to_lowercase());
+        label.nfkc();
+        match label.get() {
+            "true" => "1".to_owned(),
+            "false" => "0".to_owned(),
+            label => label.to_owned(),
+        }
+    };
     for label in labels {
-        same.entry(label.to_lowercase()).or_default().push(label);
+        same.entry(normal(label)).or_default().push(label);
     }
     let twins = same.into_values().filter(|labels| labels.len() > 1);
     twins
         .map(|labels| {
             format!(
-                "the labels `{}` differ in case alone and are classes of their own",
+                "the labels `{}` differ only in how they are written, and are classes of their own",
                 labels.join("`, `")
             )
         })
@@ -472,5 +487,9 @@ mod tests {
             "{:?}",
             numbered.notes
         );
+        for twins in [["caf\u{e9}", "cafe\u{301}"], ["1", "true"], ["0", "FALSE"]] {
+            let numbered = KnownClasses::default().number(&twins.into()).unwrap();
+            assert_eq!(numbered.notes.len(), 1, "{twins:?}");
+        }
     }
 }

@@ -98,12 +98,14 @@ impl Dialect {
         let candidates = if name.ends_with(".tsv") {
             // Quotes are text in most files with tabs; if every text is in quotes, they are not. The first may be a header.
             let sample = Self::TABS.sample(text);
+            let doubled = text.lines().flat_map(|line| line.split('\t')).any(is_doubled);
             let texts = if sample.len() > 1 {
                 &sample[1..]
             } else {
                 &sample[..]
             };
-            let tabs = if texts.iter().all(|fields| ends_in_quotes(fields)) {
+            let all_quoted = texts.iter().all(|fields| ends_in_quotes(fields));
+            let tabs = if all_quoted || doubled {
                 quoted_tabs
             } else {
                 Self::TABS
@@ -158,6 +160,27 @@ impl Dialect {
             .flexible(true)
             .from_reader(text)
     }
+}
+
+/// Returns true for a field in quotes with a doubled quote inside, as only CSV has it.
+fn is_doubled(field: &str) -> bool {
+    let inner = field
+        .trim_end_matches('\r')
+        .strip_prefix('"')
+        .and_then(|field| field.strip_suffix('"'));
+    inner.is_some_and(|inner| inner.contains("\"\"") && !inner.replace("\"\"", "").contains('"'))
+}
+
+/// Returns true for the same names, in any case and order.
+fn same_names(fields: &[&str], header: &[String]) -> bool {
+    let normal = |name: &str| name.trim().to_lowercase();
+    let (mut fields, mut header): (Vec<_>, Vec<_>) = (
+        fields.iter().map(|field| normal(field)).collect(),
+        header.iter().map(|field| normal(field)).collect(),
+    );
+    fields.sort();
+    header.sort();
+    fields == header
 }
 
 /// Returns true if the last field of a record is in quotes.
@@ -252,6 +275,14 @@ pub(super) fn rows(
         bytes
     };
     let text = &*with_line_feeds(utf8(bytes, file)?);
+    let undone;
+    let text = match dialect.quotes {
+        true => {
+            undone = with_doubled_quotes(text, dialect.separator);
+            &*undone
+        }
+        false => text,
+    };
     let mut reader = Reader {
         part,
         file: file.into(),
@@ -366,6 +397,9 @@ impl Reader<'_> {
         let lines = lines.map(|(line, number)| (line.strip_suffix('\r').unwrap_or(line), number));
         // Empty lines before the first row are not rows.
         for (line, number) in lines.skip_while(|(line, _)| line.is_empty()) {
+            if line.contains("\"\"") && line.split(separator).any(is_doubled) {
+                return Err(LineProblem::Quoted.at(&self.file, number));
+            }
             self.record(&line.split(separator).collect::<Vec<_>>(), number)?;
         }
         Ok(())
@@ -375,6 +409,9 @@ impl Reader<'_> {
         // A quote that is never closed would swallow the rest of the file without a word from the reader: the record
         // that is put behind the file must come out again.
         const END: &str = "\nend of the file";
+        if let Some(line) = quote_in_quotes(text, dialect.separator) {
+            return Err(LineProblem::QuoteInQuotes.at(&self.file, line));
+        }
         let mut csv = dialect.reader(text.as_bytes().chain(END.as_bytes()));
         let mut records = csv.records().peekable();
         while let Some(record) = records.next() {
@@ -406,7 +443,7 @@ impl Reader<'_> {
                 return Ok(());
             }
         }
-        if !self.header.is_empty() && fields == self.header {
+        if !self.header.is_empty() && fields.len() == self.header.len() && same_names(fields, &self.header) {
             return Err(LineProblem::HeaderAgain.at(&self.file, line));
         }
         let columns = self.columns.as_ref().expect("set above");
@@ -435,6 +472,53 @@ impl Reader<'_> {
         )?);
         Ok(())
     }
+}
+
+/// Doubles quotes that are escaped by a backslash, as Spark and MySQL write them, if the file has such quotes.
+fn with_doubled_quotes(text: &str, separator: u8) -> Cow<'_, str> {
+    if text.contains("\\\"") && quote_in_quotes(text, separator).is_some() {
+        let doubled = text.replace("\\\"", "\"\"");
+        if quote_in_quotes(&doubled, separator).is_none() {
+            return doubled.into();
+        }
+    }
+    text.into()
+}
+
+/// Returns the line of a quoted field that goes on behind its closing quote, which the reader would join to it.
+fn quote_in_quotes(text: &str, separator: u8) -> Option<u64> {
+    let bytes = text.as_bytes();
+    let (mut at, mut line, mut begins) = (0, 1, true);
+    while at < bytes.len() {
+        if begins && bytes[at] == b'"' {
+            let first_line = line;
+            at += 1;
+            loop {
+                match bytes.get(at) {
+                    // A field without its closing quote is another error.
+                    None => return None,
+                    Some(b'"') if bytes.get(at + 1) == Some(&b'"') => at += 2,
+                    Some(b'"') => break,
+                    Some(byte) => {
+                        line += u64::from(*byte == b'\n');
+                        at += 1;
+                    }
+                }
+            }
+            at += 1;
+            match bytes.get(at) {
+                None | Some(b'\r' | b'\n') => {}
+                Some(byte) if *byte == separator => {}
+                Some(_) => return Some(first_line),
+            }
+            begins = false;
+            continue;
+        }
+        begins = bytes[at] == separator || matches!(bytes[at], b'\r' | b'\n');
+        line += u64::from(bytes[at] == b'\n');
+        at += 1;
+    }
+    None
 }
 
 /// The line in which a record starts: the reader's position is before the line ends that it skips.
@@ -468,10 +552,10 @@ fn columns(
         },
     };
     let (label, text) = (wished(&names.label, "label")?, wished(&names.text, "text")?);
-    let is_header = |known: bool| known || begins_with_header(sample, label.map_or(0, |(column, _)| column));
     if let (Some((label, by_name)), Some((text, also_by_name))) = (label, text) {
+        let is_header = by_name || also_by_name || is_header(sample, label)?;
         let text = vec![text];
-        return Ok((Columns { label, text, count }, is_header(by_name || also_by_name)));
+        return Ok((Columns { label, text, count }, is_header));
     }
     let known_label = label
         .map(|(column, _)| column)
@@ -524,7 +608,7 @@ fn columns(
                 false,
             ))
         }
-        _ if begins_with_header(sample, 0) || looks_like_header(sample) => Err(missing("label")),
+        _ if begins_with_header(sample, 0) || looks_like_header(sample, 0) => Err(missing("label")),
         _ => Ok((
             Columns {
                 label: 0,
@@ -552,13 +636,27 @@ fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
     labels.keys().all(|label| is_number(label)) || rest.len() >= 4 && labels.values().all(|count| *count > 1)
 }
 
+/// Decides whether the first record is a header, where the user gave both columns by number.
+///
+/// # Errors
+/// Its label is that of no other record, but its fields do not look like names.
+fn is_header(sample: &[Vec<String>], label: usize) -> Result<bool, LineProblem> {
+    match (
+        looks_like_header(sample, label),
+        begins_with_header(sample, label),
+    ) {
+        (false, true) => Err(LineProblem::UnclearHeader),
+        (looks, _) => Ok(looks),
+    }
+}
+
 fn is_number(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok()
 }
 
 /// Returns true if the fields of the first record are names: distinct, short, without spaces, no numbers and no label of
 /// another record, while another column has texts of several words.
-fn looks_like_header(sample: &[Vec<String>]) -> bool {
+fn looks_like_header(sample: &[Vec<String>], label: usize) -> bool {
     const LONGEST_NAME: usize = 32;
     let [first, rest @ ..] = sample else {
         return false;
@@ -570,14 +668,14 @@ fn looks_like_header(sample: &[Vec<String>]) -> bool {
     };
     let distinct: BTreeSet<&String> = first.iter().collect();
     let are_names = first.iter().all(is_name) && distinct.len() == first.len();
-    let is_label = |name: &String| counts(rest, 0).contains_key(name.as_str());
+    let is_label = |name: &String| counts(rest, label).contains_key(name.as_str());
     let is_text = |column: usize| {
         let texts = rest
             .iter()
             .filter(|fields| fields.get(column).is_some_and(|field| has_space(field)));
         2 * texts.count() > rest.len()
     };
-    are_names && !first.first().is_some_and(is_label) && (0..first.len()).any(is_text)
+    are_names && !first.get(label).is_some_and(is_label) && (0..first.len()).any(is_text)
 }
 
 #[cfg(test)]
@@ -858,5 +956,63 @@ mod tests {
         let rows = ok("a.tsv", "label\ttext\n1\t\"a film\"\n0\t\"a \"\"bad\"\" one\"\n");
         assert_eq!((&*rows[0].1, &*rows[1].1), ("a film", "a \"bad\" one"));
         assert_eq!(ok("a.tsv", "1\t\"a\" film\n0\tbad\n")[0].1, "\"a\" film");
+    }
+
+    #[test]
+    fn quotes_of_csv_in_tabs_and_quotes_that_are_not_doubled_are_seen() {
+        // As pandas writes them with `sep="\t"`.
+        let rows = ok("a.tsv", "label\ttext\n0\t\"\"\"very the movie\"\"\"\n1\ta film\n");
+        assert_eq!((&*rows[0].1, &*rows[1].1), ("\"very the movie\"", "a film"));
+        // As Spark and MySQL write them.
+        let rows = ok(
+            "a.csv",
+            "label,text\n0,\"a \\\"boring, dull\\\" plot\"\n1,\"b\"\n",
+        );
+        assert_eq!(rows[0].1, "a \"boring, dull\" plot");
+        let message = error("a.csv", "label,text\n0,\"a \"boring\" plot\"\n1,\"b\"\n");
+        assert!(message.contains("goes on behind its closing quote"), "{message}");
+        assert_eq!(
+            ok("a.csv", "label,text\n0,\"a \"\"b\"\", c\"\n1,5\" pipe\n")[1].1,
+            "5\" pipe"
+        );
+    }
+
+    #[test]
+    fn a_header_is_seen_again_in_any_case_and_order() {
+        for again in ["Label,Text", "text,label", " label , text "] {
+            let message = error(
+                "a.csv",
+                &format!("label,text\n0,bad film\n{again}\n1,good film\n"),
+            );
+            assert!(message.contains("the header line again"), "{again}: {message}");
+        }
+    }
+
+    #[test]
+    fn columns_by_number_do_not_make_a_row_of_a_header() {
+        let read = |text: &str| {
+            let names = ColumnNames {
+                label: Some("3".into()),
+                text: Some("2".into()),
+            };
+            let dialect = Dialect::of("a.csv", text).unwrap();
+            rows(
+                Part::Train,
+                (dialect, false),
+                &names,
+                text.as_bytes(),
+                Path::new("a.csv"),
+            )
+            .map(|(rows, _)| rows.len())
+            .map_err(|error| error.to_string())
+        };
+        let body = "1,a good film,happy\n2,a bad film,sad\n3,the same film,happy\n4,an old film,sad\n";
+        assert_eq!(
+            read(&format!("id,blurb,mood\n{body}5,one more film,meh\n")),
+            Ok(5)
+        );
+        assert_eq!(read(body), Ok(4));
+        let error = read(&format!("99,the film was good,meh\n{body}")).unwrap_err();
+        assert!(error.contains("may be a header or a row"), "{error}");
     }
 }

@@ -219,6 +219,33 @@ pub enum LineProblem {
         /// Names of the columns.
         columns: Vec<String>,
     },
+    /// A line whose text or label has another key than that of the first line.
+    #[error(
+        "the {what} is in `{found}` here and in `{expected}` in the first line\n  hint: `--{what}-column` names one key for \
+         all lines"
+    )]
+    OtherKey {
+        /// `label` or `text`.
+        what: &'static str,
+        /// Key of this line.
+        found: String,
+        /// Key of the first line.
+        expected: String,
+    },
+    /// A header line that may be a row.
+    #[error(
+        "this line may be a header or a row\n  hint: name the columns by the names in the header line, or begin with a row \
+         whose label occurs again"
+    )]
+    UnclearHeader,
+    /// Quotes of CSV in a file that begins without them.
+    #[error("a field is quoted as in CSV, and the first lines are not\n  hint: save the file as `.csv`")]
+    Quoted,
+    /// A quote inside quotes that is not doubled.
+    #[error(
+        "a quoted field goes on behind its closing quote\n  hint: a quote inside quotes is doubled (`\"\"`), not written as `\\\"`"
+    )]
+    QuoteInQuotes,
     /// The header line in the middle of a file, as in files that were joined.
     #[error(
         "the header line again\n  hint: the file is several ones joined; remove all header lines but the first"

@@ -134,13 +134,26 @@ fn no_picture(path: &Path) -> String {
 }
 
 /// Lists all files below a folder in sorted order. Adds the names of hidden files and folders to `hidden`.
-fn files_below(folder: &Path, hidden: &mut Vec<String>) -> Result<Vec<PathBuf>, DataError> {
+///
+/// # Errors
+/// A link to a folder in `seen`, whose files would be read twice.
+fn files_below(
+    folder: &Path,
+    hidden: &mut Vec<String>,
+    seen: &mut BTreeSet<PathBuf>,
+) -> Result<Vec<PathBuf>, DataError> {
+    if !seen.insert(fs::canonicalize(folder).map_err(DataError::read(folder))?) {
+        return Err(DataError::NoImages {
+            path: folder.to_owned(),
+            reason: "it is a link to a folder that is read already".to_owned(),
+        });
+    }
     let mut files = vec![];
     for (name, path) in imdb_folder::entries(folder)? {
         if is_hidden(&name) {
             hidden.push(name);
         } else if path.is_dir() {
-            files.extend(files_below(&path, hidden)?);
+            files.extend(files_below(&path, hidden, seen)?);
         } else {
             files.push(path);
         }
@@ -310,7 +323,14 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
             .filter(|(name, path)| !is_hidden(name) && path.is_dir())
     };
     let parts = folders_here().filter_map(|(name, path)| Some((part_of(name)?, path)));
-    let mut parts: Vec<(Part, &PathBuf)> = parts.filter(|(_, path)| has_folders(path)).collect();
+    let (mut parts, without): (Vec<(Part, &PathBuf)>, Vec<_>) =
+        parts.partition(|(_, path)| has_folders(path));
+    if let (false, [(_, part), ..]) = (parts.is_empty(), &without[..]) {
+        return Err(none(format!(
+            "`{}` has no folders of classes, and other parts have",
+            part.file_name().unwrap_or_default().to_string_lossy()
+        )));
+    }
     // Classes are those of the training part.
     parts.sort_by_key(|(part, _)| *part);
     if let Some(pair) = parts.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -323,15 +343,20 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
         let names = format!("`{}` or `{}`?", name(pair[0].1), name(pair[1].1));
         return Err(none(format!("two folders for one part, {names}")));
     }
+    let mut loose = vec![];
     let parts = if parts.is_empty() {
         vec![(Part::Train, &full)]
     } else {
+        let files = entries
+            .iter()
+            .filter(|(name, path)| !is_hidden(name) && path.is_file());
+        loose.extend(files.filter(|(_, path)| ImageFormat::from_path(path).is_ok()));
         parts
     };
     // Next to folders of parts, other folders are not read.
     let is_part = |path: &PathBuf| parts.iter().any(|(_, part)| *part == path || **part == full);
     let no_part = folders_here().filter(|(_, path)| !is_part(path));
-    let no_part: Vec<String> = no_part.map(|(name, _)| name.clone()).collect();
+    let no_part: Vec<String> = no_part.chain(loose).map(|(name, _)| name.clone()).collect();
     folders(name, (&parts, &no_part), known, is_trained).map_err(|error| match error {
         Unfit::Data(error) => error,
         Unfit::Classes(reason) => none(reason),
@@ -406,12 +431,16 @@ fn folders(
         (vec![], vec![], vec![]);
     let mut nested = vec![];
     let mut found: Vec<(Part, String, Vec<PathBuf>)> = vec![];
+    let mut seen = BTreeSet::new();
+    for (_, folder) in parts {
+        seen.extend(fs::canonicalize(folder).ok());
+    }
     for (part, folder) in parts {
         for (class, folder) in imdb_folder::entries(folder).map_err(Unfit::Data)? {
             if is_hidden(&class) {
                 hidden.push(class);
             } else if folder.is_dir() {
-                let files = files_below(&folder, &mut hidden).map_err(Unfit::Data)?;
+                let files = files_below(&folder, &mut hidden, &mut seen).map_err(Unfit::Data)?;
                 let (pictures, rest): (Vec<_>, Vec<_>) =
                     files.into_par_iter().partition(|file| is_picture(file));
                 if let Some(damaged) = rest.iter().find(|file| is_called_picture(file)) {
@@ -434,6 +463,8 @@ fn folders(
                 found.push((*part, class, pictures));
             } else if is_picture(&folder) {
                 loose.push(class);
+            } else if ImageFormat::from_path(&folder).is_ok() {
+                others.push(class);
             }
         }
     }
@@ -472,7 +503,7 @@ fn folders(
         skipped_note("because they are no picture of a format that is read", &others),
         skipped_note("because they lie in no folder of a class", &loose),
         skipped_note(
-            "because they are no folder of a part with folders of classes",
+            "because they are in no folder of a part with folders of classes",
             no_part,
         ),
     ];
@@ -758,5 +789,47 @@ mod tests {
         picture(&at("parts/test/c/1.png"), 4, 4, 0);
         assert!(error(&at("parts")).contains("`c` is a class of one part alone"));
         assert!(error(&at("absent")).starts_with("cannot read"));
+    }
+
+    #[test]
+    fn links_back_links_to_nowhere_and_parts_without_classes_are_errors() {
+        use std::os::unix::fs::symlink;
+        let of = |change: &dyn Fn(&Path)| {
+            let folder = tempfile::tempdir().unwrap();
+            for name in ["a/1.png", "b/1.png"] {
+                picture(&folder.path().join(name), 2, 2, 0);
+            }
+            change(folder.path());
+            let found = are_at(folder.path()).and_then(|_| find(folder.path(), None, true));
+            found
+                .map(|source| source.notes.join("\n"))
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of(&|_| ()), Ok(String::new()));
+        for target in [".", ".."] {
+            let error = of(&|folder| symlink(target, folder.join("a/back")).unwrap()).unwrap_err();
+            assert!(
+                error.contains("a link to a folder that is read already"),
+                "{error}"
+            );
+        }
+        let error = of(&|folder| symlink("nowhere", folder.join("c")).unwrap()).unwrap_err();
+        assert!(
+            error.contains("cannot read `") && error.contains("/c`"),
+            "{error}"
+        );
+        let notes = of(&|folder| fs::write(folder.join("x.gif"), "GIF89a").unwrap()).unwrap();
+        assert!(notes.contains("`x.gif`"), "{notes}");
+        let in_parts = |folder: &Path, change: &dyn Fn(&Path)| {
+            fs::create_dir(folder.join("train")).unwrap();
+            for class in ["a", "b"] {
+                fs::rename(folder.join(class), folder.join("train").join(class)).unwrap();
+            }
+            change(folder);
+        };
+        let error = of(&|folder| in_parts(folder, &|folder| picture(&folder.join("test/1.png"), 2, 2, 0)));
+        assert!(error.unwrap_err().contains("`test` has no folders of classes"));
+        let notes = of(&|folder| in_parts(folder, &|folder| picture(&folder.join("1.png"), 2, 2, 0)));
+        assert!(notes.unwrap().contains("`1.png`"));
     }
 }

@@ -90,6 +90,8 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<(String, std::path::PathBuf)>
     let mut entries = vec![];
     for entry in fs::read_dir(folder).map_err(DataError::read(folder))? {
         let entry = entry.map_err(DataError::read(folder))?;
+        // A link that leads nowhere stands for data that is missing.
+        fs::metadata(entry.path()).map_err(DataError::read(&entry.path()))?;
         entries.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
     }
     entries.sort();

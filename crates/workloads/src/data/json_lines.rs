@@ -62,7 +62,7 @@ impl Line {
     }
 
     /// Returns the key `column`, or the first of `names` that occurs. Falls back to keys that differ only in case.
-    fn key(&self, column: Option<&str>, names: &[&str]) -> Option<&String> {
+    pub fn key(&self, column: Option<&str>, names: &[&str]) -> Option<&String> {
         let named = |name: &str| {
             let exact = self.0.keys().find(|key| *key == name);
             exact.or_else(|| self.0.keys().find(|key| key.eq_ignore_ascii_case(name)))
@@ -78,6 +78,34 @@ impl Line {
             what,
             columns: self.0.keys().cloned().collect(),
         }
+    }
+}
+
+/// The key of the label or the text, which is the same in all lines.
+pub(super) struct OneKey {
+    what: &'static str,
+    first: Option<String>,
+}
+
+impl OneKey {
+    pub fn new(what: &'static str) -> Self {
+        Self { what, first: None }
+    }
+
+    /// Rejects another key than that of the first line.
+    pub fn check(&mut self, key: Option<&String>) -> Result<(), LineProblem> {
+        match (&self.first, key) {
+            (None, key) => self.first = key.cloned(),
+            (Some(first), Some(key)) if first != key => {
+                return Err(LineProblem::OtherKey {
+                    what: self.what,
+                    found: key.clone(),
+                    expected: first.clone(),
+                });
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }
 
@@ -98,12 +126,19 @@ pub(super) fn rows(
     let text = utf8(bytes, file)?;
     let file: Arc<Path> = file.into();
     let mut rows = vec![];
+    let (mut label_key, mut text_key) = (OneKey::new("label"), OneKey::new("text"));
     let mut unread: BTreeSet<String> = BTreeSet::new();
     for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
         let at = |problem: LineProblem| problem.at(&file, number);
         let read = Line::read(line).map_err(at)?;
         let label = read.label(columns.label.as_deref()).map_err(at)?;
         let text = read.text(columns.text.as_deref()).map_err(at)?;
+        label_key
+            .check(read.key(columns.label.as_deref(), &LABEL_COLUMNS))
+            .map_err(at)?;
+        text_key
+            .check(read.key(columns.text.as_deref(), &TEXT_COLUMNS))
+            .map_err(at)?;
         rows.push(Row::new(part, &label, text, &file, number)?);
         let read_keys = [
             read.key(columns.label.as_deref(), &LABEL_COLUMNS),
@@ -144,8 +179,29 @@ mod tests {
     }
 
     #[test]
+    fn the_keys_of_all_lines_are_those_of_the_first() {
+        let first = "{\"text\": \"a\", \"stars\": 1}\n";
+        for (line, message) in [
+            (
+                r#"{"text": "b", "label": 0, "stars": 1}"#,
+                "the label is in `label` here and in `stars`",
+            ),
+            (
+                r#"{"body": "b", "stars": 1}"#,
+                "the text is in `body` here and in `text`",
+            ),
+        ] {
+            let error = read(&format!("{first}{line}\n")).unwrap_err();
+            assert!(
+                error.starts_with("a.jsonl:2: ") && error.contains(message),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn every_line_is_a_row_with_its_label_and_its_text() {
-        let lines = "{\"text\": \"bad\\nfilm\", \"label\": 0}\r\n\n{\"id\": 3, \"sentiment\": \"1\", \"review\": \"good\"}\n";
+        let lines = "{\"text\": \"bad\\nfilm\", \"label\": 0}\r\n\n{\"id\": 3, \"label\": \"1\", \"text\": \"good\"}\n";
         let row = |label: &str, text: &str, line| (label.to_owned(), text.to_owned(), line);
         assert_eq!(
             read(lines).unwrap(),

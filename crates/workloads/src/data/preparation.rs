@@ -13,6 +13,22 @@ use crate::{contents, weights::Fields};
 
 /// File name of the configuration.
 const NAME: &str = "preprocessor_config.json";
+/// File name of a configuration with one of the image processor inside, which transformers prefers.
+const WHOLE: &str = "processor_config.json";
+
+/// Image processors with the same steps as that of ViT, without `Fast` at the end.
+const KINDS: [&str; 7] = [
+    "ViTImageProcessor",
+    "ViTFeatureExtractor",
+    "DeiTImageProcessor",
+    "DeiTFeatureExtractor",
+    "BitImageProcessor",
+    "CLIPImageProcessor",
+    "CLIPFeatureExtractor",
+];
+
+/// Beginnings of the names of those for which an integer `size` is the shorter side.
+const BY_SHORTER_SIDE: [&str; 2] = ["Bit", "CLIP"];
 
 /// Largest shorter side before a crop, in units of the model's edge. Published configurations have at most 1.4; much more
 /// would fill the memory.
@@ -43,7 +59,6 @@ const IGNORED: &[&str] = &[
     "_processor_class",
     "_valid_processor_keys",
     "data_format",
-    "default_to_square",
     "device",
     "disable_grouping",
     "do_convert_rgb",
@@ -84,6 +99,19 @@ impl Preparation {
         } else {
             weights.with_file_name(NAME)
         };
+        let whole = path.with_file_name(WHOLE);
+        if whole.is_file() {
+            let refused = |reason: String| DataError::Configuration {
+                path: whole.clone(),
+                reason,
+            };
+            let fields: Map<String, Value> = contents::json(&whole).map_err(refused)?;
+            match fields.get("image_processor") {
+                Some(Value::Object(fields)) => return Self::read(fields, edge, shades).map_err(refused),
+                Some(_) => return Err(refused("its `image_processor` is not an object".to_owned())),
+                None => {}
+            }
+        }
         if !path.is_file() {
             return Ok(Self::usual(shades));
         }
@@ -101,9 +129,19 @@ impl Preparation {
         fields.only("do_rescale", true);
         fields.only("do_pad", false);
         fields.only("do_reduce_labels", false);
-        let kind = ["image_processor_type", "feature_extractor_type"]
-            .map(|name| fields.get(name).and_then(Value::as_str));
-        let kind = kind.into_iter().flatten().find(|kind| !kind.starts_with("ViT"));
+        let kinds = ["image_processor_type", "feature_extractor_type"].map(|name| (name, fields.get(name)));
+        let mut by_shorter_side = false;
+        for (name, kind) in kinds {
+            let Some(kind) = kind else { continue };
+            let known = kind.as_str().map(|kind| kind.trim_end_matches("Fast"));
+            if !known.is_some_and(|kind| KINDS.contains(&kind)) {
+                fields.problem(format!("`{name}` is {kind}; there are {}", KINDS.join(", ")));
+            }
+            by_shorter_side |=
+                known.is_some_and(|kind| BY_SHORTER_SIDE.iter().any(|begin| kind.starts_with(begin)));
+        }
+        let kind = kinds.iter().filter_map(|(_, kind)| kind.and_then(Value::as_str));
+        let kind = kind.into_iter().find(|kind| !kind.starts_with("ViT"));
         if let Some(kind) = kind {
             // Absent fields have the values of a ViT here.
             let absent = EXPLICIT
@@ -172,6 +210,12 @@ impl Preparation {
             ));
         }
         let size = fields.get("size").cloned().unwrap_or(json!(edge));
+        // `default_to_square` says what an integer means.
+        let by_shorter_side = !fields.flag_or("default_to_square", !by_shorter_side);
+        let size = match size.is_number() && by_shorter_side {
+            true => json!({ "shortest_edge": size }),
+            false => size,
+        };
         let shortest = size
             .get("shortest_edge")
             .and_then(Value::as_u64)
@@ -311,5 +355,59 @@ mod tests {
                 .unwrap_err()
                 .contains("8 × 4 pixels")
         );
+    }
+
+    #[test]
+    fn the_kind_of_an_image_processor_decides_what_an_integer_means() {
+        let config = |kind: &str, more: Value| {
+            let mut config = json!({
+                "image_processor_type": kind, "do_resize": true, "size": 4, "resample": 2, "do_center_crop": true,
+                "crop_size": 4, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]
+            });
+            config
+                .as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            read(config)
+        };
+        let fit = |kind: &str, more: Value| config(kind, more).unwrap().fit;
+        assert_eq!(fit("ViTImageProcessorFast", json!({})), Fit::Stretch);
+        let cropped = [Fit::Crop(Some(4)), Fit::Crop(None)];
+        for kind in ["CLIPImageProcessor", "BitImageProcessor"] {
+            assert!(cropped.contains(&fit(kind, json!({}))), "{kind}");
+        }
+        assert!(cropped.contains(&fit("ViTImageProcessor", json!({ "default_to_square": false }))));
+        for kind in [
+            "ViTHybridImageProcessor",
+            "LevitImageProcessor",
+            "MobileViTImageProcessor",
+            "ConvNextImageProcessor",
+        ] {
+            let error = config(kind, json!({})).unwrap_err();
+            assert!(error.contains("`image_processor_type`"), "{error}");
+        }
+        assert!(config("", json!({ "image_processor_type": 5 })).is_err());
+    }
+
+    #[test]
+    fn a_whole_processor_configuration_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let put =
+            |name: &str, value: Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
+        let shades = || {
+            Preparation::beside(folder.path(), 4, Shades::UNIT)
+                .unwrap()
+                .shades
+        };
+        put(
+            NAME,
+            json!({ "size": 4, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5] }),
+        );
+        assert_eq!(shades(), Shades::UNIT);
+        put(
+            WHOLE,
+            json!({ "image_processor": { "size": 4, "image_mean": [0.1, 0.2, 0.3] } }),
+        );
+        assert_eq!(shades().means(), [0.1, 0.2, 0.3]);
     }
 }

@@ -1,12 +1,12 @@
 //! Detects the kind of a data file from its content.
 
 use std::{
-    fs::File,
     io::{self, Read},
     path::Path,
 };
 
 use flate2::read::MultiGzDecoder;
+use mantissa_core::open_regular;
 
 use super::{
     DataError,
@@ -41,7 +41,7 @@ pub(super) enum Content {
 /// Any I/O error.
 pub(super) fn recognise(path: &Path) -> Result<Content, DataError> {
     let read = || -> io::Result<Content> {
-        let mut file = File::open(path)?;
+        let mut file = open_regular(path)?;
         let bytes = file.metadata()?.len();
         let mut head = vec![];
         file.by_ref().take(SAMPLE_BYTES).read_to_end(&mut head)?;
@@ -52,7 +52,7 @@ pub(super) fn recognise(path: &Path) -> Result<Content, DataError> {
             .to_lowercase();
         if head.starts_with(b"\x1f\x8b") {
             let mut text = vec![];
-            let inner = MultiGzDecoder::new(File::open(path)?)
+            let inner = MultiGzDecoder::new(open_regular(path)?)
                 .take(SAMPLE_BYTES)
                 .read_to_end(&mut text);
             // A truncated stream is reported when the whole file is read.

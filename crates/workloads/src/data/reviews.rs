@@ -107,7 +107,17 @@ pub fn load_reviews(
         (None, Corpus::Files(_)) => None,
     };
 
-    let inputs = inputs(&source, reading, vocabulary.as_ref(), &wanted, sequence);
+    let description = match &corpus {
+        Corpus::Files(files) => files.description(),
+        Corpus::Synthetic(_) => String::new(),
+    };
+    let inputs = inputs(
+        (&source, &description),
+        reading,
+        vocabulary.as_ref(),
+        &wanted,
+        sequence,
+    );
     let file = cache::file_in(reading.cache, &inputs);
     let entry = match cache::load(&file) {
         Some(entry) => entry,
@@ -198,9 +208,9 @@ pub(super) fn short(hash: blake3::Hash) -> String {
     hash.to_hex()[..16].to_owned()
 }
 
-/// Hash of all that decides what is in a data set.
+/// Hash of all that decides what is in a data set, and which notes it has.
 fn inputs(
-    source: &DataSource,
+    (source, description): (&DataSource, &str),
     reading: &Reading<'_>,
     vocabulary: Option<&Vocabulary>,
     wanted: &Wanted,
@@ -210,6 +220,7 @@ fn inputs(
     let mut hasher = cache::hasher();
     let read = (&reading.columns, &reading.known);
     hasher.update(format!("{}\n{read:?}\n{wanted:?}\n{sequence}\n{vocabulary}", source.hash).as_bytes());
+    hasher.update(description.as_bytes());
     hasher.finalize()
 }
 

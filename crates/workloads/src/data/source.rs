@@ -52,7 +52,7 @@ pub(super) struct Source {
     /// The file names, or the folder's; never a whole path.
     pub name: String,
     /// Skipped files with the reason.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
     files: Vec<(DataFile, Vec<u8>)>,
 }
 
@@ -76,6 +76,11 @@ impl Source {
             notes,
             files: files.into_par_iter().map(read).collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Returns what a note or an error may say of the files besides their contents.
+    pub fn description(&self) -> String {
+        format!("{}\n{}", self.name, self.notes.join("\n"))
     }
 
     /// BLAKE3 over part, label and contents of every file, and the columns that the user named. File names do not matter.

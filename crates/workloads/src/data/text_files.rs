@@ -10,9 +10,10 @@ use flate2::read::MultiGzDecoder;
 
 use super::{
     ColumnNames, DataError, LineProblem,
+    delimited::TEXT_COLUMNS,
     examples::Part,
     imdb_folder,
-    json_lines::Line,
+    json_lines::{Line, OneKey},
     recognise::{Content, recognise},
     source::{is_document, is_hidden, part_of, skipped_note},
     subwords::{self, PIECE},
@@ -280,6 +281,7 @@ impl TextFile {
     /// Every line is a document; empty ones, and empty texts, are none.
     fn lines(&self, column: Option<&str>, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
         let mut reader = self.open()?;
+        let mut key = OneKey::new("text");
         let mut bytes = vec![];
         for number in 1.. {
             bytes.clear();
@@ -301,6 +303,7 @@ impl TextFile {
             }
             let line = Line::read(line).map_err(at)?;
             let text = line.text(column).map_err(at)?;
+            key.check(line.key(column, &TEXT_COLUMNS)).map_err(at)?;
             if !text.trim().is_empty() {
                 for (index, text) in subwords::parts(text, limit).enumerate() {
                     take(Piece {

@@ -20,7 +20,7 @@ use super::{DataError, examples::Part, ids::Ids};
 use crate::weights::Mapped;
 
 /// Changes with the layout of the file, and with anything in tokenising that the key does not cover.
-const MAGIC: &[u8; 24] = b"mantissa token stream 1\n";
+const MAGIC: &[u8; 24] = b"mantissa token stream 2\n";
 /// Where the ids begin.
 const IDS: usize = MAGIC.len() + blake3::OUT_LEN;
 /// Bytes of the numbers behind the ids.

@@ -97,6 +97,24 @@ pub(crate) fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u3
     Ok(names)
 }
 
+/// Checks `vocab_size` of the configuration against the rows of the embedding table.
+///
+/// # Errors
+/// A malformed configuration, or another number.
+pub(crate) fn check_vocabulary_size(path: &Path, rows: u32) -> Result<(), String> {
+    let Some(config) = config_of(path) else {
+        return Ok(());
+    };
+    let wrong = |error: String| format!("`{}`: {error}", config.display());
+    let fields: Map<String, Value> = contents::json(&config).map_err(wrong)?;
+    match fields.get("vocab_size") {
+        Some(size) if size.as_u64() != Some(rows.into()) => Err(wrong(format!(
+            "`vocab_size` is {size}, and the embedding table has {rows} rows"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The configuration of a folder, or beside a file.
 fn config_of(path: &Path) -> Option<PathBuf> {
     let config = if path.file_name() == Some(OsStr::new(NAME)) {
@@ -199,7 +217,10 @@ fn tasks(fields: &Fields<'_>, kind: &str) {
         "ForImageClassification",
         "ForMaskedImageModeling",
     ];
-    let classes = fields.get("architectures").and_then(Value::as_array);
+    let classes = fields.get("architectures").map(|classes| match classes {
+        Value::Array(classes) => classes.as_slice(),
+        class => std::slice::from_ref(class),
+    });
     for class in classes.into_iter().flatten() {
         let name = class.as_str().unwrap_or_default();
         let is_of_family = name.to_lowercase().starts_with(kind);
@@ -348,6 +369,14 @@ fn scaling(fields: &Fields<'_>, rope: &Map<String, Value>) -> Option<RopeScaling
                 "high_freq_factor",
                 "original_max_position_embeddings",
             ]);
+            let original = rope
+                .get("original_max_position_embeddings")
+                .and_then(Value::as_f64);
+            if original.is_some_and(|original| original.fract() != 0.0) {
+                fields.problem(
+                    "`original_max_position_embeddings` of `rope_scaling` is not an integer".to_owned(),
+                );
+            }
             let (low, high) = (number("low_freq_factor"), number("high_freq_factor"));
             if low >= high {
                 fields.problem(format!(

@@ -22,11 +22,11 @@ pub(crate) struct Naming {
     pub head: &'static [&'static str],
     /// Name prefix of the output layer, which has one row per class.
     pub classes: Option<&'static str>,
-    /// Substrings of the names of tensors to ignore: buffers and the heads of other tasks.
+    /// Names of tensors to ignore: modules of other tasks, with a `.` at the end, and ends of names of buffers.
     pub beside: &'static [&'static str],
 }
 
-/// Substrings of the names of tensors to ignore in the checkpoints of all models.
+/// Ends of the names of tensors to ignore in the checkpoints of all models.
 const BESIDE: &[&str] = &["num_batches_tracked"];
 
 /// Keys under which training scripts store the weights. If several contain the model, the first in this list is read.
@@ -344,19 +344,60 @@ impl Search<'_> {
         if let Some((head, table)) = tied
             && let Some(table) = self.name_of(table)
         {
-            let head = format!("{}{head}.weight", self.prefix);
-            if let Some(stored) = self.checkpoint.tensors.get(&head) {
-                match self.are_equal((&head, stored), &table)? {
-                    true => _ = self.used.insert(head),
+            let checkpoint = self.checkpoint;
+            // The head may lack the prefix of the other tensors.
+            let ends_with = |name: &str, end: &str| {
+                name.strip_suffix(end)
+                    .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            };
+            let heads = checkpoint
+                .tensors
+                .iter()
+                .filter(|(name, _)| !self.is_elsewhere(name));
+            let heads: Vec<_> = heads
+                .filter(|(name, _)| ends_with(name, &format!("{head}.weight")))
+                .collect();
+            for (name, stored) in heads {
+                match self.are_equal((name, stored), &table)? {
+                    true => _ = self.used.insert(name.clone()),
                     false => self.unfit.push(format!(
-                        "`{head}` differs from `{table}`, and the configuration says that they are one (`tie_word_embeddings`)"
+                        "`{name}` differs from `{table}`, and the configuration says that they are one (`tie_word_embeddings`)"
                     )),
+                }
+            }
+            // Only BERT's head has a bias, which is stored under two names.
+            let bias = head.rsplit_once('.').map(|(module, _)| format!("{module}.bias"));
+            let bias = bias.and_then(|bias| self.name_of(&bias));
+            let biases = checkpoint
+                .tensors
+                .iter()
+                .filter(|(name, _)| !self.is_elsewhere(name));
+            let biases: Vec<_> = biases
+                .filter(|(name, _)| ends_with(name, &format!("{head}.bias")))
+                .collect();
+            for (name, stored) in biases {
+                let is_same = match &bias {
+                    Some(bias) => self.are_equal((name, stored), bias)?,
+                    None => false,
+                };
+                match (is_same, &bias) {
+                    (true, _) => _ = self.used.insert(name.clone()),
+                    (false, Some(bias)) => self.unfit.push(format!("`{name}` differs from `{bias}`")),
+                    (false, None) => self
+                        .unfit
+                        .push(format!("`{name}` is a bias, which the output head lacks")),
                 }
             }
         }
         let beside = |name: &str| {
+            let bare = name.strip_prefix(&self.prefix).unwrap_or(name);
+            let bare = bare.strip_prefix(self.naming.prefix).unwrap_or(bare);
             let mut parts = self.naming.beside.iter().chain(BESIDE);
-            parts.any(|part| name.contains(part))
+            // A module is named from the root of the model, a buffer by its end.
+            parts.any(|part| match part.ends_with('.') {
+                true => bare.starts_with(part),
+                false => bare.ends_with(part),
+            })
         };
         let names = self.checkpoint.tensors.keys();
         let extra =
@@ -764,6 +805,21 @@ mod tests {
             error.contains("`lm_head.weight` differs from `model.embed_tokens.weight`"),
             "{error}"
         );
+        // The head may lack the prefix of the other tensors.
+        let head = tensors.remove("lm_head.weight").unwrap();
+        let mut prefixed: Tensors = tensors
+            .iter()
+            .map(|(name, tensor)| (format!("module.{name}"), tensor.clone()))
+            .collect();
+        assert_eq!(fits(&prefixed), Ok(()));
+        prefixed.insert("lm_head.weight".into(), head);
+        assert!(
+            fits(&prefixed)
+                .unwrap_err()
+                .contains("`lm_head.weight` differs from")
+        );
+        tensors.insert("lm_head.bias".into(), (vec![3], Dtype::F32, vec![0; 12]));
+        assert!(fits(&tensors).unwrap_err().contains("`lm_head.bias` is a bias"));
     }
 
     #[test]

@@ -13,8 +13,8 @@ mod tensors;
 
 pub(crate) use checkpoint::Checkpoint;
 pub use checkpoint::{weight_files, weights_in};
-pub(crate) use config::class_names;
 pub use config::model_of;
+pub(crate) use config::{check_vocabulary_size, class_names};
 pub(crate) use fields::{Fields, is_bert_tokenizer};
 pub(crate) use fit::Naming;
 pub(crate) use generation::generation_note;

@@ -2,6 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::Read as _,
     path::Path,
 };
 
@@ -14,6 +16,9 @@ use super::tensors::floats;
 /// Tensors by name, not read yet, and the keys of the file that hold dictionaries. Names are the keys on the way to a tensor, with dots
 /// between them.
 pub(super) fn tensors(path: &Path) -> Result<(BTreeMap<String, Tensor>, BTreeSet<String>), String> {
+    if has_negative_views(path).map_err(|error| error.to_string())? {
+        return Err("it holds a negated view of a tensor, whose sign is not read\n  hint: save `tensor.resolve_neg()`".to_owned());
+    }
     let reader = PytorchReader::new(path).map_err(|error| error.to_string())?;
     if reader.is_empty() {
         return Err("it holds no tensors".to_owned());
@@ -28,6 +33,16 @@ pub(super) fn tensors(path: &Path) -> Result<(BTreeMap<String, Tensor>, BTreeSet
         _ => BTreeSet::new(),
     };
     Ok((reader.into_tensors().into_iter().collect(), sections))
+}
+
+/// Returns true if a file has the key `neg`, under which `torch.save` says that a tensor is negated when it is read.
+fn has_negative_views(path: &Path) -> std::io::Result<bool> {
+    /// Bytes at the beginning, where the pickle is.
+    const BEGINNING: u64 = 16 << 20;
+    let mut bytes = vec![];
+    File::open(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
+    let key = b"X\x03\x00\x00\x00neg";
+    Ok(bytes.windows(key.len()).any(|window| window == key))
 }
 
 /// The type of a tensor's values, if they are floats that are read.

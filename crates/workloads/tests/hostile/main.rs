@@ -132,7 +132,7 @@ fn reviews() {
     endures("csv", &texts(csv), FILES, readers::csv);
     endures("csv.gz", &csv.map(packed), FILES, readers::gzip);
     let lines = [
-        "{\"text\": \"bad\\nfilm\", \"label\": 0}\n\n{\"review\": \"good\", \"sentiment\": \"1\"}\n",
+        "{\"text\": \"bad\\nfilm\", \"label\": 0}\n\n{\"text\": \"good\", \"label\": \"1\"}\n",
         "{\"text\": \"no label é \\ud83c\\udfac\"}\n{\"text\": \"nor here\", \"id\": [1, {\"a\": 1e3}]}\n",
     ];
     endures("jsonl", &texts(lines), FILES, readers::json_lines);
@@ -235,7 +235,7 @@ fn recognizers() {
     let any = [
         "0\tbad\n1\tgood\n",
         "review,sentiment\r\n\"two\nlines, \"\"quoted\"\"\",positive\r\nbad,negative\r\n",
-        "{\"text\": \"bad\\nfilm\", \"label\": 0}\n\n{\"review\": \"good\", \"sentiment\": \"1\"}\n",
+        "{\"text\": \"bad\\nfilm\", \"label\": 0}\n\n{\"text\": \"good\", \"label\": \"1\"}\n",
         "a text\nof two lines\n",
         "spam\ta\nham\tb\nspam\tc\nham\td\n",
     ];
