@@ -119,7 +119,7 @@ fn tf32_in_the_place_of_f32_is_stopped() {
 }
 
 /// A run beside another, with something else in its records.
-fn edited(place: &Place, from: &str, to: &str, edit: impl Fn(&mut Value)) {
+pub fn edited(place: &Place, from: &str, to: &str, edit: impl Fn(&mut Value)) {
     fs::create_dir_all(place.path(to)).unwrap();
     for file in ["environment.json", "plan.json"] {
         fs::copy(place.path(from).join(file), place.path(to).join(file)).unwrap();

@@ -21,7 +21,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use mantissa_runner::OwnModel;
 
-use crate::{args::Arguments, exit::Exit, printer::Printer};
+use crate::{
+    args::Arguments,
+    exit::Exit,
+    printer::{Printer, visible},
+};
 
 /// The burn that models of one's own are written with: one version, in one program.
 pub use mantissa_runner::burn;
@@ -38,11 +42,25 @@ pub fn main_with(workload: impl Workload) -> ExitCode {
 }
 
 fn done(own: Option<&OwnModel>) -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refused(&error),
+    };
     let printer = Printer::new(arguments.quiet);
     let exit = commands::dispatch(arguments.command, own, &printer).unwrap_or_else(|error| {
         printer.error(&error);
         Exit::of(&error)
     });
-    exit.into()
+    printer.finish(exit).into()
+}
+
+/// Prints the help, the version, or what is wrong with the command line.
+fn refused(error: &clap::Error) -> ExitCode {
+    let plain = error.to_string();
+    if visible(&plain) == plain {
+        // In colours, where the terminal has them.
+        error.exit();
+    }
+    Printer::new(false).warn(plain.trim_end());
+    ExitCode::from(Exit::Usage)
 }

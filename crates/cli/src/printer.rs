@@ -1,47 +1,161 @@
 //! Data to standard output, everything else to standard error.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    borrow::Cow,
+    cell::RefCell,
+    io::{self, ErrorKind, IsTerminal, Write},
+};
+
+use crate::exit::Exit;
+
+/// Longest message on standard error, in bytes. A longer one is cut.
+const LONGEST_MESSAGE: usize = 16 << 10;
 
 /// The one place that prints.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Printer {
     quiet: bool,
+    output: RefCell<Output>,
+}
+
+/// State of standard output.
+#[derive(Debug)]
+enum Output {
+    Open,
+    /// The reader is gone, as `head` is after ten lines.
+    Closed,
+    Failed(io::Error),
 }
 
 impl Printer {
     pub(crate) fn new(quiet: bool) -> Self {
-        Self { quiet }
-    }
-
-    /// What was asked for. A reader that has gone away, as `head` does, ends the program in silence.
-    pub(crate) fn data(&self, text: &str) {
-        let mut out = io::stdout().lock();
-        let written = writeln!(out, "{}", text.trim_end_matches('\n')).and_then(|()| out.flush());
-        if written.is_err() {
-            std::process::exit(0);
+        Self {
+            quiet,
+            output: RefCell::new(Output::Open),
         }
     }
 
-    /// What helps to follow; `--quiet` silences it.
+    /// Prints the result of a command. After an error, prints nothing more: the work goes on, and [`finish`](Self::finish)
+    /// reports the error.
+    pub(crate) fn data(&self, text: &str) {
+        let mut output = self.output.borrow_mut();
+        if !matches!(*output, Output::Open) {
+            return;
+        }
+        let mut out = io::stdout().lock();
+        let text = visible(text.trim_end_matches('\n'));
+        if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+            *output = match error.kind() {
+                ErrorKind::BrokenPipe => Output::Closed,
+                _ => Output::Failed(error),
+            };
+        }
+    }
+
+    /// Prints progress and hints. `--quiet` silences it.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             self.warn(text);
         }
     }
 
-    /// What must be seen, `--quiet` or not.
+    /// Prints a warning, with or without `--quiet`.
     pub(crate) fn warn(&self, text: &str) {
-        // Nobody is left to tell if standard error is closed.
-        let _ = writeln!(io::stderr(), "{text}");
+        // Without standard error, there is no place to report an error.
+        let _ = writeln!(io::stderr(), "{}", visible(&shortened(text)));
     }
 
-    /// Why a command failed, with its hint.
+    /// Prints why a command failed, with its hint.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         self.warn(&format!("error: {error}"));
     }
 
-    /// Whether something that moves may be drawn on standard error.
+    /// Returns true if progress may be drawn on standard error.
     pub(crate) fn draws(&self) -> bool {
         !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// Reports that the results could not be printed. A command that did its work then exits as one that lacks
+    /// something; any other exit code stands.
+    pub(crate) fn finish(&self, exit: Exit) -> Exit {
+        let output = self.output.borrow();
+        let Output::Failed(error) = &*output else {
+            return exit;
+        };
+        self.warn(&format!("error: cannot write to standard output: {error}"));
+        match exit {
+            Exit::Done => Exit::Lacking,
+            exit => exit,
+        }
+    }
+}
+
+/// Cuts a message that is too long, such as one that repeats a file.
+fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST_MESSAGE {
+        return text.into();
+    }
+    let end = text.floor_char_boundary(LONGEST_MESSAGE);
+    format!("{}… ({} bytes more)", &text[..end], text.len() - end).into()
+}
+
+/// Escapes characters that control a terminal or reorder text, as JSON does (`\u001b`): names, paths and titles come
+/// from files of other people. Line feeds and tabs stay.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        match letter {
+            letter if is_control(letter) => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            letter => shown.push(letter),
+        }
+    }
+    shown.into()
+}
+
+fn is_control(letter: char) -> bool {
+    match letter {
+        '\n' | '\t' => false,
+        // Invisible letters, line separators, marks and embeddings of direction.
+        '\u{61c}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' => true,
+        letter => letter.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_as_in_json() {
+        for (text, shown) in [
+            ("plain é 中 🎬\n\tagain", "plain é 中 🎬\n\tagain"),
+            ("\u{1b}[2J\u{7}\r\u{7f}", "\\u001b[2J\\u0007\\u000d\\u007f"),
+            (
+                "a\u{85}b\u{202e}c\u{2066}d\u{200f}",
+                "a\\u0085b\\u202ec\\u2066d\\u200f",
+            ),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+        let json = serde_json::to_string("a\u{85}\u{202e}\u{1b}").unwrap();
+        assert_eq!(
+            serde_json::from_str::<String>(&visible(&json)).unwrap(),
+            "a\u{85}\u{202e}\u{1b}"
+        );
+    }
+
+    #[test]
+    fn a_long_message_is_cut() {
+        let long = "é".repeat(LONGEST_MESSAGE);
+        let cut = shortened(&long);
+        assert!(cut.len() < LONGEST_MESSAGE + 50 && cut.ends_with("bytes more)"));
+        assert_eq!(shortened("short"), "short");
     }
 }

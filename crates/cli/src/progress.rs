@@ -10,7 +10,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mantissa_core::{Axis, Cell, Event, Plan, Record};
 use mantissa_runner::{Phase, Progress, ProgressEvent};
 
-use crate::printer::Printer;
+use crate::printer::{Printer, visible};
 
 /// Draws on standard error where that is a terminal; prints records where they are asked for as JSON.
 pub(crate) struct Bar<'a> {
@@ -50,7 +50,8 @@ impl<'a> Bar<'a> {
             .left
             .map(|left| format!(", about {} left", HumanDuration(left)))
             .unwrap_or_default();
-        self.bar.set_message(format!("{}{step}{left}", self.cell));
+        let message = format!("{}{step}{left}", self.cell);
+        self.bar.set_message(visible(&message).into_owned());
     }
 }
 
