@@ -72,8 +72,11 @@ fn a_backend_asked_for_by_name_that_is_not_there_is_one_line_and_exit_4() {
 fn a_plan_as_json_names_the_data_that_each_workload_reads() {
     let place = Place::new();
     std::fs::write(place.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
+    let suite = std::fs::read_to_string(place.path(&fixture("tiny"))).unwrap();
+    let files = suite.replace("synthetic-reviews", "reviews");
+    std::fs::write(place.path("files.toml"), files).unwrap();
     let plan = |more: &[&str]| -> serde_json::Value {
-        let output = place.run(&[&["plan", &fixture("tiny"), "--backend=flex", "--json"], more].concat());
+        let output = place.run(&[&["plan", "files.toml", "--backend=flex", "--json"], more].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         serde_json::from_str(&stdout(&output)).unwrap()
     };
@@ -82,6 +85,12 @@ fn a_plan_as_json_names_the_data_that_each_workload_reads() {
     assert_eq!(
         (&read["kind"], &read["path"]),
         (&"reviews".into(), &"train.tsv".into())
+    );
+    let output = place.run(&["plan", &fixture("tiny"), "--backend=flex", "--data", "train.tsv"]);
+    assert!(
+        stderr(&output).contains("hint: the suite asks for synthetic data for `tiny`"),
+        "{}",
+        stderr(&output)
     );
 }
 
@@ -105,4 +114,46 @@ fn options_that_no_workload_reads_are_errors() {
         }
     }
     assert!(!place.path("reports").exists());
+}
+
+#[test]
+fn weights_that_no_workload_starts_from_are_errors() {
+    let place = Place::new();
+    std::fs::write(place.path("w.safetensors"), b"\x02\0\0\0\0\0\0\0{}").unwrap();
+    std::fs::write(place.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
+    let suite = std::fs::read_to_string(place.path(&fixture("tiny"))).unwrap();
+    std::fs::write(
+        place.path("files.toml"),
+        suite.replace("synthetic-reviews", "reviews"),
+    )
+    .unwrap();
+    let plan = |weights: &[&str]| {
+        let weights = weights.iter().flat_map(|weights| ["--weights", weights]);
+        let arguments: Vec<&str> = [
+            "plan",
+            "files.toml",
+            "kernels.toml",
+            "--backend=flex",
+            "--data=train.tsv",
+        ]
+        .into_iter()
+        .chain(weights)
+        .collect();
+        let output = place.run(&arguments);
+        (output.status.code(), stderr(&output))
+    };
+    std::fs::copy(place.path(&fixture("kernels")), place.path("kernels.toml")).unwrap();
+    assert_eq!(plan(&["tiny=w.safetensors"]).0, Some(0));
+    for weights in [
+        &["matmul=w.safetensors"][..],
+        &["tiny=w.safetensors", "matmul=w.safetensors"],
+        &["tiny=w.safetensors", "w.safetensors"],
+    ] {
+        let (code, error) = plan(weights);
+        assert_eq!(code, Some(2), "{weights:?}: {error}");
+        assert!(
+            error.contains("is not read: no workload of this run starts from it"),
+            "{error}"
+        );
+    }
 }

@@ -403,7 +403,8 @@ pub(crate) struct RunArguments {
     /// go, or `fail` [default: warn]
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     pub(crate) busy: Option<BusyChoice>,
-    /// Let another framework compute: the command of a program such as `python3 -m mantissa_torch` (peers/README.md)
+    /// Let another framework compute: the command of a program such as `python3 -m mantissa_torch` (peers/README.md); a resumed run
+    /// needs it again
     #[arg(long, value_name = "COMMAND")]
     pub(crate) peer: Option<String>,
     /// The run folder [default: reports/<UTC time>-<name>]
@@ -415,7 +416,7 @@ pub(crate) struct RunArguments {
         value_name = "DIR",
         conflicts_with_all = [
             "suites", "all", "overrides", "filter", "retries", "order", "cool_down", "busy", "out", "dry_run",
-            "init", "peer"
+            "init"
         ]
     )]
     pub(crate) resume: Option<PathBuf>,

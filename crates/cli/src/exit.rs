@@ -1,5 +1,7 @@
 //! Exit codes: a documented interface, for scripts.
 
+use std::io::{self, ErrorKind};
+
 use mantissa_runner::{RunError, Signal, WorkerExit};
 
 /// How a command ended. A bug (a panic) exits with 101, which is Rust's own.
@@ -26,8 +28,14 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The code of an error.
+    /// Returns the code of an error.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
+        let mut causes = error
+            .chain()
+            .filter_map(|cause| cause.downcast_ref::<io::Error>());
+        if causes.any(is_full) {
+            return Self::Lacking;
+        }
         match error.downcast_ref::<RunError>() {
             Some(
                 RunError::Unavailable { .. }
@@ -65,6 +73,14 @@ impl Exit {
     }
 }
 
+/// Returns true if the machine has no room for a file.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
+}
+
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())
@@ -86,5 +102,16 @@ mod tests {
         assert_eq!(Exit::of(&lacking.into()).code(), 4);
         assert_eq!(Exit::of(&RunError::Input("line 3".into()).into()).code(), 2);
         assert_eq!(Exit::of(&anyhow::anyhow!("no suites")).code(), 2);
+        for (kind, code) in [
+            (ErrorKind::StorageFull, 4),
+            (ErrorKind::FileTooLarge, 4),
+            (ErrorKind::NotFound, 2),
+        ] {
+            let error = mantissa_report::ReportError::Write {
+                path: "report.html".into(),
+                source: kind.into(),
+            };
+            assert_eq!(Exit::of(&error.into()).code(), code);
+        }
     }
 }

@@ -134,6 +134,25 @@ pub(crate) fn reading(inputs: &Inputs, plan: &Plan) -> Vec<DataRead> {
     by_kind(all(plan)).into_iter().map(read).collect()
 }
 
+/// Rejects a resumed run unless the user names the program that its folder names: a folder may come from other people.
+fn check_peer(folder: &Path, recorded: &[String], given: Option<&str>) -> Result<()> {
+    let given: Vec<&str> = given.unwrap_or_default().split_whitespace().collect();
+    if given == recorded {
+        return Ok(());
+    }
+    let folder = folder.display();
+    match recorded.is_empty() {
+        true => bail!("`--peer` is not read: `{folder}` was started without a peer"),
+        false => {
+            let command = recorded.join(" ");
+            bail!(
+                "`{folder}` was started with a peer, which would run this command: {command}\n  \
+                 hint: if you trust it, give it again: `--peer '{command}'`"
+            )
+        }
+    }
+}
+
 /// Rejects options of a resumed run that differ from those it was started with: it runs what is left of its own plan.
 pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<()> {
     let selection = &arguments.selection;
@@ -156,6 +175,7 @@ pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<(
             format!("`{}`", settings.backend),
         );
     }
+    check_peer(folder, &settings.peer, arguments.peer.as_deref())?;
     let columns = selection.columns.names();
     if columns != ColumnNames::default() && columns != settings.inputs.columns {
         return differs(
@@ -229,6 +249,27 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
             path.display()
         );
     }
+    for (name, path) in &inputs.weights {
+        let reads = |cell: &Cell| {
+            let workload = &cell.workload;
+            let is_meant = match name.as_str() {
+                "" => !inputs.weights.contains_key(&workload.name),
+                name => workload.name == name,
+            };
+            workload.model().is_some() && is_meant
+        };
+        if !all(plan).any(reads) {
+            let of = if name.is_empty() {
+                String::new()
+            } else {
+                format!("{name}=")
+            };
+            bail!(
+                "`--weights {of}{}` is not read: no workload of this run starts from it",
+                path.display()
+            );
+        }
+    }
     let workloads = by_kind(all(plan));
     let needs: Vec<String> = workloads
         .iter()
@@ -244,9 +285,15 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
         if workloads.contains_key(kind) {
             continue;
         }
-        let needed = match needs.is_empty() {
-            true => "no workload here reads data".to_owned(),
-            false => format!("the workloads need: {}", needs.join("; ")),
+        let needed = if needs.is_empty() {
+            "no workload here reads data".to_owned()
+        } else if let Some(names) = workloads.get(&kind.synthetic()) {
+            format!(
+                "the suite asks for synthetic data for {}; `dataset = \"{kind}\"` reads files",
+                list(names)
+            )
+        } else {
+            format!("the workloads need: {}", needs.join("; "))
         };
         bail!(
             "`--data {}` holds {kind}, which no workload reads\n  hint: {needed}",

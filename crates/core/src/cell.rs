@@ -3,14 +3,30 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
-use crate::{Axis, Setting, Workload};
+use crate::{Axis, Setting, Workload, name::shortened};
 
 /// Identity of a cell: 16 hex digits that do not depend on order, suite or machine.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+///
+/// Ids become parts of paths in a run folder, so a text of any other form is not deserialized.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct CellId(String);
+
+impl<'de> Deserialize<'de> for CellId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        match text.len() == 16 && text.bytes().all(is_digit) {
+            true => Ok(Self(text)),
+            false => Err(D::Error::custom(format!(
+                "{:?} is not the id of a cell, which has 16 hex digits",
+                shortened(&text)
+            ))),
+        }
+    }
+}
 
 impl CellId {
     /// The digits.

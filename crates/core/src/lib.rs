@@ -8,6 +8,7 @@ mod cell;
 mod claim;
 mod command_line;
 mod explain;
+mod files;
 mod fingerprint;
 mod format;
 mod input;
@@ -32,6 +33,10 @@ pub use cell::{Cell, CellId, CellMaker};
 pub use claim::{Bounds, Claim, ClaimSource, Claimed, Comparison};
 pub use command_line::command_line;
 pub use explain::{Example, Explanation, explain};
+pub use files::{
+    Bounded, LARGEST_SAMPLES, LONGEST_RECORD, Replacement, create_folder_below, open_own_program,
+    open_regular, write_whole,
+};
 pub use fingerprint::{ClassCount, DataSource, Environment, Fingerprint, Gpu};
 pub use format::{FloatClass, Format, Rounded};
 pub use input::{InputDifference, InputFile, InputRole, data_difference, input_difference};
@@ -41,7 +46,7 @@ pub use model::{
     BertSize, BloomSize, DistilBertSize, Gpt2Size, ImageNetResNetSize, LlamaSize, Model, NORM_EPSILON,
     ResNetSize, RopeScaling, VitSize,
 };
-pub use name::{UnknownName, nearest};
+pub use name::{LONGEST_NAME, UnknownName, check_file_name, nearest};
 pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};
 pub use range::{RangeCounts, TensorClass, TensorRange};

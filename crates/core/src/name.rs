@@ -35,6 +35,31 @@ pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|(_, name)| name)
 }
 
+/// Longest name of a suite or a workload, in bytes.
+pub const LONGEST_NAME: usize = 200;
+
+/// Rejects a text that cannot be part of a path: names of suites become names of files.
+///
+/// # Errors
+/// A text that is empty, longer than [`LONGEST_NAME`], `.` or `..`, or has a slash, a backslash or a NUL.
+pub fn check_file_name(name: &str) -> Result<(), String> {
+    let problem = if name.is_empty() {
+        "it is empty".to_owned()
+    } else if name.len() > LONGEST_NAME {
+        format!("it has {} bytes, and a name at most {LONGEST_NAME}", name.len())
+    } else if name == "." || name == ".." || name.contains(['/', '\\', '\0']) {
+        "it is a path".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(format!("{:?} is not a name: {problem}", shortened(name)))
+}
+
+/// Returns the beginning of a text, for messages.
+pub(crate) fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(text.len().min(64))]
+}
+
 /// Defines an enum whose variants have fixed names in files, on the command line and in records.
 macro_rules! named {
     ($(#[$meta:meta])* $vis:vis enum $ty:ident ($what:literal) { $($(#[$vmeta:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
@@ -76,7 +101,42 @@ pub(crate) use named;
 
 #[cfg(test)]
 mod tests {
-    use crate::{Precision, UnknownName};
+    use super::*;
+    use crate::{CellId, Precision};
+
+    #[test]
+    fn names_that_are_paths_are_refused() {
+        for name in ["matmul", "a b", "é", "...", "x".repeat(LONGEST_NAME).as_str()] {
+            assert_eq!(check_file_name(name), Ok(()));
+        }
+        for name in [
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "/a",
+            "a\\b",
+            "a\0",
+            "x".repeat(LONGEST_NAME + 1).as_str(),
+        ] {
+            assert!(check_file_name(name).is_err(), "{name:?}");
+        }
+        let id = |text: &str| serde_json::from_value::<CellId>(text.into());
+        assert_eq!(id("0123456789abcdef").unwrap().as_str(), "0123456789abcdef");
+        for text in [
+            "",
+            "../../../../tmp",
+            "0123456789ABCDEF",
+            "0123456789abcdef0",
+            "/123456789abcdef",
+        ] {
+            assert!(
+                id(text).unwrap_err().to_string().contains("16 hex digits"),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn a_misspelt_name_is_answered_with_the_nearest_one() {

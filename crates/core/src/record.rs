@@ -1,13 +1,16 @@
 //! The result of one cell: schema 1, one JSON line an attempt in `records.jsonl`.
 
-use std::{collections::BTreeMap, io::BufRead};
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, Read as _},
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Accumulator, Cell, DataSource, Fingerprint, Format, InputFile, MatmulPrecision, Metric, MetricName,
-    Precision, Setting, name::named,
+    Accumulator, Cell, DataSource, Fingerprint, Format, InputFile, LONGEST_RECORD, MatmulPrecision, Metric,
+    MetricName, Precision, Setting, name::named,
 };
 
 /// Version of the record format that this build writes.
@@ -207,6 +210,12 @@ pub enum RecordError {
         /// What the parser said.
         source: serde_json::Error,
     },
+    /// A line that is too long to be a record.
+    #[error("line {line} has more than {LONGEST_RECORD} bytes, the most that a record has")]
+    Long {
+        /// Line of the file, from 1.
+        line: usize,
+    },
     /// The file could not be read to its end.
     #[error("line {line} cannot be read: {source}")]
     Unreadable {
@@ -280,9 +289,13 @@ impl<R: BufRead> RecordReader<R> {
             self.line.clear();
             self.number += 1;
             let line = self.number;
-            let read = self.source.read_until(b'\n', &mut self.line);
+            let mut bounded = self.source.by_ref().take(LONGEST_RECORD + 1);
+            let read = bounded.read_until(b'\n', &mut self.line);
             if read.map_err(|source| RecordError::Unreadable { line, source })? == 0 {
                 return Ok(None);
+            }
+            if self.line.len() as u64 > LONGEST_RECORD {
+                return Err(RecordError::Long { line });
             }
             if self.line.last() != Some(&b'\n') {
                 self.cut = true;

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{CellId, Profile, Record, RecordReader, SCHEMA_VERSION};
+use mantissa_core::{CellId, Profile, Record, RecordReader, SCHEMA_VERSION, open_regular};
 use serde::{Deserialize, Serialize};
 
 use crate::{GateError, Measured, Mismatch, Part, machine_name, measured::read_versioned};
@@ -232,7 +232,7 @@ fn file_name(path: &Path) -> String {
 
 /// The latest attempt of every process of a run.
 fn latest(path: &Path) -> Result<BTreeMap<(CellId, u32), Record>, GateError> {
-    let file = File::open(path).map_err(GateError::read(path))?;
+    let file = open_regular(path).map_err(GateError::read(path))?;
     let mut records: BTreeMap<(CellId, u32), Record> = BTreeMap::new();
     for record in RecordReader::new(BufReader::new(file)) {
         let mut record = record.map_err(|source| GateError::Records {

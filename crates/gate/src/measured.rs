@@ -2,16 +2,15 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
-    fs::{self, File},
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use mantissa_analysis::median;
 use mantissa_core::{
-    Backend, Cell, CellId, DataSource, Environment, Executed, Fingerprint, InputFile, MetricName, Plan,
-    Profile, Record, SCHEMA_VERSION, Status, input_difference,
+    Backend, Cell, CellId, DataSource, Environment, Executed, Fingerprint, InputFile, LONGEST_RECORD,
+    MetricName, Plan, Profile, Record, SCHEMA_VERSION, Status, input_difference, open_regular,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -345,7 +344,10 @@ impl Version {
 
 /// Reads a JSON file.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, GateError> {
-    let text = fs::read_to_string(path).map_err(GateError::read(path))?;
+    let mut text = String::new();
+    open_regular(path)
+        .and_then(|mut file| file.read_to_string(&mut text))
+        .map_err(GateError::read(path))?;
     serde_json::from_str(&text).map_err(|source| GateError::Malformed {
         path: path.to_owned(),
         line: source.line(),
@@ -377,14 +379,19 @@ impl<'a> Reader<'a> {
     }
 
     fn read(mut self) -> Result<Read, GateError> {
-        let file = File::open(self.path).map_err(GateError::read(self.path))?;
+        let file = open_regular(self.path).map_err(GateError::read(self.path))?;
         let mut source = BufReader::with_capacity(1 << 18, file);
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
-            let read = source.read_until(b'\n', &mut line);
+            let mut bounded = source.by_ref().take(LONGEST_RECORD + 1);
+            let read = bounded.read_until(b'\n', &mut line);
             if read.map_err(GateError::read(self.path))? == 0 {
                 break;
+            }
+            if line.len() as u64 > LONGEST_RECORD {
+                let reason = format!("it has more than {LONGEST_RECORD} bytes, the most that a record has");
+                return Err(self.malformed(number, reason));
             }
             if line.last() != Some(&b'\n') {
                 return Err(match self.once {

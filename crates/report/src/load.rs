@@ -4,6 +4,7 @@ use std::{collections::HashMap, fs::File, io::BufReader, mem, path::Path};
 
 use mantissa_core::{
     CellId, Environment, InputFile, Plan, Record, RecordReader, SCHEMA_VERSION, input_difference,
+    open_regular,
 };
 
 use crate::{Digest, ReportError, Store};
@@ -98,7 +99,7 @@ fn check_inputs(folder: &Path, records: &[Record]) -> Result<(), ReportError> {
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, ReportError> {
-    let opened = File::open(path).map(BufReader::new);
+    let opened = open_regular(path).map(BufReader::new);
     opened.map_err(|source| ReportError::Read {
         path: path.to_owned(),
         source,

@@ -1,10 +1,12 @@
 //! Writes everything that a report consists of.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::Write as _,
     path::{Path, PathBuf},
 };
+
+use mantissa_core::{Replacement, create_folder_below};
 
 use crate::{
     Figure, Report, ReportError, Run,
@@ -67,13 +69,15 @@ impl<'f> Writer<'f> {
         write: impl FnOnce(&File) -> Result<(), ReportError>,
     ) -> Result<(), ReportError> {
         let path = self.folder.join(name);
-        let parent = path.parent().unwrap_or(self.folder);
-        let opened = fs::create_dir_all(parent).and_then(|()| File::create(&path));
-        let file = opened.map_err(|source| ReportError::Write {
+        let failed = |source| ReportError::Write {
             path: path.clone(),
             source,
-        })?;
-        write(&file)?;
+        };
+        let below = Path::new(name).parent().unwrap_or(Path::new(""));
+        let opened = create_folder_below(self.folder, below).and_then(|_| Replacement::new(&path));
+        let new = opened.map_err(failed)?;
+        write(&new.file)?;
+        new.finish().map_err(failed)?;
         self.files.push(path);
         Ok(())
     }

@@ -2,13 +2,12 @@
 
 use std::{
     collections::HashMap,
-    fs::File,
     io::BufReader,
     path::{Component, Path, PathBuf},
 };
 
 use flate2::bufread::GzDecoder;
-use mantissa_core::{CellId, Record, Samples};
+use mantissa_core::{Bounded, CellId, LARGEST_SAMPLES, Record, Samples, open_regular};
 use serde::de::DeserializeSeed as _;
 
 use crate::chosen::Chosen;
@@ -51,8 +50,10 @@ fn read(run: &Path, relative: &str, names: &[&str]) -> Result<Samples, String> {
     {
         return Err("the path leaves the run folder".to_owned());
     }
-    let packed = File::open(run.join(relative).join("samples.json.gz")).map_err(|error| error.to_string())?;
-    let json = BufReader::new(GzDecoder::new(BufReader::new(packed)));
+    let packed =
+        open_regular(&run.join(relative).join("samples.json.gz")).map_err(|error| error.to_string())?;
+    let unpacked = Bounded::new(GzDecoder::new(BufReader::new(packed)), LARGEST_SAMPLES);
+    let json = BufReader::new(unpacked);
     let mut json = serde_json::Deserializer::from_reader(json);
     let samples = Chosen(names).deserialize(&mut json);
     samples

@@ -2,7 +2,7 @@
 
 use std::{env, fs, sync::OnceLock};
 
-use mantissa_core::{Fingerprint, Gpu};
+use mantissa_core::{Fingerprint, Gpu, open_own_program};
 
 /// Reads the machine. What it does not tell is absent.
 pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
@@ -45,9 +45,7 @@ fn program() -> Option<String> {
     static HASH: OnceLock<Option<String>> = OnceLock::new();
     let hash = || {
         let mut hasher = blake3::Hasher::new();
-        hasher
-            .update_reader(fs::File::open(env::current_exe().ok()?).ok()?)
-            .ok()?;
+        hasher.update_reader(open_own_program().ok()?).ok()?;
         Some(hasher.finalize().to_hex()[..16].to_owned())
     };
     HASH.get_or_init(hash).clone()

@@ -11,7 +11,10 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use mantissa_core::{Backend, CellId, Environment, Plan, Record, RecordReader, Samples};
+use mantissa_core::{
+    Backend, CellId, Environment, Plan, Record, RecordReader, Samples, check_file_name, create_folder_below,
+    open_regular,
+};
 use mantissa_workloads::Inputs;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -93,7 +96,30 @@ pub struct RunFolder {
 /// # Errors
 /// A folder without a run, or a malformed file.
 pub fn recorded(path: &Path) -> Result<(Plan, RunSettings), RunError> {
-    Ok((read_json(path, PLAN)?, read_json(path, SETTINGS)?))
+    Ok((read_plan(path)?, read_settings(path)?))
+}
+
+/// Reads `plan.json`.
+fn read_plan(path: &Path) -> Result<Plan, RunError> {
+    let plan: Plan = read_json(path, PLAN)?;
+    let of_suites = plan.suites.iter().map(|suite| &suite.name);
+    let of_cells = plan.cells.iter().map(|planned| &planned.cell.suite);
+    check_names(of_suites.chain(of_cells), &path.join(PLAN))?;
+    Ok(plan)
+}
+
+/// Reads `run.json`.
+fn read_settings(path: &Path) -> Result<RunSettings, RunError> {
+    let settings: RunSettings = read_json(path, SETTINGS)?;
+    check_names(settings.suites.keys(), &path.join(SETTINGS))?;
+    Ok(settings)
+}
+
+/// Rejects names of suites that cannot be names of files.
+fn check_names<'a>(mut names: impl Iterator<Item = &'a String>, file: &Path) -> Result<(), RunError> {
+    names.try_for_each(|name| {
+        check_file_name(name).map_err(|problem| RunError::Input(format!("`{}`: {problem}", file.display())))
+    })
 }
 
 impl RunFolder {
@@ -108,8 +134,7 @@ impl RunFolder {
         settings: RunSettings,
         environment: Environment,
     ) -> Result<Self, RunError> {
-        let suites = path.join(SUITES);
-        fs::create_dir_all(&suites).at(&suites)?;
+        let suites = create_folder_below(path, Path::new(SUITES)).at(&path.join(SUITES))?;
         let records = lock(path)?;
         let file = path.join(RECORDS);
         if path.join(PLAN).exists() || records.metadata().at(&file)?.len() > 0 {
@@ -145,9 +170,9 @@ impl RunFolder {
     /// # Errors
     /// [`RunError::NoRun`], [`RunError::Locked`], or a file that is not what a run writes.
     pub fn open(path: &Path) -> Result<(Self, bool), RunError> {
-        let plan = read_json(path, PLAN)?;
+        let plan = read_plan(path)?;
         let environment = read_json(path, ENVIRONMENT)?;
-        let settings = read_json(path, SETTINGS)?;
+        let settings = read_settings(path)?;
         let devices = match read_json(path, DEVICES) {
             // A run without a GPU has none.
             Err(RunError::NoRun { .. }) => BTreeMap::new(),
@@ -155,7 +180,7 @@ impl RunFolder {
         };
         let records = lock(path)?;
         let file = path.join(RECORDS);
-        let mut reader = RecordReader::new(BufReader::new(File::open(&file).at(&file)?));
+        let mut reader = RecordReader::new(BufReader::new(open_regular(&file).at(&file)?));
         let mut ledger = Ledger::default();
         for record in reader.by_ref() {
             let unreadable = |source| RunError::Records {
@@ -281,8 +306,9 @@ impl RunFolder {
     pub fn claim(&self, cell: &CellId, repeat: u32, least: u32) -> Result<u32, RunError> {
         let cells = self.path.join("cells");
         let of_cell = cells.join(cell.as_str());
-        if !of_cell.exists() {
-            fs::create_dir_all(&of_cell).at(&of_cell)?;
+        let is_new = !of_cell.exists();
+        create_folder_below(&self.path, &Path::new("cells").join(cell.as_str())).at(&of_cell)?;
+        if is_new {
             sync_directory(&cells)
                 .and_then(|()| sync_directory(&self.path))
                 .at(&cells)?;
@@ -304,6 +330,7 @@ impl RunFolder {
 /// Opens the records of a folder for this process alone.
 fn lock(path: &Path) -> Result<File, RunError> {
     let file = path.join(RECORDS);
+    refuse_link(&file).at(&file)?;
     let records = OpenOptions::new()
         .append(true)
         .create(true)
@@ -356,10 +383,26 @@ pub(crate) fn write_output(folder: &Path, output: &[u8]) -> Result<(), RunError>
     replace(&folder.join("stderr.txt"), |file| file.write_all(output))
 }
 
-/// The file beside `path` that becomes it once it is whole.
+/// Rejects anything but a regular file, or no file: a symbolic link might lead out of the folder.
+fn refuse_link(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file, and is not written through",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Creates the file next to `path` that becomes it once it is whole, in place of what an earlier process left there.
 fn unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
     let part = path.with_added_extension(UNFINISHED);
-    let file = File::create(&part)?;
+    if let Err(error) = fs::remove_file(&part)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let file = OpenOptions::new().write(true).create_new(true).open(&part)?;
     Ok((part, file))
 }
 
@@ -384,7 +427,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), RunError> {
 
 fn read_json<T: DeserializeOwned>(folder: &Path, name: &'static str) -> Result<T, RunError> {
     let path = folder.join(name);
-    let file = match File::open(&path) {
+    let file = match open_regular(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(RunError::NoRun {
                 path: folder.to_owned(),

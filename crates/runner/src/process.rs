@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    fs::File,
     io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -9,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Backend, Event, Status};
+use mantissa_core::{Backend, Event, Status, open_own_program};
 use tempfile::TempDir;
 
 use crate::{
@@ -46,24 +47,56 @@ const FIRST_LOOK: Duration = Duration::from_millis(10);
 
 /// Runs every cell as `<program> worker`.
 pub(crate) struct Workers {
-    program: PathBuf,
+    program: Program,
     stop: Stop,
+}
+
+/// A program that stays the same while a run goes on, although a build may replace its file.
+struct Program {
+    path: PathBuf,
+    /// The file that the path named when the run started.
+    file: File,
+}
+
+impl Program {
+    /// Returns the path by which the system starts the open file.
+    fn executable(&self) -> PathBuf {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd as _;
+            format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = &self.file;
+            self.path.clone()
+        }
+    }
 }
 
 impl Workers {
     /// Workers that run this very program.
     pub(crate) fn of_this_program(stop: Stop) -> Result<Self, RunError> {
-        let program = std::env::current_exe().map_err(RunError::Worker)?;
-        Ok(Self::of(program, stop))
+        let program = Program {
+            path: std::env::current_exe().map_err(RunError::Worker)?,
+            file: open_own_program().map_err(RunError::Worker)?,
+        };
+        Ok(Self { program, stop })
     }
 
     /// Workers that run another program, which has to understand the same requests.
-    pub(crate) fn of(program: PathBuf, stop: Stop) -> Self {
-        Self { program, stop }
+    pub(crate) fn of(path: PathBuf, stop: Stop) -> Result<Self, RunError> {
+        let file = File::open(&path).map_err(|error| {
+            RunError::Input(format!("cannot start the program `{}`: {error}", path.display()))
+        })?;
+        let program = Program { path, file };
+        Ok(Self { program, stop })
     }
 
     fn spawn(&self, request: &Request, scratch: Option<&Path>) -> Result<Child, RunError> {
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(self.program.executable());
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::arg0(&mut command, &self.program.path);
         command
             .arg("worker")
             .stdin(Stdio::piped())
@@ -510,10 +543,7 @@ mod tests {
         let worker = Worker(pipes.args(["-c", script]).spawn().unwrap());
         // What it says at once lies in the pipe by the first look.
         std::thread::sleep(Duration::from_millis(500));
-        let workers = Workers {
-            program: PathBuf::new(),
-            stop: stop.clone(),
-        };
+        let workers = Workers::of_this_program(stop.clone()).unwrap();
         let limit = Duration::from_millis(500);
         workers.attend(worker, limit, None, &mut |_| {}).unwrap().0
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mantissa_core::{Profile, SuiteInfo, TaskKind, Workload};
+use mantissa_core::{Profile, SuiteInfo, TaskKind, Workload, check_file_name};
 use toml::de::DeTable;
 
 use crate::{
@@ -74,6 +74,12 @@ pub fn parse(name: &str, file_label: &str, text: &str) -> Result<Suite, SuiteErr
     let (table, syntax_errors) = DeTable::parse_recoverable(text);
     for error in &syntax_errors {
         sink.error(&error.span().unwrap_or(0..0), error.message().replace('\n', ", "));
+    }
+    if let Err(problem) = check_file_name(name) {
+        sink.error(
+            &(0..0),
+            format!("the suite is named after its file, and {problem}"),
+        );
     }
     let suite = if syntax_errors.is_empty() {
         let root = Section::root(&sink, table.get_ref());

@@ -2,7 +2,8 @@
 
 use mantissa_core::{
     AttentionShape, ConvolutionShape, DatasetKind, EvaluateTask, GenerateTask, Kernel, KernelKind,
-    KernelTask, MatmulShape, Model, Profile, RowsShape, Split, Task, TaskKind, TrainTask, Updates, Workload,
+    KernelTask, LONGEST_NAME, MatmulShape, Model, Profile, RowsShape, Split, Task, TaskKind, TrainTask,
+    Updates, Workload,
 };
 
 use crate::{
@@ -14,6 +15,16 @@ use crate::{
 /// Reads one workload as `profile` sees it.
 pub(crate) fn read(base: &Section<'_>, profile: Profile) -> Option<Workload> {
     let name = base.text(&workload::NAME);
+    if let Some(bytes) = name
+        .as_ref()
+        .map(String::len)
+        .filter(|bytes| *bytes > LONGEST_NAME)
+    {
+        base.complain(
+            &workload::NAME,
+            format!("a name of {bytes} bytes; at most {LONGEST_NAME} are read"),
+        );
+    }
     let task = base.name::<TaskKind>(&workload::TASK);
     let overrides = profile_section(base, profile);
     check_keys(base, overrides.as_ref(), task);

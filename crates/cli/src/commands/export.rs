@@ -1,16 +1,14 @@
 //! `mantissa export`: recorded runs for other programs.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use mantissa_gate::Measured;
-use mantissa_report::{ExportFormat, ReportError, load};
+use mantissa_report::{ExportFormat, load};
 
 use crate::{
     args::ExportArguments,
+    commands::gate::write,
     printer::Printer,
     written::{Export, Format},
 };
@@ -91,13 +89,4 @@ fn within(out: &Path, runs: &[PathBuf]) -> bool {
         .or_else(|_| parent.unwrap_or(Path::new(".")).canonicalize());
     let mut folders = runs.iter().filter_map(|run| run.canonicalize().ok());
     place.is_ok_and(|place| folders.any(|folder| place.starts_with(folder)))
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
-    let folder = path.parent().unwrap_or(path);
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes));
-    written.map_err(|source| ReportError::Write {
-        path: path.to_owned(),
-        source,
-    })
 }

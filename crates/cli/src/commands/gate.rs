@@ -2,15 +2,17 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Result, bail};
+use mantissa_core::write_whole;
 use mantissa_gate::{
     Baselines, Comparison, Day, Fences, Gate, GateError, Gated, History, Measured, Policy,
     compare as compared, told::terminal_tables,
 };
+
+use mantissa_report::ReportError;
 
 use crate::{
     args::{CompareArguments, GateArguments, Judging},
@@ -224,11 +226,10 @@ pub(crate) fn today() -> Day {
     }
 }
 
-/// Writes a result, with the folders above it.
-pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
-    let folder = path.parent().unwrap_or(path);
-    if let Err(error) = fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes)) {
-        bail!("cannot write `{}`: {error}", path.display());
-    }
-    Ok(())
+/// Writes a result, with the folders above it. Replaces a link, which may be one to recorded data.
+pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ReportError> {
+    write_whole(path, bytes.as_ref()).map_err(|source| ReportError::Write {
+        path: path.to_owned(),
+        source,
+    })
 }

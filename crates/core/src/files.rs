@@ -1,0 +1,241 @@
+//! Files in folders that may come from other people: bounded reads of regular files, and writes that follow no symbolic
+//! link.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Read, Write as _},
+    path::{Component, Path, PathBuf},
+};
+
+/// Longest line of `records.jsonl`, in bytes.
+pub const LONGEST_RECORD: u64 = 16 << 20;
+/// Largest content of `samples.json.gz`, in bytes.
+pub const LARGEST_SAMPLES: u64 = 64 << 20;
+
+/// Opens a regular file for reading. A device or a pipe might never end.
+///
+/// # Errors
+/// Any other kind of file, or an I/O error.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is not a regular file",
+        )),
+    }
+}
+
+/// Opens the file of the program that this process runs, even if another file has taken its place since.
+///
+/// # Errors
+/// An I/O error.
+pub fn open_own_program() -> io::Result<File> {
+    match cfg!(target_os = "linux") {
+        true => File::open("/proc/self/exe"),
+        false => File::open(std::env::current_exe()?),
+    }
+}
+
+/// A reader that fails after a number of bytes.
+#[derive(Debug)]
+pub struct Bounded<R> {
+    inner: R,
+    left: u64,
+    limit: u64,
+}
+
+impl<R: Read> Bounded<R> {
+    /// Reads at most `limit` bytes.
+    pub fn new(inner: R, limit: u64) -> Self {
+        Self {
+            inner,
+            left: limit,
+            limit,
+        }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 && !buffer.is_empty() {
+            return match self.inner.read(&mut [0])? {
+                0 => Ok(0),
+                _ => Err(io::Error::new(
+                    ErrorKind::InvalidData,
+                    format!("it has more than {} bytes, the most that are read", self.limit),
+                )),
+            };
+        }
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.inner.read(&mut buffer[..most])?;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// Creates the folder `relative` below `root`, and `root` itself. Returns its path.
+///
+/// # Errors
+/// A symbolic link below `root`, which might lead elsewhere; a path that leaves `root`; an I/O error.
+pub fn create_folder_below(root: &Path, relative: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(root)?;
+    let mut folder = root.to_owned();
+    for part in relative.components() {
+        let Component::Normal(name) = part else {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "the path leaves its folder",
+            ));
+        };
+        folder.push(name);
+        match fs::symlink_metadata(&folder) {
+            Ok(there) if there.is_symlink() => {
+                return Err(io::Error::new(
+                    ErrorKind::InvalidInput,
+                    format!(
+                        "`{}` is a symbolic link, and is not written through",
+                        folder.display()
+                    ),
+                ));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => match fs::create_dir(&folder) {
+                // Another process made it.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => made?,
+            },
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(folder)
+}
+
+/// A file that takes the place of another when it is complete. A symbolic link in that place is replaced, not followed.
+#[derive(Debug)]
+pub struct Replacement {
+    /// The incomplete file.
+    pub file: File,
+    part: PathBuf,
+    path: PathBuf,
+}
+
+impl Replacement {
+    /// Creates an empty file next to `path`.
+    ///
+    /// # Errors
+    /// An I/O error.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        // Other processes may write the same file.
+        let part = path.with_added_extension(format!("{}.part", std::process::id()));
+        if let Err(error) = fs::remove_file(&part)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let file = OpenOptions::new().write(true).create_new(true).open(&part)?;
+        Ok(Self {
+            file,
+            part,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Puts the file in its place.
+    ///
+    /// # Errors
+    /// An I/O error, such as a folder in that place.
+    pub fn finish(self) -> io::Result<()> {
+        fs::rename(&self.part, &self.path)
+    }
+}
+
+/// Writes a file whole or not at all, with the folders above it. A device or a pipe is written to; a symbolic link to a file
+/// is replaced.
+///
+/// # Errors
+/// An I/O error.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return fs::write(path, bytes);
+    }
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder)?;
+    }
+    let mut new = Replacement::new(path)?;
+    new.file.write_all(bytes)?;
+    new.finish()
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        // After `finish`, it is not there.
+        let _ = fs::remove_file(&self.part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn bounded_readers_fail_only_beyond_their_limit() {
+        let read = |limit| {
+            let mut text = vec![];
+            Bounded::new(&b"12345"[..], limit)
+                .read_to_end(&mut text)
+                .map(|_| text)
+        };
+        assert_eq!(read(5).unwrap(), b"12345");
+        assert_eq!(read(6).unwrap(), b"12345");
+        assert!(read(4).unwrap_err().to_string().contains("more than 4 bytes"));
+    }
+
+    #[test]
+    fn symbolic_links_are_replaced_or_refused_and_never_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("theirs"), "precious").unwrap();
+        std::os::unix::fs::symlink(at("theirs"), at("page")).unwrap();
+        let mut new = Replacement::new(&at("page")).unwrap();
+        new.file.write_all(b"mine").unwrap();
+        new.finish().unwrap();
+        assert_eq!(fs::read(at("theirs")).unwrap(), b"precious");
+        assert_eq!(fs::read(at("page")).unwrap(), b"mine");
+        fs::hard_link(at("theirs"), at("hard")).unwrap();
+        std::os::unix::fs::symlink(at("theirs"), at("soft")).unwrap();
+        for link in ["hard", "soft"] {
+            write_whole(&at(link), b"mine").unwrap();
+            assert_eq!(fs::read(at(link)).unwrap(), b"mine");
+            fs::remove_file(at(link)).unwrap();
+        }
+        assert_eq!(fs::read(at("theirs")).unwrap(), b"precious");
+        write_whole(Path::new("/dev/null"), b"mine").unwrap();
+        // What is not finished leaves nothing behind.
+        drop(Replacement::new(&at("page")).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+
+        fs::create_dir(at("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(at("elsewhere"), at("figures")).unwrap();
+        let below = |relative: &str| create_folder_below(folder.path(), Path::new(relative));
+        assert!(
+            below("figures/a")
+                .unwrap_err()
+                .to_string()
+                .contains("is a symbolic link")
+        );
+        assert!(below("../out").is_err() && below("/out").is_err());
+        assert_eq!(below("cells/1").unwrap(), at("cells/1"));
+        assert_eq!(fs::read_dir(at("elsewhere")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        assert!(open_regular(Path::new("/dev/zero")).is_err());
+        assert!(open_regular(Path::new("/")).is_err());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(open_regular(file.path()).is_ok());
+    }
+}

@@ -1,0 +1,192 @@
+//! Run folders and suites of other people are data: nothing in them is executed, and nothing is written outside them.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, ended, fixture, stderr};
+
+/// A run of two cells in `run`, of which the second is left.
+fn interrupted() -> Place {
+    let place = Place::new();
+    let run = ["run", &fixture("kernels"), "--backend=flex", "--out=run"];
+    assert_eq!(place.run(&run).status.code(), Some(0));
+    let records = place.path("run/records.jsonl");
+    let text = fs::read_to_string(&records).unwrap();
+    fs::write(&records, text.split_inclusive('\n').next().unwrap()).unwrap();
+    place
+}
+
+/// Changes a file of JSON.
+fn edit(path: &Path, change: impl Fn(&mut Value)) {
+    let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut value);
+    fs::write(path, value.to_string()).unwrap();
+}
+
+/// Resumes `run`, which is refused with a message that has `part`, in little time.
+fn refused(place: &Place, arguments: &[&str], part: &str) {
+    let begin = Instant::now();
+    let output = place.run(arguments);
+    let error = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert!(error.contains(part), "{arguments:?}: {error}");
+    assert!(begin.elapsed() < Duration::from_secs(60), "{arguments:?}");
+}
+
+const RESUME: [&str; 3] = ["run", "--resume", "run"];
+
+#[test]
+fn ids_and_names_that_are_paths_are_refused() {
+    let place = interrupted();
+    let plan = place.path("run/plan.json");
+    let whole = fs::read(&plan).unwrap();
+    let outside = place.path("outside").display().to_string();
+    for id in [
+        "../../outside",
+        &outside,
+        "",
+        "0123456789ABCDEF",
+        "0123456789abcdef\n",
+    ] {
+        edit(&plan, |plan| plan["cells"][1]["cell"]["id"] = json!(id));
+        refused(&place, &RESUME, "is not the id of a cell");
+        refused(
+            &place,
+            &["report", "run", "--out", "page"],
+            "is not the id of a cell",
+        );
+        fs::write(&plan, &whole).unwrap();
+    }
+    for name in ["../outside", &outside, "..", ""] {
+        edit(&plan, |plan| plan["suites"][0]["name"] = json!(name));
+        refused(&place, &RESUME, "is not a name");
+        fs::write(&plan, &whole).unwrap();
+        edit(&plan, |plan| plan["cells"][1]["cell"]["suite"] = json!(name));
+        refused(&place, &RESUME, "is not a name");
+        fs::write(&plan, &whole).unwrap();
+        let settings = place.path("run/run.json");
+        let before = fs::read(&settings).unwrap();
+        edit(&settings, |settings| {
+            settings["suites"] = json!({ name: "fixtures/kernels.toml" })
+        });
+        refused(&place, &RESUME, "is not a name");
+        fs::write(&settings, before).unwrap();
+    }
+    assert!(!place.path("outside").exists() && !place.path("outside.toml").exists());
+    assert_eq!(place.run(&RESUME).status.code(), Some(0));
+}
+
+#[test]
+fn nothing_is_written_through_a_link_in_a_run_folder() {
+    let place = interrupted();
+    fs::create_dir(place.path("theirs")).unwrap();
+    let names = [
+        "report.html",
+        "results.csv",
+        "summary.md",
+        "run.json.part",
+        "devices.json.part",
+    ];
+    for name in names {
+        fs::write(place.path("theirs").join(name), "precious").unwrap();
+        let link = place.path("run").join(name);
+        let _ = fs::remove_file(&link);
+        symlink(place.path("theirs").join(name), link).unwrap();
+    }
+    assert_eq!(place.run(&RESUME).status.code(), Some(0));
+    assert_eq!(place.run(&["report", "run"]).status.code(), Some(0));
+    for name in names {
+        let theirs = fs::read_to_string(place.path("theirs").join(name)).unwrap();
+        assert_eq!(theirs, "precious", "{name}");
+    }
+    for name in ["figures", "cells", "records.jsonl"] {
+        let place = interrupted();
+        let (there, theirs) = (place.path("run").join(name), place.path("theirs"));
+        fs::rename(&there, &theirs).unwrap();
+        symlink(&theirs, &there).unwrap();
+        let written = || fs::metadata(&theirs).unwrap().modified().unwrap();
+        let before = written();
+        refused(&place, &RESUME, "is not written through");
+        assert_eq!(written(), before, "{name}");
+    }
+}
+
+#[test]
+fn the_peer_of_a_run_folder_is_run_only_if_the_user_names_it() {
+    let place = interrupted();
+    edit(&place.path("run/run.json"), |settings| {
+        settings["peer"] = json!(["touch", "owned"]);
+    });
+    refused(&place, &RESUME, "would run this command: touch owned");
+    refused(
+        &place,
+        &["run", "--resume", "run", "--peer", "true"],
+        "touch owned",
+    );
+    assert!(!place.path("owned").exists());
+}
+
+#[test]
+fn files_without_an_end_are_refused() {
+    for name in ["records.jsonl", "plan.json", "environment.json"] {
+        let place = interrupted();
+        let path = place.path("run").join(name);
+        for target in ["/dev/zero", "/dev/full"] {
+            fs::remove_file(&path).unwrap();
+            symlink(target, &path).unwrap();
+            let part = "not a regular file";
+            refused(&place, &RESUME, part);
+            refused(&place, &["report", "run", "--out", "page"], part);
+            refused(&place, &["export", "run", "--format", "csv"], part);
+            refused(&place, &["gate", "run", "--baseline", "run"], part);
+        }
+    }
+}
+
+#[test]
+fn a_run_is_measured_by_the_program_that_started_it() {
+    let place = Place::new();
+    let program = place.path("program");
+    fs::copy(env!("CARGO_BIN_EXE_mantissa"), &program).unwrap();
+    let mut command = crate::gate::in_place(&place, &program);
+    let suite = fixture("kernels");
+    command.args([
+        "run",
+        &suite,
+        "--backend=flex",
+        "--repeats=4",
+        "--out=run",
+        "--quiet",
+    ]);
+    let run = std::thread::spawn(move || ended(command));
+    let records = place.path("run/records.jsonl");
+    let begin = Instant::now();
+    while fs::metadata(&records).map_or(0, |there| there.len()) == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // As a build does, and then as `cargo clean` does.
+    let other = place.path("other");
+    fs::write(&other, "#!/bin/sh\nexit 9\n").unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(&other, &program).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    fs::remove_file(&program).unwrap();
+    let output = run.join().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let records = place.records("run");
+    assert_eq!(records.len(), 8);
+    let first = &records[0]["fingerprint"]["program"];
+    assert!(first.is_string());
+    assert!(
+        records
+            .iter()
+            .all(|record| record["status"] == "ok" && record["fingerprint"]["program"] == *first)
+    );
+}
