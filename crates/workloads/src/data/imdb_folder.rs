@@ -30,7 +30,7 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
         reason,
     };
     let (mut files, mut parts) = (vec![], vec![]);
-    let (mut hidden, mut others, mut no_part) = (vec![], vec![], vec![]);
+    let (mut hidden, mut others, mut no_part, mut unlabelled) = (vec![], vec![], vec![], vec![]);
     for (name, path) in entries(folder)? {
         match part_of(&name) {
             _ if is_hidden(&name) => hidden.push(name),
@@ -58,7 +58,9 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
             } else if !path.is_dir() {
                 let is_known = |(begin, end): &(&str, &str)| label.starts_with(begin) && label.ends_with(end);
                 others.extend((!NO_TEXTS.iter().any(is_known)).then(|| format!("{name}/{label}")));
-            } else if label != UNLABELLED {
+            } else if label == UNLABELLED {
+                unlabelled.push(format!("{name}/{label}"));
+            } else {
                 for (file, path) in entries(&path)? {
                     let kind = Kind::Text { label: label.clone() };
                     match file.ends_with(".txt") {
@@ -76,6 +78,7 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
     }
     let notes = [
         skipped_note("because they are hidden", &hidden),
+        skipped_note("because their texts have no labels", &unlabelled),
         skipped_note(
             "because they are no `.txt` file in the folder of a class",
             &others,

@@ -73,6 +73,13 @@ impl Line {
         }
     }
 
+    /// Lists the keys that [`key`](Self::key) does not return.
+    pub fn other_keys(&self, column: Option<&str>, names: &[&str]) -> Vec<String> {
+        let read = self.key(column, names);
+        let others = self.0.keys().filter(|key| Some(*key) != read);
+        others.map(|key| format!("`{key}`")).collect()
+    }
+
     fn lacks(&self, what: &'static str) -> LineProblem {
         LineProblem::MissingColumn {
             what,

@@ -256,7 +256,11 @@ impl Preparation {
         if self.keeps((width, height), edge) {
             return Ok(image);
         }
-        let resized = |width, height| imageops::resize(&image, width, height, self.filter);
+        // Pillow rounds to 8 bits after the horizontal pass, and so do the image processors of transformers.
+        let resized = |width, height| {
+            let narrowed = imageops::resize(&image, width, image.height(), self.filter);
+            imageops::resize(&narrowed, width, height, self.filter)
+        };
         match self.fit {
             Fit::Keep => Err(format!(
                 "it has {width} × {height} pixels, the model takes {edge} × {edge}, and `{NAME}` does not resize"
@@ -409,5 +413,39 @@ mod tests {
             json!({ "image_processor": { "size": 4, "image_mean": [0.1, 0.2, 0.3] } }),
         );
         assert_eq!(shades().means(), [0.1, 0.2, 0.3]);
+    }
+
+    #[test]
+    fn pictures_are_resized_as_pillow_does() {
+        let picture = RgbImage::from_fn(11, 7, |x, y| {
+            image::Rgb([0, 1, 2].map(|colour| ((x * 37 + y * 101 + colour * 53) * 29 % 256) as u8))
+        });
+        // Pillow 13.0.0: `Image.resize((4, 4), resample)`.
+        let expected = [
+            (
+                2,
+                [
+                    97, 127, 135, 152, 119, 120, 115, 126, 148, 132, 132, 119, 126, 128, 152, 132,
+                ],
+            ),
+            (
+                3,
+                [
+                    93, 128, 136, 156, 122, 117, 113, 125, 148, 135, 131, 117, 123, 127, 157, 132,
+                ],
+            ),
+            (
+                1,
+                [
+                    89, 129, 137, 158, 128, 109, 116, 123, 146, 141, 127, 117, 121, 126, 159, 133,
+                ],
+            ),
+        ];
+        for (resample, expected) in expected {
+            let resized = read(json!({ "size": 4, "resample": resample })).unwrap();
+            let resized = resized.fitted(picture.clone(), 4).unwrap();
+            let reds: Vec<u8> = resized.pixels().map(|pixel| pixel.0[0]).collect();
+            assert_eq!(reds, expected, "resample {resample}");
+        }
     }
 }

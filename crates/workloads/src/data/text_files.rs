@@ -10,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::{
     ColumnNames, DataError, LineProblem,
-    delimited::TEXT_COLUMNS,
+    delimited::{TEXT_COLUMNS, skipped_columns},
     examples::Part,
     imdb_folder,
     json_lines::{Line, OneKey},
@@ -206,6 +206,8 @@ impl Corpus {
             skipped_note("because their names have no word for a part", &no_part),
             skipped_note("because they are hidden", &hidden),
         ];
+        let unread = files.iter().filter(|file| file.form.lines);
+        let unread: Vec<_> = unread.filter_map(|file| file.unread_keys(columns)).collect();
         let names: Vec<_> = files.iter().map(|file| name(&file.path)).collect();
         if columns.text.is_some()
             && let Some(text) = files.iter().find(|file| !file.form.lines)
@@ -218,7 +220,7 @@ impl Corpus {
         }
         Ok(Self {
             name: names.join(", "),
-            notes: notes.into_iter().flatten().collect(),
+            notes: notes.into_iter().flatten().chain(unread).collect(),
             files,
             column: columns.text.clone(),
         })
@@ -276,6 +278,24 @@ impl TextFile {
             true => LineProblem::Compression(error.to_string()).at(&self.path, lines + 1),
             false => DataError::read(&self.path)(error),
         }
+    }
+
+    /// Describes the keys of the first JSON line that are not read.
+    fn unread_keys(&self, columns: &ColumnNames) -> Option<String> {
+        let mut first = String::new();
+        let mut reader = self.open().ok()?.take(LONGEST_LINE as u64);
+        while first.trim().is_empty() {
+            first.clear();
+            // What is wrong with the line is reported when the file is read.
+            if reader.read_line(&mut first).ok()? == 0 {
+                return None;
+            }
+        }
+        let line = Line::read(first.trim_start_matches('\u{feff}').trim()).ok()?;
+        skipped_columns(
+            &self.path,
+            line.other_keys(columns.text.as_deref(), &TEXT_COLUMNS),
+        )
     }
 
     /// Every line is a document; empty ones, and empty texts, are none.
