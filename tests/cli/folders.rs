@@ -129,7 +129,20 @@ fn the_peer_of_a_run_folder_is_run_only_if_the_user_names_it() {
         &["run", "--resume", "run", "--peer", "true"],
         "touch owned",
     );
+    let cells = place.run(&["gate", "run", "--baseline", "run", "--rerun-inconclusive", "1"]);
+    assert_eq!(cells.status.code(), Some(2), "{}", stderr(&cells));
     assert!(!place.path("owned").exists());
+}
+
+#[test]
+fn the_cache_of_a_run_folder_is_not_used() {
+    let place = interrupted();
+    let cache = place.path("theirs");
+    edit(&place.path("run/run.json"), |settings| {
+        settings["inputs"]["cache"] = json!(cache)
+    });
+    assert_eq!(place.run(&RESUME).status.code(), Some(0));
+    assert!(!cache.exists());
 }
 
 #[test]
@@ -178,6 +191,8 @@ fn a_run_is_measured_by_the_program_that_started_it() {
     fs::rename(&other, &program).unwrap();
     std::thread::sleep(Duration::from_millis(50));
     fs::remove_file(&program).unwrap();
+    let so_far = fs::read_to_string(&records).unwrap().lines().count();
+    assert!(so_far < 8, "the run ended before its file was replaced");
     let output = run.join().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let records = place.records("run");

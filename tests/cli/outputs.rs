@@ -138,6 +138,7 @@ fn control_characters_do_not_reach_the_terminal() {
         &["export", "b", "--format", "markdown"],
         &["advise", "b"],
     ];
+    let mut shown = 0;
     for command in commands {
         let output = place.run(command);
         let text = stdout(&output) + &stderr(&output);
@@ -146,5 +147,8 @@ fn control_characters_do_not_reach_the_terminal() {
             .chars()
             .find(|letter| letter.is_control() && !"\n\t".contains(*letter) || *letter == '\u{202e}');
         assert_eq!(raw, None, "{command:?}: {text:?}");
+        shown += usize::from(text.contains("\\u001b"));
     }
+    // Not every command prints what is hostile here.
+    assert!(shown >= 8, "{shown}");
 }

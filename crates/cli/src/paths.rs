@@ -7,9 +7,9 @@ use std::{
 };
 
 use anyhow::{Error, Result, bail};
-use mantissa_core::{Cell, DatasetKind, Model, Plan, Task, nearest};
+use mantissa_core::{Cell, DatasetKind, Model, Plan, Task, command_line, nearest};
 use mantissa_runner::{
-    Inputs,
+    CACHE, Inputs,
     data::{ColumnNames, kind_of},
     model_of, recorded,
 };
@@ -18,9 +18,6 @@ use mantissa_suite::StartingWeights;
 use serde_json::{Value, json};
 
 use crate::args::{RunArguments, Selection};
-
-/// Tokenised data and compiled kernels, by content hash; ignored by git.
-pub(crate) const CACHE: &str = ".mantissa/cache";
 
 /// Data and weights that were asked for.
 pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
@@ -147,7 +144,8 @@ fn check_peer(folder: &Path, recorded: &[String], given: Option<&str>) -> Result
             let command = recorded.join(" ");
             bail!(
                 "`{folder}` was started with a peer, which would run this command: {command}\n  \
-                 hint: if you trust it, give it again: `--peer '{command}'`"
+                 hint: if you trust it, pass it again: `{}`",
+                command_line(&["--peer", &command])
             )
         }
     }
@@ -184,33 +182,38 @@ pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<(
         );
     }
     let was = settings.resolved_inputs();
-    let weights = weights(selection)?;
-    let given = [
+    let named = |paths: &BTreeMap<String, PathBuf>| {
+        let pairs = paths.iter().map(|(name, path)| (name.clone(), path.clone()));
+        pairs.collect::<Vec<_>>()
+    };
+    let unnamed = |paths: &mut dyn Iterator<Item = &PathBuf>| {
+        let pairs = paths.map(|path| (String::new(), path.clone()));
+        pairs.collect::<Vec<_>>()
+    };
+    let inputs = [
         (
             "--data",
-            selection.data.iter().collect::<Vec<_>>(),
-            was.data.values().collect::<Vec<_>>(),
+            unnamed(&mut selection.data.iter()),
+            unnamed(&mut was.data.values()),
         ),
-        (
-            "--weights",
-            weights.values().collect(),
-            was.weights.values().collect(),
-        ),
+        ("--weights", named(&weights(selection)?), named(&was.weights)),
         (
             "--vocabulary",
-            arguments.vocabulary.iter().collect(),
-            was.vocabulary.iter().collect(),
+            unnamed(&mut arguments.vocabulary.iter()),
+            unnamed(&mut was.vocabulary.iter()),
         ),
     ];
-    for (option, given, was) in given {
-        let same = |path: &Path| {
-            was.iter()
-                .any(|was| was.canonicalize().ok() == path.canonicalize().ok())
-        };
-        for path in given {
-            there(option, path)?;
-            if !same(path) {
-                let was: Vec<String> = was.iter().map(|path| format!("`{}`", path.display())).collect();
+    for (option, given, was) in inputs {
+        for (name, path) in given {
+            there(option, &path)?;
+            let same = |(other, was): &(String, PathBuf)| {
+                *other == name && was.canonicalize().ok() == path.canonicalize().ok()
+            };
+            if !was.iter().any(same) {
+                let was: Vec<String> = was
+                    .iter()
+                    .map(|(_, path)| format!("`{}`", path.display()))
+                    .collect();
                 let was = match was.is_empty() {
                     true => "none".to_owned(),
                     false => was.join(", "),

@@ -118,9 +118,11 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 fn is_control(letter: char) -> bool {
     match letter {
         '\n' | '\t' => false,
-        // Invisible letters, line separators, marks and embeddings of direction.
+        // Invisible spaces, line separators, marks and embeddings of direction. Joiners stay: scripts and emoji need them.
         '\u{61c}'
-        | '\u{200b}'..='\u{200f}'
+        | '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
         | '\u{feff}' => true,
@@ -135,7 +137,10 @@ mod tests {
     #[test]
     fn control_characters_are_escaped_as_in_json() {
         for (text, shown) in [
-            ("plain é 中 🎬\n\tagain", "plain é 中 🎬\n\tagain"),
+            (
+                "plain é 中 👩\u{200d}🔬\n\tagain",
+                "plain é 中 👩\u{200d}🔬\n\tagain",
+            ),
             ("\u{1b}[2J\u{7}\r\u{7f}", "\\u001b[2J\\u0007\\u000d\\u007f"),
             (
                 "a\u{85}b\u{202e}c\u{2066}d\u{200f}",

@@ -26,6 +26,16 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Reads a regular file.
+///
+/// # Errors
+/// Any other kind of file, or an I/O error.
+pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    open_regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Opens the file of the program that this process runs, even if another file has taken its place since.
 ///
 /// # Errors
@@ -156,7 +166,9 @@ impl Replacement {
 /// # Errors
 /// An I/O error.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+    // `/dev/stdout` is a link to whatever standard output is, also to a regular file.
+    let is_of_system = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
+    if is_of_system || fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return fs::write(path, bytes);
     }
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {

@@ -21,6 +21,13 @@ pub fn again(
     out: PathBuf,
 ) -> Result<Start, RunError> {
     let (mut plan, mut settings) = recorded(earlier)?;
+    // The folder may come from other people, and so may the command.
+    if !settings.peer.is_empty() {
+        return Err(RunError::Input(format!(
+            "`{}` was measured by a peer, which is not started from a folder\n  hint: measure it again with `run --peer`",
+            earlier.display()
+        )));
+    }
     plan.cells.retain(|planned| cells.contains(&planned.cell.id));
     settings.repeats = 1;
     for (name, path) in &mut settings.suites {

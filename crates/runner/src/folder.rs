@@ -28,6 +28,9 @@ const RECORDS: &str = "records.jsonl";
 const SUITES: &str = "suites";
 const SAMPLES: &str = "samples.json.gz";
 
+/// Folder of tokenized data and compiled kernels, by content hash, relative to the current directory.
+pub const CACHE: &str = ".mantissa/cache";
+
 /// How long a lock may be held by a process that is about to become another program.
 const FORKED: Duration = Duration::from_millis(500);
 
@@ -66,7 +69,7 @@ impl RunSettings {
             return inputs;
         };
         let given = inputs.data.values_mut().chain(inputs.weights.values_mut());
-        let given = given.chain(&mut inputs.vocabulary).chain([&mut inputs.cache]);
+        let given = given.chain(&mut inputs.vocabulary);
         given.for_each(|path| *path = directory.join(&path));
         inputs
     }
@@ -110,8 +113,10 @@ fn read_plan(path: &Path) -> Result<Plan, RunError> {
 
 /// Reads `run.json`.
 fn read_settings(path: &Path) -> Result<RunSettings, RunError> {
-    let settings: RunSettings = read_json(path, SETTINGS)?;
+    let mut settings: RunSettings = read_json(path, SETTINGS)?;
     check_names(settings.suites.keys(), &path.join(SETTINGS))?;
+    // Kernels and tokens of another cache may be anything.
+    settings.inputs.cache = CACHE.into();
     Ok(settings)
 }
 

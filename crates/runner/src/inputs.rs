@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{Cell, DatasetKind, InputFile, InputRole, Task};
+use mantissa_core::{Cell, DatasetKind, InputFile, InputRole, Task, open_regular};
 use mantissa_workloads::{Inputs, weight_files};
 use rayon::prelude::*;
 
@@ -183,8 +183,8 @@ fn walk(
 
 fn file(role: InputRole, name: String, path: &Path) -> io::Result<InputFile> {
     let mut hasher = blake3::Hasher::new();
-    hasher
-        .update_mmap_rayon(path)
+    open_regular(path)
+        .and_then(|_| hasher.update_mmap_rayon(path).map(drop))
         .map_err(|error| io::Error::new(error.kind(), format!("`{name}`: {error}")))?;
     Ok(InputFile {
         role,

@@ -41,7 +41,7 @@ pub use devices::{BackendState, backends, choose_backend};
 pub use error::RunError;
 pub use expect::Violation;
 pub use fingerprint::fingerprint;
-pub use folder::{RunFolder, RunSettings, recorded};
+pub use folder::{CACHE, RunFolder, RunSettings, recorded};
 pub use ledger::Ledger;
 pub use mantissa_workloads::{
     Examples, Inputs, MemoryEstimate, OwnModel, Phase, Workload, burn, data, estimate, model_of,

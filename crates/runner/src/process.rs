@@ -54,8 +54,8 @@ pub(crate) struct Workers {
 /// A program that stays the same while a run goes on, although a build may replace its file.
 struct Program {
     path: PathBuf,
-    /// The file that the path named when the run started.
-    file: File,
+    /// The file that the path named when the run started. Without one, the system searches for the path at each start.
+    file: Option<File>,
 }
 
 impl Program {
@@ -64,7 +64,10 @@ impl Program {
         #[cfg(target_os = "linux")]
         {
             use std::os::fd::AsRawFd as _;
-            format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
+            match &self.file {
+                Some(file) => format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into(),
+                None => self.path.clone(),
+            }
         }
         #[cfg(not(target_os = "linux"))]
         {
@@ -79,18 +82,18 @@ impl Workers {
     pub(crate) fn of_this_program(stop: Stop) -> Result<Self, RunError> {
         let program = Program {
             path: std::env::current_exe().map_err(RunError::Worker)?,
-            file: open_own_program().map_err(RunError::Worker)?,
+            file: Some(open_own_program().map_err(RunError::Worker)?),
         };
         Ok(Self { program, stop })
     }
 
     /// Workers that run another program, which has to understand the same requests.
-    pub(crate) fn of(path: PathBuf, stop: Stop) -> Result<Self, RunError> {
-        let file = File::open(&path).map_err(|error| {
-            RunError::Input(format!("cannot start the program `{}`: {error}", path.display()))
-        })?;
-        let program = Program { path, file };
-        Ok(Self { program, stop })
+    pub(crate) fn of(path: PathBuf, stop: Stop) -> Self {
+        let program = Program {
+            file: File::open(&path).ok(),
+            path,
+        };
+        Self { program, stop }
     }
 
     fn spawn(&self, request: &Request, scratch: Option<&Path>) -> Result<Child, RunError> {

@@ -201,7 +201,7 @@ fn execute(
         })
         .collect();
     let mut workers = match program {
-        Some(program) => Workers::of(program, stop.clone())?,
+        Some(program) => Workers::of(program, stop.clone()),
         None => Workers::of_this_program(stop.clone())?,
     };
     let schedule = Schedule::new(&mut folder, fingerprints, stop).with_inputs(hashed);

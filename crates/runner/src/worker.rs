@@ -87,6 +87,8 @@ impl WorkerExit {
 /// Runs the request on standard input, with the program's `own` model where that is asked for. Prints nothing but messages on standard output.
 pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
     end_on_any_panic();
+    // Started by a descriptor, the process is named after its number. A system without this file names it well.
+    let _ = std::fs::write("/proc/self/comm", "mantissa");
     let request: Request = match serde_json::from_reader(io::stdin().lock()) {
         Ok(request) => request,
         Err(error) => {

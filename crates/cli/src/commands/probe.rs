@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use mantissa_core::{Axis, ExecutedVerdict, Profile, Status};
 use mantissa_report::{Align, Report, Row, Table, load};
-use mantissa_runner::{Inputs, Policy, RunSettings, Start, Stop, choose_backend, planned, start};
+use mantissa_runner::{CACHE, Inputs, Policy, RunSettings, Start, Stop, choose_backend, planned, start};
 use mantissa_suite::{PlanOptions, StartingWeights, parse, parse_override, plan};
 
-use crate::{
-    args::ProbeArguments, commands::report::draw, exit::Exit, paths, printer::Printer, progress::Bar,
-};
+use crate::{args::ProbeArguments, commands::report::draw, exit::Exit, printer::Printer, progress::Bar};
 
 pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exit> {
     let overrides = arguments
@@ -47,7 +45,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         settings: RunSettings {
             backend,
             inputs: Inputs {
-                cache: paths::CACHE.into(),
+                cache: CACHE.into(),
                 ..Inputs::default()
             },
             repeats: 1,

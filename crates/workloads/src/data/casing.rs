@@ -1,12 +1,14 @@
 //! Normalization of BERT's tokenizer, from the configuration next to its vocabulary.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
+use mantissa_core::read_regular;
 use serde_json::{Map, Value};
 use tokenizers::normalizers::BertNormalizer;
 
 use super::{
     DataError,
+    subwords::normal_form,
     vocabulary::{Vocabulary, has_special},
 };
 use crate::{
@@ -49,24 +51,35 @@ impl Default for Casing {
 /// Fields of `tokenizer_config.json` that do not affect token ids.
 const IGNORED: &[&str] = &[
     "backend",
+    "chat_template",
     "clean_up_tokenization_spaces",
     "from_slow",
     "init_inputs",
     "is_local",
     "max_len",
     "max_length",
+    "max_seq_length",
     "model_input_names",
     "model_max_length",
+    "model_type",
     "name_or_path",
     "pad_to_multiple_of",
     "pad_token_type_id",
+    "padding",
     "processor_class",
+    "return_special_tokens_mask",
+    "return_token_type_ids",
+    "special_tokens_map",
     "special_tokens_map_file",
     "stride",
     "tokenizer_file",
+    "truncation",
     "truncation_strategy",
+    "trust_remote_code",
+    "use_auth_token",
     "use_fast",
     "vocab_file",
+    "vocab_size",
 ];
 
 impl Casing {
@@ -319,6 +332,7 @@ pub(crate) fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> 
     } else {
         path.to_owned()
     };
+    // transformers truncates to the first that is there.
     let fields = [
         (CONFIG, "model_max_length"),
         (CONFIG, "max_len"),
@@ -330,15 +344,17 @@ pub(crate) fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> 
             "truncation" => value.get("max_length")?.as_f64(),
             _ => value.as_f64(),
         });
-        if let Some(longest) = longest.filter(|longest| *longest < f64::from(sequence)) {
-            return Err(DataError::Configuration {
-                path: beside.with_file_name(name),
-                reason: format!(
-                    "`{field}` truncates texts to {longest} tokens, and the cell reads {sequence}\n  \
-                     hint: `-a sequence={longest}` reads as many"
-                ),
-            });
+        let Some(longest) = longest else { continue };
+        if longest >= f64::from(sequence) {
+            return Ok(());
         }
+        return Err(DataError::Configuration {
+            path: beside.with_file_name(name),
+            reason: format!(
+                "`{field}` truncates texts to {longest} tokens, but the cell uses {sequence}\n  \
+                 hint: pass `-a sequence={longest}`"
+            ),
+        });
     }
     Ok(())
 }
@@ -356,17 +372,14 @@ fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
     if !own.is_file() {
         return Ok(());
     }
-    let bytes = |path: &Path| fs::read(path).map_err(DataError::read(path));
+    let bytes = |path: &Path| read_regular(path).map_err(DataError::read(path));
     let (theirs, ours) = (bytes(given)?, bytes(&own)?);
-    let value = |bytes: &[u8]| -> Option<Value> {
-        let mut value: Value = serde_json::from_slice(bytes).ok()?;
-        // Fields that do not affect token ids.
-        for name in ["version", "truncation", "padding"] {
-            value.as_object_mut()?.remove(name);
-        }
-        Some(value)
-    };
-    let same = theirs == ours || value(&theirs).is_some_and(|theirs| Some(theirs) == value(&ours));
+    // Versions of the library write the same tokenizer in different ways.
+    let same = theirs == ours
+        || match (normal_form(&theirs), normal_form(&ours)) {
+            (Some(theirs), Some(ours)) => theirs == ours,
+            _ => false,
+        };
     match same {
         true => Ok(()),
         false => Err(DataError::Configuration {
@@ -405,7 +418,7 @@ pub(crate) fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError
             given.display()
         ),
     };
-    let is_wordpiece = fs::read(given).is_ok_and(|bytes| has_special(&String::from_utf8_lossy(&bytes)));
+    let is_wordpiece = read_regular(given).is_ok_and(|bytes| has_special(&String::from_utf8_lossy(&bytes)));
     if !is_wordpiece {
         return check_tokenizer(weights, given);
     }
@@ -649,18 +662,17 @@ mod tests {
             path
         };
         let model = put(&weights, "model.safetensors", "");
-        put(
-            &weights,
-            "tokenizer.json",
-            r#"{"version": "1.0", "model": {"vocab": {"a": 0}}}"#,
-        );
+        let tokenizer = |token: &str, truncation: Value| {
+            json!({ "version": "1.0", "truncation": truncation, "model": {
+                "type": "WordLevel", "vocab": { token: 0 }, "unk_token": token
+            } })
+            .to_string()
+        };
+        put(&weights, "tokenizer.json", &tokenizer("a", Value::Null));
         put(&weights, "tokenizer.model", "pieces");
-        let same = put(
-            &other,
-            "same.json",
-            r#"{"model": {"vocab": {"a": 0}}, "truncation": {"max_length": 8}}"#,
-        );
-        let differs = put(&other, "differs.json", r#"{"model": {"vocab": {"b": 0}}}"#);
+        let cut = json!({ "direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 0 });
+        let same = put(&other, "same.json", &tokenizer("a", cut));
+        let differs = put(&other, "differs.json", &tokenizer("b", Value::Null));
         let pieces = put(&other, "pieces.model", "pieces");
         let others = put(&other, "others.model", "others");
         for weights in [weights.path(), &model] {

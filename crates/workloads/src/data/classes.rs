@@ -68,10 +68,8 @@ impl KnownClasses {
         let Some(count) = self.count() else {
             return Ok(in_order(notes));
         };
-        if count == 1 {
-            return Err(
-                "the output head of the checkpoint has one row, which is that of a regression".to_owned(),
-            );
+        if self.count == Some(1) {
+            return Err("the output head has one row, so the checkpoint is a regression model".to_owned());
         }
         if let Some((last, name)) = self.names.iter().next_back().filter(|(last, _)| **last >= count) {
             return Err(format!(

@@ -477,12 +477,42 @@ impl Reader<'_> {
 /// Doubles quotes that are escaped by a backslash, as Spark and MySQL write them, if the file has such quotes.
 fn with_doubled_quotes(text: &str, separator: u8) -> Cow<'_, str> {
     if text.contains("\\\"") && quote_in_quotes(text, separator).is_some() {
-        let doubled = text.replace("\\\"", "\"\"");
+        let doubled = doubled_quotes(text, separator);
         if quote_in_quotes(&doubled, separator).is_none() {
             return doubled.into();
         }
     }
     text.into()
+}
+
+/// Replaces `\"` by `""` in quoted fields.
+fn doubled_quotes(text: &str, separator: u8) -> String {
+    let (mut doubled, mut quoted, mut begins) = (String::with_capacity(text.len()), false, true);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let next = letters.peek().copied();
+        match (quoted, letter, next) {
+            (true, '\\', Some('"')) => {
+                doubled.push_str("\"\"");
+                letters.next();
+            }
+            (true, '\\', Some('\\')) => {
+                doubled.push_str("\\\\");
+                letters.next();
+            }
+            (true, '"', _) => {
+                quoted = false;
+                doubled.push(letter);
+            }
+            (false, '"', _) if begins => {
+                quoted = true;
+                doubled.push(letter);
+            }
+            _ => doubled.push(letter),
+        }
+        begins = !quoted && (letter == char::from(separator) || matches!(letter, '\r' | '\n'));
+    }
+    doubled
 }
 
 /// Returns the line of a quoted field that goes on behind its closing quote, which the reader would join to it.
@@ -506,6 +536,13 @@ fn quote_in_quotes(text: &str, separator: u8) -> Option<u64> {
                 }
             }
             at += 1;
+            // Blanks behind the quote are part of the field.
+            while bytes
+                .get(at)
+                .is_some_and(|byte| matches!(byte, b' ' | b'\t') && *byte != separator)
+            {
+                at += 1;
+            }
             match bytes.get(at) {
                 None | Some(b'\r' | b'\n') => {}
                 Some(byte) if *byte == separator => {}
@@ -969,6 +1006,9 @@ mod tests {
             "label,text\n0,\"a \\\"boring, dull\\\" plot\"\n1,\"b\"\n",
         );
         assert_eq!(rows[0].1, "a \"boring, dull\" plot");
+        let rows = ok("a.csv", "label,text\n0,\"a \\\"b\\\" c\\\\\"\n1,5\\\" pipe\n");
+        assert_eq!((&*rows[0].1, &*rows[1].1), ("a \"b\" c\\\\", "5\\\" pipe"));
+        assert_eq!(ok("a.csv", "label,text\n0,\"a film\" \n\"1\" ,b\n")[1].0, "1");
         let message = error("a.csv", "label,text\n0,\"a \"boring\" plot\"\n1,\"b\"\n");
         assert!(message.contains("goes on behind its closing quote"), "{message}");
         assert_eq!(

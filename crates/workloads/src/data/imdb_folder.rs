@@ -93,9 +93,12 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<(String, std::path::PathBuf)>
     let mut entries = vec![];
     for entry in fs::read_dir(folder).map_err(DataError::read(folder))? {
         let entry = entry.map_err(DataError::read(folder))?;
-        // A link that leads nowhere stands for data that is missing.
-        fs::metadata(entry.path()).map_err(DataError::read(&entry.path()))?;
-        entries.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // A link that leads nowhere stands for data that is missing. Hidden ones are locks of editors.
+        if !is_hidden(&name) && entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+            fs::metadata(entry.path()).map_err(DataError::read(&entry.path()))?;
+        }
+        entries.push((name, entry.path()));
     }
     entries.sort();
     Ok(entries)

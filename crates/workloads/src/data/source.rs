@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use mantissa_core::read_regular;
 use rayon::prelude::*;
 
 use super::{
@@ -68,7 +69,7 @@ impl Source {
     pub fn read(path: &Path) -> Result<Self, DataError> {
         let Files { name, notes, files } = find(path)?;
         let read = |file: DataFile| {
-            let bytes = fs::read(&file.path).map_err(DataError::read(&file.path))?;
+            let bytes = read_regular(&file.path).map_err(DataError::read(&file.path))?;
             Ok((file, bytes))
         };
         Ok(Self {

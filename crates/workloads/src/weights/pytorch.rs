@@ -41,8 +41,11 @@ fn has_negative_views(path: &Path) -> std::io::Result<bool> {
     const BEGINNING: u64 = 16 << 20;
     let mut bytes = vec![];
     File::open(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
+    // The key, its place in the memo, and `True`.
     let key = b"X\x03\x00\x00\x00neg";
-    Ok(bytes.windows(key.len()).any(|window| window == key))
+    let is_true = |after: &[u8]| matches!(after, [b'q', _, 0x88, ..] | [b'r', _, _, _, _, 0x88, ..]);
+    let mut keys = (0..bytes.len().saturating_sub(key.len())).filter(|at| bytes[*at..].starts_with(key));
+    Ok(keys.any(|at| is_true(&bytes[at + key.len()..])))
 }
 
 /// The type of a tensor's values, if they are floats that are read.

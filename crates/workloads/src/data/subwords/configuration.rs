@@ -34,17 +34,21 @@ const IGNORED: &[&str] = &[
     "legacy",
     "max_len",
     "max_length",
+    "max_seq_length",
     "merges_file",
     "model_input_names",
     "model_max_length",
+    "model_type",
     "name_or_path",
     "pad_to_multiple_of",
     "pad_token_type_id",
     "padding",
     "padding_side",
     "processor_class",
+    "return_special_tokens_mask",
     "return_token_type_ids",
     "spaces_between_special_tokens",
+    "special_tokens_map",
     "special_tokens_map_file",
     "stride",
     "tokenizer_class",
@@ -53,9 +57,12 @@ const IGNORED: &[&str] = &[
     "truncation",
     "truncation_side",
     "truncation_strategy",
+    "trust_remote_code",
+    "use_auth_token",
     "use_default_system_prompt",
     "use_fast",
     "vocab_file",
+    "vocab_size",
     "wordpieces_prefix",
 ];
 
@@ -146,7 +153,8 @@ fn problems_of_special_map(
 /// Reports special tokens that the tokenizer does not have, and another token before every text than its own.
 fn check_roles(fields: &Fields<'_>, subwords: &dyn Subwords) {
     for role in ROLES {
-        let Some(token) = fields.get(role).map(content) else {
+        // Early LLaMA exports have empty texts.
+        let Some(token) = fields.get(role).map(content).filter(|token| !token.is_empty()) else {
             continue;
         };
         let id = match role {
@@ -257,6 +265,11 @@ mod tests {
             Ok(())
         );
         assert_eq!(open(ADDED, json!({ "</s>": 2 })), Ok(()));
+        let early =
+            json!({ "bos_token": "", "eos_token": "", "unk_token": "", "tokenizer_class": "LLaMATokenizer" });
+        assert_eq!(open(CONFIG, early), Ok(()));
+        let exported = json!({ "add_prefix_space": false, "errors": "replace", "vocab_size": 3, "model_max_length": 1024 });
+        assert_eq!(open(CONFIG, exported), Ok(()));
     }
 
     #[test]

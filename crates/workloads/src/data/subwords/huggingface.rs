@@ -54,6 +54,18 @@ impl HuggingFace {
     }
 }
 
+/// Returns a text that two files of the same tokenizer have in common, without truncation and padding. Returns `None` for a
+/// file that is not a tokenizer.
+pub(crate) fn normal_form(bytes: &[u8]) -> Option<String> {
+    let normal = || {
+        let mut tokenizer = Tokenizer::from_bytes(bytes).ok()?;
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).ok()?;
+        tokenizer.to_string(false).ok()
+    };
+    caught(normal).ok().flatten()
+}
+
 /// What the library returns, or that it panicked: it trusts its files.
 fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     let panicked = |_| "it contradicts itself, and the library that reads it gave up".to_owned();

@@ -13,6 +13,7 @@ mod wordpiece;
 use std::{fs, iter, path::Path};
 
 use huggingface::HuggingFace;
+pub(super) use huggingface::normal_form;
 use llama2c::Llama2c;
 #[cfg(test)]
 pub(super) use llama2c::tests::file as llama2c_file;
@@ -20,6 +21,8 @@ use sentencepiece::SentencePiece;
 use wordpiece::Bert;
 
 use super::{DataError, vocabulary::Vocabulary};
+use mantissa_core::read_regular;
+
 use crate::contents;
 
 /// Bytes of text that are encoded at a time: encodings are many times as large as their texts.
@@ -74,7 +77,7 @@ impl TextTokenizer {
         if length > LARGEST {
             return Err(bad(format!("{length} bytes are more than any tokenizer has")));
         }
-        let bytes = fs::read(path).map_err(DataError::read(path))?;
+        let bytes = read_regular(path).map_err(DataError::read(path))?;
         if contents::is_lfs_pointer(&bytes) {
             let is = contents::unsupported(&bytes).unwrap_or_default();
             return Err(bad(format!("it is {is}")));
