@@ -1,4 +1,4 @@
-//! What is printed, where it cannot be printed, and the exit code then.
+//! Standard output: its contents, and the exit code when it cannot be written.
 
 use std::{
     fs::{self, File},

@@ -225,7 +225,7 @@ mod tests {
         }
         assert_eq!(fs::read(at("theirs")).unwrap(), b"precious");
         write_whole(Path::new("/dev/null"), b"mine").unwrap();
-        // What is not finished leaves nothing behind.
+        // An unfinished file leaves nothing behind.
         drop(Replacement::new(&at("page")).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 

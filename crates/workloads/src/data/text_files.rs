@@ -286,7 +286,7 @@ impl TextFile {
         let mut reader = self.open().ok()?.take(LONGEST_LINE as u64);
         while first.trim().is_empty() {
             first.clear();
-            // What is wrong with the line is reported when the file is read.
+            // A malformed line is reported when the file is read.
             if reader.read_line(&mut first).ok()? == 0 {
                 return None;
             }
