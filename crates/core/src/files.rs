@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, ErrorKind, Read, Write as _},
+    io::{self, BufRead, ErrorKind, Read, Write as _},
     path::{Component, Path, PathBuf},
 };
 
@@ -17,13 +17,7 @@ pub const LARGEST_SAMPLES: u64 = 64 << 20;
 /// # Errors
 /// Any other kind of file, or an I/O error.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    match fs::metadata(path)?.is_file() {
-        true => File::open(path),
-        false => Err(io::Error::new(
-            ErrorKind::InvalidInput,
-            "it is not a regular file",
-        )),
-    }
+    open_with_length(path).map(|(file, _)| file)
 }
 
 /// Reads a regular file.
@@ -31,9 +25,70 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// # Errors
 /// Any other kind of file, or an I/O error.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    let (file, length) = open_with_length(path)?;
     let mut bytes = vec![];
-    open_regular(path)?.read_to_end(&mut bytes)?;
+    // One more byte shows that the file ends there.
+    bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX).saturating_add(1))?;
+    // `Take` does not ask the system for the length again.
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Reads a text file or a pipe of at most `limit` bytes. A pipe without a writer is empty.
+///
+/// # Errors
+/// A longer text, text that is not UTF-8, or an I/O error.
+pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
+    let file = open_at_once(path)?;
+    #[cfg(unix)]
+    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::empty())?;
+    let mut text = String::new();
+    Bounded::new(file, limit).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Opens a file without waiting for the writer of a pipe.
+fn open_at_once(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    }
+    options.read(true).open(path)
+}
+
+/// Opens a regular file, and returns its length in bytes.
+fn open_with_length(path: &Path) -> io::Result<(File, u64)> {
+    let file = open_at_once(path)?;
+    let metadata = file.metadata()?;
+    match metadata.is_file() {
+        true => Ok((file, metadata.len())),
+        false => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is not a regular file",
+        )),
+    }
+}
+
+/// Reads the next line with its line end into `line`, which is cleared first. Returns the number of bytes read.
+///
+/// # Errors
+/// [`ErrorKind::InvalidData`] for a line of more than `limit` bytes, or an I/O error.
+pub fn read_line(source: &mut impl BufRead, line: &mut Vec<u8>, limit: u64) -> io::Result<usize> {
+    line.clear();
+    let read = source.take(limit + 1).read_until(b'\n', line)?;
+    match line.len() as u64 > limit {
+        true => Err(too_large(limit)),
+        false => Ok(read),
+    }
+}
+
+fn too_large(limit: u64) -> io::Error {
+    io::Error::new(
+        ErrorKind::InvalidData,
+        format!("it has more than {limit} bytes, the most that are read"),
+    )
 }
 
 /// Opens the file of the program that this process runs, even if another file has taken its place since.
@@ -71,10 +126,7 @@ impl<R: Read> Read for Bounded<R> {
         if self.left == 0 && !buffer.is_empty() {
             return match self.inner.read(&mut [0])? {
                 0 => Ok(0),
-                _ => Err(io::Error::new(
-                    ErrorKind::InvalidData,
-                    format!("it has more than {} bytes, the most that are read", self.limit),
-                )),
+                _ => Err(too_large(self.limit)),
             };
         }
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
@@ -206,6 +258,16 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_read_up_to_their_limit() {
+        let mut source = &b"1234\n12345\n"[..];
+        let mut line = b"before".to_vec();
+        assert_eq!(read_line(&mut source, &mut line, 5).unwrap(), 5);
+        assert_eq!(line, b"1234\n");
+        let error = read_line(&mut source, &mut line, 5).unwrap_err();
+        assert!(error.to_string().contains("more than 5 bytes"), "{error}");
+    }
+
+    #[test]
     fn symbolic_links_are_replaced_or_refused_and_never_followed() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -248,6 +310,17 @@ mod tests {
         assert!(open_regular(Path::new("/dev/zero")).is_err());
         assert!(open_regular(Path::new("/")).is_err());
         let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "text").unwrap();
         assert!(open_regular(file.path()).is_ok());
+        assert_eq!(read_regular(file.path()).unwrap(), b"text");
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        // Nobody writes to it.
+        assert!(open_regular(&pipe).is_err() && read_regular(&pipe).is_err());
+        assert_eq!(read_text(&pipe, 4).unwrap(), "");
+        assert_eq!(read_text(file.path(), 4).unwrap(), "text");
+        assert!(read_text(file.path(), 3).is_err() && read_text(Path::new("/dev/zero"), 3).is_err());
     }
 }

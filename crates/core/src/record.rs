@@ -1,16 +1,13 @@
 //! The result of one cell: schema 1, one JSON line an attempt in `records.jsonl`.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufRead, Read as _},
-};
+use std::{collections::BTreeMap, io::BufRead};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Accumulator, Cell, DataSource, Fingerprint, Format, InputFile, LONGEST_RECORD, MatmulPrecision, Metric,
-    MetricName, Precision, Setting, name::named,
+    MetricName, Precision, Setting, name::named, read_line,
 };
 
 /// Version of the record format that this build writes.
@@ -210,12 +207,6 @@ pub enum RecordError {
         /// What the parser said.
         source: serde_json::Error,
     },
-    /// A line that is too long to be a record.
-    #[error("line {line} has more than {LONGEST_RECORD} bytes, the most that a record has")]
-    Long {
-        /// Line of the file, from 1.
-        line: usize,
-    },
     /// The file could not be read to its end.
     #[error("line {line} cannot be read: {source}")]
     Unreadable {
@@ -286,16 +277,11 @@ impl<R: BufRead> RecordReader<R> {
     /// The next line that is not blank, if there is a whole one.
     fn advance(&mut self) -> Result<Option<Record>, RecordError> {
         loop {
-            self.line.clear();
             self.number += 1;
             let line = self.number;
-            let mut bounded = self.source.by_ref().take(LONGEST_RECORD + 1);
-            let read = bounded.read_until(b'\n', &mut self.line);
+            let read = read_line(&mut self.source, &mut self.line, LONGEST_RECORD);
             if read.map_err(|source| RecordError::Unreadable { line, source })? == 0 {
                 return Ok(None);
-            }
-            if self.line.len() as u64 > LONGEST_RECORD {
-                return Err(RecordError::Long { line });
             }
             if self.line.last() != Some(&b'\n') {
                 self.cut = true;

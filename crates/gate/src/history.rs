@@ -3,12 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, OpenOptions},
-    io::Write as _,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
 use mantissa_analysis::{Floor, GATE_REPEATS, Scale, noise_fence};
-use mantissa_core::{CellId, MetricName, SCHEMA_VERSION};
+use mantissa_core::{CellId, MetricName, SCHEMA_VERSION, read_regular};
 use serde::{Deserialize, Serialize};
 
 use crate::{Fences, Gate, GateError, Measured, compare::Settings, machine_name, measured::Version};
@@ -73,11 +73,12 @@ impl History {
     /// A file that is empty, damaged, was cut, is of a later version or has a run twice.
     pub fn read(path: &Path) -> Result<Self, GateError> {
         let mut history = Self::none(path);
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(history),
-            Err(error) => return Err(GateError::read(path)(error)),
-        };
+        let text =
+            match read_regular(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other)) {
+                Ok(text) => text,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(history),
+                Err(error) => return Err(GateError::read(path)(error)),
+            };
         if text.trim().is_empty() {
             return Err(GateError::EmptyHistory {
                 path: path.to_owned(),

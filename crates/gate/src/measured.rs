@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
-    io::{BufRead, BufReader, Read as _},
+    io::{BufReader, ErrorKind, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -10,7 +10,7 @@ use std::{
 use mantissa_analysis::median;
 use mantissa_core::{
     Backend, Cell, CellId, DataSource, Environment, Executed, Fingerprint, InputFile, LONGEST_RECORD,
-    MetricName, Plan, Profile, Record, SCHEMA_VERSION, Status, input_difference, open_regular,
+    MetricName, Plan, Profile, Record, SCHEMA_VERSION, Status, input_difference, open_regular, read_line,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -383,15 +383,13 @@ impl<'a> Reader<'a> {
         let mut source = BufReader::with_capacity(1 << 18, file);
         let mut line = Vec::new();
         for number in 1.. {
-            line.clear();
-            let mut bounded = source.by_ref().take(LONGEST_RECORD + 1);
-            let read = bounded.read_until(b'\n', &mut line);
-            if read.map_err(GateError::read(self.path))? == 0 {
-                break;
-            }
-            if line.len() as u64 > LONGEST_RECORD {
-                let reason = format!("it has more than {LONGEST_RECORD} bytes, the most that a record has");
-                return Err(self.malformed(number, reason));
+            match read_line(&mut source, &mut line, LONGEST_RECORD) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    return Err(self.malformed(number, error.to_string()));
+                }
+                Err(error) => return Err(GateError::read(self.path)(error)),
             }
             if line.last() != Some(&b'\n') {
                 return Err(match self.once {

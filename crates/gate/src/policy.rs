@@ -1,9 +1,9 @@
 //! `gate.toml`: what a change must be to matter, and what is allowed to be worse for a while.
 
-use std::{collections::BTreeMap, fmt, fs, path::Path};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use mantissa_analysis::{Floor, GATE_LEVEL, GATE_REPEATS, Scale};
-use mantissa_core::{Axis, AxisValue, MetricName, Unit};
+use mantissa_core::{Axis, AxisValue, MetricName, Unit, read_text};
 use serde::{Deserialize, Serialize};
 use toml::value::Datetime;
 
@@ -169,6 +169,9 @@ enum Limit {
     Word(String),
 }
 
+/// Largest policy, in bytes.
+const LARGEST_POLICY: u64 = 1 << 20;
+
 impl Policy {
     /// What a file is called beside baselines.
     pub const FILE: &str = "gate.toml";
@@ -181,7 +184,7 @@ impl Policy {
     /// A file that is no TOML, has an unknown key, metric, axis or value, or a limit that nothing could be held to: all with its line.
     pub fn read(path: &Path) -> Result<Self, GateError> {
         let path = path.to_owned();
-        let text = match fs::read_to_string(&path) {
+        let text = match read_text(&path, LARGEST_POLICY) {
             Ok(text) => text,
             Err(source) => return Err(GateError::ReadPolicy { path, source }),
         };
@@ -269,7 +272,7 @@ mod tests {
     #[test]
     fn the_commented_defaults_of_the_repositorys_file_are_those_of_the_code() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../baselines/gate.toml");
-        let text = fs::read_to_string(path).unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(Policy::parse(&text).unwrap(), Policy::default(), "as it is");
         let setting = |line: &str| line.starts_with('[') || line.contains(" = ");
         let told: String = text

@@ -10,6 +10,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
+use mantissa_core::Bounded;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -17,6 +18,7 @@ use super::{
     examples::{Part, Row},
     source::utf8,
 };
+use crate::contents::most_unpacked;
 
 /// Column names and JSON keys of the label, in lower case and in order of preference.
 pub(super) const LABEL_COLUMNS: [&str; 10] = [
@@ -315,7 +317,7 @@ pub(super) fn with_line_feeds(text: &str) -> Cow<'_, str> {
 /// What a gzipped file holds.
 pub(super) fn unpack(bytes: &[u8], file: &Path) -> Result<Vec<u8>, DataError> {
     let mut unpacked = vec![];
-    MultiGzDecoder::new(bytes)
+    Bounded::new(MultiGzDecoder::new(bytes), most_unpacked(bytes.len() as u64))
         .read_to_end(&mut unpacked)
         .map_err(|error| {
             let whole_lines = unpacked.iter().filter(|&&byte| byte == b'\n').count();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use image::ImageFormat;
-use mantissa_core::DataSource;
+use mantissa_core::{DataSource, read_regular};
 use rayon::prelude::*;
 
 use super::{
@@ -374,7 +374,7 @@ fn cifar(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source, DataError>
         batches: vec![],
     };
     for (part, path) in files {
-        let bytes = fs::read(&path).map_err(DataError::read(&path))?;
+        let bytes = read_regular(&path).map_err(DataError::read(&path))?;
         let file = source.batches.len();
         for (index, record) in bytes.chunks_exact(CIFAR_RECORD).enumerate() {
             let label = u32::from(record[0]);
@@ -592,7 +592,7 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
                 path: path.clone(),
                 reason,
             };
-            let bytes = fs::read(path).map_err(DataError::read(path))?;
+            let bytes = read_regular(path).map_err(DataError::read(path))?;
             // The content says which format it is, not the name.
             let format = image::guess_format(&bytes).map_err(|error| wrong(error.to_string()))?;
             if !is_whole(format, &bytes) {

@@ -1,12 +1,13 @@
 //! Files of running text: from bytes to documents, of any size, in pieces.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
 };
 
 use flate2::read::MultiGzDecoder;
+use mantissa_core::{Bounded, open_regular};
 
 use super::{
     ColumnNames, DataError, LineProblem,
@@ -18,6 +19,7 @@ use super::{
     source::{is_document, is_hidden, part_of, skipped_note},
     subwords::{self, PIECE},
 };
+use crate::contents::most_unpacked;
 
 /// What stands between the documents of a text file.
 pub(super) const MARK: &str = "<|endoftext|>";
@@ -112,9 +114,10 @@ impl Form {
     }
 
     fn open(self, path: &Path) -> std::io::Result<Box<dyn BufRead>> {
-        let file = File::open(path)?;
+        let file = open_regular(path)?;
+        let most = most_unpacked(file.metadata()?.len());
         Ok(match self.gzip {
-            true => Box::new(BufReader::new(MultiGzDecoder::new(file))),
+            true => Box::new(BufReader::new(Bounded::new(MultiGzDecoder::new(file), most))),
             false => Box::new(BufReader::new(file)),
         })
     }
@@ -232,7 +235,7 @@ impl Corpus {
         for file in &self.files {
             let read = || -> std::io::Result<blake3::Hash> {
                 let mut hasher = blake3::Hasher::new();
-                hasher.update_reader(File::open(&file.path)?)?;
+                hasher.update_reader(open_regular(&file.path)?)?;
                 Ok(hasher.finalize())
             };
             let hash = read().map_err(DataError::read(&file.path))?;

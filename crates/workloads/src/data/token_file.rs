@@ -16,6 +16,8 @@ use std::{
     },
 };
 
+use mantissa_core::open_regular;
+
 use super::{DataError, examples::Part, ids::Ids};
 use crate::weights::Mapped;
 
@@ -59,7 +61,7 @@ pub(super) fn hasher() -> blake3::Hasher {
 
 /// The ids in `file`; none if there is no such file or it is damaged.
 pub(super) fn load(file: &Path) -> Option<Tokens> {
-    let mut opened = File::open(file).ok()?;
+    let mut opened = open_regular(file).ok()?;
     let mut head = [0; IDS];
     opened.read_exact(&mut head).ok()?;
     let hash = head.strip_prefix(MAGIC)?;

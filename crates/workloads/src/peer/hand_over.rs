@@ -11,7 +11,7 @@
 
 use std::{collections::HashMap, fs, path::Path};
 
-use mantissa_core::{Cell, GenerateTask, Setting};
+use mantissa_core::{Cell, GenerateTask, Setting, read_regular};
 use mantissa_precision::Values;
 use safetensors::{Dtype, tensor::TensorView};
 use serde::Serialize;
@@ -152,7 +152,7 @@ pub(super) fn hand_over_again(
     setting: &Setting,
 ) -> Result<String, WorkloadError> {
     let path = handing.folder.join(handed);
-    let written = fs::read(&path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
+    let written = read_regular(&path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
     let mut written: Value = written.map_err(|error| trouble("read", &path, &error))?;
     written["cell"]["setting"] = json!(setting);
     let file = format!("again-{handed}");

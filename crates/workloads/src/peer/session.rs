@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use mantissa_core::{Cell, Executed, ExecutedVerdict};
+use mantissa_core::{Cell, Executed, ExecutedVerdict, read_regular};
 use mantissa_precision::{Compute, probe_elsewhere};
 use tempfile::TempDir;
 
@@ -115,7 +115,7 @@ fn of_as_many(values: Vec<f64>, count: usize) -> io::Result<Vec<f64>> {
 
 /// The little-endian f64 of a file.
 fn values(file: &Path) -> io::Result<Vec<f64>> {
-    let bytes = fs::read(file)?;
+    let bytes = read_regular(file)?;
     let values = bytes.chunks_exact(size_of::<f64>());
     Ok(values
         .map(|value| f64::from_le_bytes(value.try_into().expect("eight bytes")))

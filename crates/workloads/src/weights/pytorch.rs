@@ -2,11 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
     io::Read as _,
     path::Path,
 };
 
+use mantissa_core::open_regular;
 use mantissa_precision::Values;
 use pytorch_reader::{DType, PickleValue, PytorchReader, Tensor};
 use safetensors::Dtype;
@@ -40,7 +40,7 @@ fn has_negative_views(path: &Path) -> std::io::Result<bool> {
     /// Bytes at the beginning, where the pickle is.
     const BEGINNING: u64 = 16 << 20;
     let mut bytes = vec![];
-    File::open(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
     // The key, its place in the memo, and `True`.
     let key = b"X\x03\x00\x00\x00neg";
     let is_true = |after: &[u8]| matches!(after, [b'q', _, 0x88, ..] | [b'r', _, _, _, _, 0x88, ..]);

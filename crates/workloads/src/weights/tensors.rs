@@ -3,6 +3,7 @@
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path};
 
 use half::slice::HalfFloatSliceExt;
+use mantissa_core::open_regular;
 use mantissa_precision::Values;
 use memmap2::Mmap;
 use rayon::prelude::*;
@@ -28,7 +29,7 @@ pub(super) type Places = Vec<(String, Place)>;
 impl Mapped {
     /// Maps a file.
     pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
-        let file = File::open(path)?;
+        let file = open_regular(path)?;
         // SAFETY: as everywhere, somebody else may change the file while it is read. Numbers are all that can come of
         // that: offsets are checked against the length of the map, and a file that is cut off ends the process by a signal.
         #[expect(unsafe_code, reason = "a map is no slice like others")]
