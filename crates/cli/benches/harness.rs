@@ -72,7 +72,7 @@ impl Executor for Instantly {
         &mut self,
         _: &Request,
         _: Duration,
-        _: &mut dyn FnMut(Told),
+        _: &mut dyn FnMut(Option<Told>),
     ) -> Result<(Ended, Vec<u8>), RunError> {
         let finished = Finished::without_result(Status::Ok, "");
         Ok((Ended::Finished(Box::new(finished)), vec![]))
@@ -105,7 +105,8 @@ fn bookkeeping(folder: &Path) -> Duration {
         missing: vec![],
     };
     let fingerprints = [(Backend::Flex, fingerprint(None))].into();
-    let mut folder = RunFolder::create(folder, cells(SUITE), settings, environment).expect("a run folder");
+    let mut folder = RunFolder::create(folder, cells(SUITE), settings, &BTreeMap::new(), environment)
+        .expect("a run folder");
     let count = folder.plan.cells.len() as u32;
     let start = Instant::now();
     Schedule::new(&mut folder, fingerprints, Stop::default())

@@ -33,7 +33,7 @@ impl Exit {
         let mut causes = error
             .chain()
             .filter_map(|cause| cause.downcast_ref::<io::Error>());
-        if causes.any(is_full) {
+        if causes.any(is_exhausted) {
             return Self::Lacking;
         }
         match error.downcast_ref::<RunError>() {
@@ -43,8 +43,10 @@ impl Exit {
                 | RunError::Full { .. }
                 | RunError::Samples(_),
             ) => Self::Lacking,
+            Some(RunError::Stopped(signal)) => Self::Stopped(*signal),
             Some(
                 RunError::Occupied { .. }
+                | RunError::Moved { .. }
                 | RunError::NoRun { .. }
                 | RunError::Locked { .. }
                 | RunError::Io { .. }
@@ -73,11 +75,15 @@ impl Exit {
     }
 }
 
-/// Returns true if the machine has no room for a file.
-fn is_full(error: &io::Error) -> bool {
+/// Returns true if the machine has no room for a file, a process or a thread, or no memory.
+fn is_exhausted(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+        ErrorKind::StorageFull
+            | ErrorKind::QuotaExceeded
+            | ErrorKind::FileTooLarge
+            | ErrorKind::WouldBlock
+            | ErrorKind::OutOfMemory
     )
 }
 
@@ -102,6 +108,9 @@ mod tests {
         assert_eq!(Exit::of(&lacking.into()).code(), 4);
         assert_eq!(Exit::of(&RunError::Input("line 3".into()).into()).code(), 2);
         assert_eq!(Exit::of(&anyhow::anyhow!("no suites")).code(), 2);
+        // A process too many.
+        let refused = RunError::Worker(ErrorKind::WouldBlock.into());
+        assert_eq!(Exit::of(&refused.into()).code(), 4);
         for (kind, code) in [
             (ErrorKind::StorageFull, 4),
             (ErrorKind::FileTooLarge, 4),

@@ -47,6 +47,8 @@ fn done(own: Option<&OwnModel>) -> ExitCode {
         Err(error) => return refused(&error),
     };
     let printer = Printer::new(arguments.quiet);
+    // Without it, a file that grows too large ends the process by a signal.
+    let _ = mantissa_runner::survive_file_size_limit();
     let exit = commands::dispatch(arguments.command, own, &printer).unwrap_or_else(|error| {
         printer.error(&error);
         Exit::of(&error)

@@ -1,11 +1,12 @@
 //! Finding and reading suite files.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use mantissa_core::{Backend, Plan, Profile, nearest};
 use mantissa_suite::{PlanOptions, Suite, Sweep, load, parse_override, plan};
 
@@ -23,7 +24,7 @@ pub(crate) struct Found {
 /// Every suite file under `suites/`, sorted by path.
 pub(crate) fn files() -> Result<Vec<PathBuf>> {
     let mut files = vec![];
-    if let Err(error) = collect(Path::new(FOLDER), &mut files) {
+    if let Err(error) = collect(Path::new(FOLDER), &mut BTreeSet::new(), &mut files) {
         bail!(
             "cannot read `{FOLDER}`: {error}\n  hint: start from the repository's root, or name a suite file"
         );
@@ -32,11 +33,15 @@ pub(crate) fn files() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+/// Collects the suite files below a folder. A folder that links lead to again is read once.
+fn collect(folder: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    if !seen.insert(folder.canonicalize()?) {
+        return Ok(());
+    }
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            collect(&path, files)?;
+            collect(&path, seen, files)?;
         } else if path.extension().is_some_and(|extension| extension == "toml") {
             files.push(path);
         }
@@ -130,6 +135,12 @@ pub(crate) fn expand(
             .map(|workload| workload.name.as_str())
             .collect::<Vec<_>>(),
     )?;
+    // A wrong name would end the report after everything was measured.
+    for info in suites.iter().map(|suite| suite.info(profile)) {
+        for name in &info.references {
+            mantissa_report::reference(name).map_err(|error| anyhow!("`{}`: {error}", info.name))?;
+        }
+    }
     let plan = plan(&suites, &options)?;
     paths::check_data(&inputs, &plan)?;
     Ok(plan)

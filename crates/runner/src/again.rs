@@ -1,13 +1,14 @@
 //! Some cells of an earlier run once more, by this program or another.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
-use mantissa_core::CellId;
+use mantissa_core::{CellId, open_regular};
 
-use crate::{RunError, Start, folder::recorded};
+use crate::{RunError, Start, command::this_command, folder::recorded};
 
 /// The run of one process of each of these cells of an earlier run, to be started into the folder `out`. `program`: whose workers
 /// measure; absent, this one's. Data, policy and suites are those of the earlier run.
@@ -30,15 +31,21 @@ pub fn again(
     }
     plan.cells.retain(|planned| cells.contains(&planned.cell.id));
     settings.repeats = 1;
+    let mut suites = BTreeMap::new();
     for (name, path) in &mut settings.suites {
         *path = earlier.join("suites").join(format!("{name}.toml"));
+        let mut text = String::new();
+        let read = open_regular(path).and_then(|mut file| file.read_to_string(&mut text));
+        read.map_err(|error| RunError::Input(format!("cannot read `{}`: {error}", path.display())))?;
+        suites.insert(name.clone(), text);
     }
     Ok(Start {
         plan,
         settings,
+        suites,
         out: Some(out),
         name: "again".to_owned(),
-        command: std::env::args().collect(),
+        command: this_command(),
         program: program.map(Path::to_owned),
     })
 }

@@ -6,6 +6,13 @@ use mantissa_core::{Axis, Cell, Plan, command_line};
 
 use crate::RunSettings;
 
+/// Returns the words of the command line of this process. Bytes that are not UTF-8 are replaced.
+pub fn this_command() -> Vec<String> {
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("mantissa".to_owned()).chain(words).collect()
+}
+
 /// The command lines of a plan's cells.
 pub(crate) struct Commands {
     /// Suites that have several workloads.

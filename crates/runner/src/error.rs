@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use mantissa_core::{Backend, RecordError};
 
+use crate::Signal;
+
 /// Why there is no run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -85,9 +87,20 @@ pub enum RunError {
         /// What is missing, in one line.
         reason: String,
     },
+    /// The folder of the run was renamed or removed while it was written to.
+    #[error("`{}` was {became} while the run went on", .path.display())]
+    Moved {
+        /// Where it was.
+        path: PathBuf,
+        /// What became of it, and what to do.
+        became: String,
+    },
+    /// A signal ended the run before its first cell.
+    #[error("stopped before the first cell")]
+    Stopped(Signal),
     /// No worker process could be started.
     #[error("cannot start a worker process: {0}")]
-    Worker(std::io::Error),
+    Worker(#[source] std::io::Error),
 }
 
 /// Puts the path beside what the system said.

@@ -62,6 +62,22 @@ pub struct RunSettings {
 }
 
 impl RunSettings {
+    /// Checks that `run.json` can name every path.
+    ///
+    /// # Errors
+    /// A path that is not UTF-8.
+    pub(crate) fn check_paths(&self) -> Result<(), RunError> {
+        let given = self.inputs.data.values().chain(self.inputs.weights.values());
+        let given = given.chain(&self.inputs.vocabulary).chain(self.suites.values());
+        match given.into_iter().find(|path| path.to_str().is_none()) {
+            None => Ok(()),
+            Some(path) => Err(RunError::Input(format!(
+                "`{}` is not UTF-8, and `{SETTINGS}` cannot name it\n  hint: rename it",
+                path.display()
+            ))),
+        }
+    }
+
     /// Returns [`inputs`](Self::inputs) with relative paths resolved against [`directory`](Self::directory).
     pub fn resolved_inputs(&self) -> Inputs {
         let mut inputs = self.inputs.clone();
@@ -79,6 +95,8 @@ impl RunSettings {
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
+    /// The folder itself, whatever it is called by now.
+    handle: File,
     records: File,
     /// Length of the whole lines of the records, bytes.
     whole_bytes: u64,
@@ -128,7 +146,7 @@ fn check_names<'a>(mut names: impl Iterator<Item = &'a String>, file: &Path) -> 
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run, with copies of its suite files. The plan is written last and makes it a run: a
+    /// Makes the folder of a new run, with copies of its suites, `texts`. The plan is written last and makes it a run: a
     /// folder that was left before that holds nothing, and may be used again.
     ///
     /// # Errors
@@ -137,6 +155,7 @@ impl RunFolder {
         path: &Path,
         plan: Plan,
         settings: RunSettings,
+        texts: &BTreeMap<String, String>,
         environment: Environment,
     ) -> Result<Self, RunError> {
         let suites = create_folder_below(path, Path::new(SUITES)).at(&path.join(SUITES))?;
@@ -147,9 +166,9 @@ impl RunFolder {
                 path: path.to_owned(),
             });
         }
-        for (name, from) in &settings.suites {
-            let text = fs::read(from).at(from)?;
-            replace(&suites.join(format!("{name}.toml")), |file| file.write_all(&text))?;
+        for (name, text) in texts {
+            let file = suites.join(format!("{name}.toml"));
+            replace(&file, |file| file.write_all(text.as_bytes()))?;
         }
         write_json(&path.join(ENVIRONMENT), &environment)?;
         write_json(&path.join(SETTINGS), &settings)?;
@@ -158,6 +177,7 @@ impl RunFolder {
         sync_directory(path).at(path)?;
         Ok(Self {
             path: path.to_owned(),
+            handle: File::open(path).at(path)?,
             records,
             whole_bytes: 0,
             torn: false,
@@ -196,6 +216,7 @@ impl RunFolder {
         }
         let mut folder = Self {
             path: path.to_owned(),
+            handle: File::open(path).at(path)?,
             records,
             whole_bytes: reader.whole_bytes(),
             torn: reader.cut(),
@@ -225,14 +246,80 @@ impl RunFolder {
         if repeats > planned {
             self.settings.repeats = repeats;
             write_json(&self.path.join(SETTINGS), &self.settings)?;
-            sync_directory(&self.path).at(&self.path)?;
+            sync_directory(&self.place()).at(&self.path)?;
         }
         Ok(())
     }
 
-    /// Where it lies.
+    /// Where it lay when it was opened.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns a path that leads to the folder even if it is renamed, where the system has one.
+    pub(crate) fn place(&self) -> PathBuf {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd as _;
+            let place = format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd());
+            if fs::metadata(&place).is_ok() {
+                return place.into();
+            }
+        }
+        self.path.clone()
+    }
+
+    /// Returns an error with the path of the folder instead of its [`place`](Self::place).
+    pub(crate) fn named(&self, error: RunError) -> RunError {
+        let place = self.place();
+        let named = |path: PathBuf| match path.strip_prefix(&place) {
+            Ok(below) => self.path.join(below),
+            Err(_) => path,
+        };
+        match error {
+            RunError::Full { path, source } => RunError::Full {
+                path: named(path),
+                source,
+            },
+            RunError::Io { path, source } => RunError::Io {
+                path: named(path),
+                source,
+            },
+            RunError::Samples(text) => {
+                let place = place.display().to_string();
+                RunError::Samples(text.replace(&place, &self.path.display().to_string()))
+            }
+            error => error,
+        }
+    }
+
+    /// Checks that the folder still has its path.
+    ///
+    /// # Errors
+    /// [`RunError::Moved`]. What was recorded so far is in the folder, wherever it is.
+    pub(crate) fn check_path(&self) -> Result<(), RunError> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            let held = self.handle.metadata().at(&self.path)?;
+            let named = fs::metadata(&self.path);
+            if !named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
+                let now = fs::read_link(self.place()).ok().filter(|now| now.is_dir());
+                let became = match now {
+                    Some(now) => format!(
+                        "renamed to `{}`\n  hint: go on with `--resume {}`: what was recorded is whole",
+                        now.display(),
+                        now.display()
+                    ),
+                    None => "renamed or removed".to_owned(),
+                };
+                return Err(RunError::Moved {
+                    path: self.path.clone(),
+                    became,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// GPUs as they were before their first cell, by UUID.
@@ -246,8 +333,8 @@ impl RunFolder {
     /// Whatever the file system says.
     pub(crate) fn keep_devices(&mut self, devices: &BTreeMap<String, AtRest>) -> Result<(), RunError> {
         if self.devices != *devices {
-            write_json(&self.path.join(DEVICES), devices)?;
-            sync_directory(&self.path).at(&self.path)?;
+            write_json(&self.place().join(DEVICES), devices)?;
+            sync_directory(&self.place()).at(&self.path)?;
             self.devices.clone_from(devices);
         }
         Ok(())
@@ -290,7 +377,7 @@ impl RunFolder {
     fn mend(&mut self) -> io::Result<()> {
         if self.torn {
             // Some systems do not let a file that is open for appending alone be cut.
-            let writable = OpenOptions::new().write(true).open(self.path.join(RECORDS))?;
+            let writable = OpenOptions::new().write(true).open(self.place().join(RECORDS))?;
             writable.set_len(self.whole_bytes)?;
             writable.sync_all()?;
             self.torn = false;
@@ -309,17 +396,18 @@ impl RunFolder {
     /// # Errors
     /// Whatever the file system says.
     pub fn claim(&self, cell: &CellId, repeat: u32, least: u32) -> Result<u32, RunError> {
-        let cells = self.path.join("cells");
+        let place = self.place();
+        let cells = place.join("cells");
         let of_cell = cells.join(cell.as_str());
         let is_new = !of_cell.exists();
-        create_folder_below(&self.path, &Path::new("cells").join(cell.as_str())).at(&of_cell)?;
+        create_folder_below(&place, &Path::new("cells").join(cell.as_str())).at(&of_cell)?;
         if is_new {
             sync_directory(&cells)
-                .and_then(|()| sync_directory(&self.path))
+                .and_then(|()| sync_directory(&place))
                 .at(&cells)?;
         }
         for attempt in least.. {
-            let folder = self.path.join(Self::attempt(cell, repeat, attempt));
+            let folder = place.join(Self::attempt(cell, repeat, attempt));
             match fs::create_dir(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => {
@@ -467,6 +555,7 @@ mod tests {
             path,
             testing::plan(2),
             testing::settings(),
+            &BTreeMap::new(),
             testing::environment(),
         )
     }

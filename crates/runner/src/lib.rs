@@ -32,11 +32,18 @@ mod schedule;
 mod stop;
 mod summarise;
 #[cfg(test)]
+extern crate self as mantissa_runner;
+#[cfg(test)]
+#[path = "../tests/hostile/mod.rs"]
+mod hostile;
+#[cfg(test)]
 mod testing;
+
 mod worker;
 
 pub use about::About;
 pub use again::again;
+pub use command::this_command;
 pub use devices::{BackendState, backends, choose_backend};
 pub use error::RunError;
 pub use expect::Violation;
@@ -51,6 +58,6 @@ pub use order::Order;
 pub use policy::{Busy, COOL_DOWN_SECONDS, Policy};
 pub use run::{Finish, SkippedSuite, Start, default_repeats, planned, resume, start};
 pub use schedule::{Ended, Executor, Progress, ProgressEvent, Schedule, Stopped, Told};
-pub use stop::{Signal, Stop};
+pub use stop::{Signal, Stop, prepare_threads, survive_file_size_limit};
 pub use summarise::{Measurements, summarise};
 pub use worker::{WorkerExit, worker};

@@ -6,7 +6,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, RecvTimeoutError, Sender},
+    sync::mpsc::{self, RecvTimeoutError, SyncSender},
     time::{Duration, Instant},
 };
 
@@ -28,6 +28,12 @@ const ENDING: Duration = Duration::from_secs(5);
 
 /// Time that the rest of its output may take once it is gone.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Longest message of a worker, in bytes. A longer line is no message.
+const LONGEST_MESSAGE: u64 = 16 << 20;
+
+/// Lines of a worker that wait to be understood. Its output waits for them.
+const WAITING_LINES: usize = 64;
 
 /// Bytes of foreign output that are kept of a worker, its end: enough for any backtrace.
 const KEPT_OUTPUT: usize = 1 << 20;
@@ -118,6 +124,10 @@ impl Workers {
         if let Some(scratch) = scratch {
             command.env("TMPDIR", scratch);
         }
+        if std::env::current_dir().is_err() {
+            // Libraries want one.
+            command.current_dir(std::env::temp_dir());
+        }
         let mut worker = command.spawn().map_err(RunError::Worker)?;
         if let Some(mut stdin) = worker.stdin.take() {
             // A worker that died before it read its request is judged by its exit.
@@ -140,7 +150,7 @@ impl Executor for Workers {
         &mut self,
         request: &Request,
         timeout: Duration,
-        told: &mut dyn FnMut(Told),
+        told: &mut dyn FnMut(Option<Told>),
     ) -> Result<(Ended, Vec<u8>), RunError> {
         let deaths_before = oom_kills();
         // What another framework is handed goes with the worker, however that ends.
@@ -162,16 +172,13 @@ impl Workers {
         mut worker: Worker,
         timeout: Duration,
         deaths_before: Option<u64>,
-        told: &mut dyn FnMut(Told),
+        told: &mut dyn FnMut(Option<Told>),
     ) -> Result<(Ended, Vec<u8>), RunError> {
-        let (sender, heard) = mpsc::channel();
-        listen(
-            worker.0.stdout.take(),
-            sender.clone(),
-            parse,
-            Some(Heard::Silence),
-        );
-        listen(worker.0.stderr.take(), sender, Heard::Noise, None);
+        let (sender, heard) = mpsc::sync_channel(WAITING_LINES);
+        let output = worker.0.stdout.take();
+        listen(output, sender.clone(), parse, Some(Heard::Silence))
+            .and_then(|()| listen(worker.0.stderr.take(), sender, Heard::Noise, None))
+            .map_err(RunError::Worker)?;
         let start = Instant::now();
         let mut said = Said::default();
         let (mut stopped, mut out_of_time) = (false, false);
@@ -182,12 +189,16 @@ impl Workers {
             match heard.recv_timeout(left.min(look)) {
                 Ok(Heard::Silence) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(heard) => {
-                    if let Some(advance) = said.hear(heard) {
+                    let advance = said.hear(heard);
+                    if advance.is_some() {
                         said.look(&worker.0);
-                        told(advance);
                     }
+                    told(advance);
                 }
-                Err(RecvTimeoutError::Timeout) => said.look(&worker.0),
+                Err(RecvTimeoutError::Timeout) => {
+                    said.look(&worker.0);
+                    told(None);
+                }
             }
             stopped = self.stop.at_once();
             out_of_time = !stopped && start.elapsed() >= timeout;
@@ -362,22 +373,24 @@ fn host_peak(child: &Child) -> Option<u64> {
 /// Reads lines on a thread until the stream ends; `last` is what is heard then.
 fn listen(
     stream: Option<impl Read + Send + 'static>,
-    sender: Sender<Heard>,
+    sender: SyncSender<Heard>,
     understand: fn(Vec<u8>) -> Heard,
     last: Option<Heard>,
-) {
-    let Some(stream) = stream else { return };
-    std::thread::spawn(move || {
+) -> std::io::Result<()> {
+    let Some(stream) = stream else { return Ok(()) };
+    let read = move || {
         let mut lines = BufReader::new(stream);
         let mut line = vec![];
-        while lines.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+        let mut next = |line: &mut Vec<u8>| lines.by_ref().take(LONGEST_MESSAGE).read_until(b'\n', line);
+        while next(&mut line).is_ok_and(|bytes| bytes > 0) {
             if sender.send(understand(std::mem::take(&mut line))).is_err() {
                 return;
             }
         }
         // Nobody listens any more once the worker is judged.
         let _ = last.map(|last| sender.send(last));
-    });
+    };
+    std::thread::Builder::new().spawn(read).map(drop)
 }
 
 fn parse(line: Vec<u8>) -> Heard {
@@ -487,6 +500,8 @@ pub(crate) fn is_out_of_memory(text: &str) -> bool {
         "out of memory",
         "out_of_memory",
         "outofmemory",
+        // More than any address space has.
+        "capacity overflow",
     ]
     .iter()
     .any(|sign| text.contains(sign))
@@ -578,6 +593,17 @@ mod tests {
         assert!(refused(&ended), "{ended:?}");
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn output_without_a_line_end_is_kept_in_part() {
+        let endless = "head -c 100000000 /dev/zero; echo end; exit 3";
+        let Ended::Died { status, reason, .. } = attended(&Stop::default(), endless) else {
+            panic!("it said a last word");
+        };
+        assert!(status == Status::Failed || status == Status::Timeout, "{status}");
+        assert!(reason.len() <= 2 * KEPT_OUTPUT, "{}", reason.len());
+    }
+
     #[test]
     fn a_kill_is_out_of_memory_only_if_the_kernel_says_so() {
         let kill = Death::Signal(9);
@@ -610,6 +636,10 @@ mod tests {
             Status::Failed
         );
         assert!(is_out_of_memory("CUDA_ERROR_OUT_OF_MEMORY"));
+        // What `Vec::with_capacity(usize::MAX / 2)` of any size says.
+        assert!(is_out_of_memory(
+            "panicked at raw_vec/mod.rs:28:5:\ncapacity overflow"
+        ));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use jiff::Timestamp;
@@ -13,8 +14,8 @@ use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
 use mantissa_workloads::{backend, peer::Peer};
 
 use crate::{
-    About, Progress, RunError, RunFolder, RunSettings, Schedule, Stop, Violation, choose_backend, devices,
-    fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers, schedule::Stopped,
+    About, Progress, RunError, RunFolder, RunSettings, Schedule, Signal, Stop, Violation, choose_backend,
+    devices, fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers, schedule::Stopped,
 };
 
 /// A run to be made.
@@ -24,6 +25,8 @@ pub struct Start {
     pub plan: Plan,
     /// How.
     pub settings: RunSettings,
+    /// Contents of the suites by name, for copies in the run folder.
+    pub suites: BTreeMap<String, String>,
     /// The run folder. Absent: `reports/<UTC time>-<name>`.
     pub out: Option<PathBuf>,
     /// What the default folder is named after.
@@ -123,11 +126,12 @@ pub fn planned(mut plan: Plan) -> Plan {
 /// # Errors
 /// What keeps the run from starting or going on.
 pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Finish, RunError> {
-    let now = Timestamp::now(); // the one place where the wall clock is read
+    let now = timestamp(SystemTime::now())?; // the one place where the wall clock is read
+    start.settings.check_paths()?;
     let default = || Path::new("reports").join(format!("{}-{}", now.strftime("%Y%m%dT%H%M%SZ"), start.name));
     let path = start.out.clone().unwrap_or_else(default);
     let gpu = devices::gpu(start.settings.backend);
-    let peer = name_of(&start.settings.peer)?;
+    let peer = name_of(&start.settings.peer, &stop)?;
     let environment = Environment {
         schema: SCHEMA_VERSION,
         started: now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
@@ -138,12 +142,12 @@ pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Fi
             gpu.as_ref().and_then(|gpu| gpu.uuid.as_deref()),
         ),
         fingerprint: Fingerprint {
-            peer,
+            peer: peer.clone(),
             ..of_program(fingerprint(gpu), start.program.as_deref())
         },
     };
-    let folder = RunFolder::create(&path, start.plan, start.settings, environment)?;
-    execute(folder, start.program, stop, progress)
+    let folder = RunFolder::create(&path, start.plan, start.settings, &start.suites, environment)?;
+    execute(folder, start.program, peer, stop, progress)
 }
 
 /// Runs what an earlier run lacks, by the plan in its folder: of `repeats` processes of each cell, where it had planned
@@ -166,16 +170,18 @@ pub fn resume(
     if let Some(repeats) = repeats {
         folder.grow(repeats)?;
     }
-    execute(folder, None, stop, progress)
+    let peer = name_of(&folder.settings.peer, &stop)?;
+    execute(folder, None, peer, stop, progress)
 }
 
 fn execute(
     mut folder: RunFolder,
     program: Option<PathBuf>,
+    peer: Option<String>,
     stop: Stop,
     progress: &mut dyn Progress,
 ) -> Result<Finish, RunError> {
-    let hashed = InputHashes::of(folder.settings.resolved_inputs(), folder.plan.runnable())?;
+    let hashed = stop.alone(|| InputHashes::of(folder.settings.resolved_inputs(), folder.plan.runnable()))?;
     for cell in folder.plan.runnable() {
         let before = folder.ledger().inputs_of(cell);
         if let Some(differs) = input_difference(before, Some(&hashed.of_cell(cell))) {
@@ -191,7 +197,6 @@ fn execute(
         .runnable()
         .map(|cell| cell.setting.backend())
         .collect();
-    let peer = name_of(&folder.settings.peer)?;
     let fingerprints = used
         .into_iter()
         .map(|backend| {
@@ -220,15 +225,25 @@ fn execute(
     })
 }
 
+/// Returns the time in UTC.
+///
+/// # Errors
+/// A year that has more than four digits.
+fn timestamp(now: SystemTime) -> Result<Timestamp, RunError> {
+    Timestamp::try_from(now)
+        .map_err(|error| RunError::Input(format!("the clock of this machine is wrong: {error}")))
+}
+
 /// The framework of a program that computes in the place of burn.
-fn name_of(peer: &[String]) -> Result<Option<String>, RunError> {
+fn name_of(peer: &[String], stop: &Stop) -> Result<Option<String>, RunError> {
     if peer.is_empty() {
         return Ok(None);
     }
-    let about = Peer::start(peer).and_then(|mut peer| peer.about());
-    about
-        .map(|about| Some(about.name))
-        .map_err(|error| RunError::Input(error.to_string()))
+    let about = Peer::about_of(peer, || stop.asked().is_some());
+    match about.map_err(|error| RunError::Input(error.to_string()))? {
+        Some(about) => Ok(Some(about.name)),
+        None => Err(RunError::Stopped(stop.asked().unwrap_or(Signal::Interrupt))),
+    }
 }
 
 /// The fingerprint of what a program measures, absent this one.
@@ -275,4 +290,19 @@ fn missing(backend: Backend, uuid: Option<&str>) -> Vec<String> {
         }
     }
     missing
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_beyond_the_year_9999_is_an_error() {
+        let year_10000 = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_800);
+        let error = timestamp(year_10000).unwrap_err().to_string();
+        assert!(error.contains("the clock of this machine is wrong"), "{error}");
+        assert!(timestamp(SystemTime::UNIX_EPOCH).is_ok());
+    }
 }

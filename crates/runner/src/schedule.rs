@@ -59,7 +59,8 @@ pub struct Told {
 
 /// What runs a cell: worker processes, or a script in tests.
 pub trait Executor {
-    /// Runs one cell to its end; also gives back what it printed beside its result.
+    /// Runs one cell to its end; also gives back what it printed beside its result. `told` is called with every step, and
+    /// with nothing several times a second.
     ///
     /// # Errors
     /// Only what keeps every cell from running.
@@ -67,7 +68,7 @@ pub trait Executor {
         &mut self,
         request: &Request,
         timeout: Duration,
-        told: &mut dyn FnMut(Told),
+        told: &mut dyn FnMut(Option<Told>),
     ) -> Result<(Ended, Vec<u8>), RunError>;
 }
 
@@ -180,9 +181,15 @@ impl<'a> Schedule<'a> {
         progress: &mut dyn Progress,
     ) -> Result<Option<Stopped>, RunError> {
         let plan = Arc::clone(&self.plan);
+        let mut unrecorded = 0;
         for planned in &plan.cells {
             let lacking = |_: &&String| self.folder.ledger().lacks(&planned.cell, 0);
             if let Some(reason) = planned.skip.as_ref().filter(lacking) {
+                // There may be many.
+                if self.stop.asked().is_some() {
+                    unrecorded += 1;
+                    continue;
+                }
                 let finished = Finished::without_result(Status::Skipped, reason);
                 let cell = &planned.cell;
                 self.record(
@@ -206,7 +213,7 @@ impl<'a> Schedule<'a> {
             total: work.len(),
         });
         let start = Instant::now();
-        let mut left = work.len();
+        let mut left = work.len() + unrecorded;
         'cells: for (done, (cell, repeat)) in work.iter().enumerate() {
             // A cell that somebody disturbed runs once more when he is gone.
             let (mut retries, mut again) = (policy.retries, policy.busy == Busy::Wait);
@@ -258,14 +265,17 @@ impl<'a> Schedule<'a> {
         let waiting = &mut |what: &str| progress.tell(ProgressEvent::Waiting(what));
         let noted = self.between.ready(gpu.as_deref(), waiting)?;
         let idle_watts = self.between.idle_watts(gpu.as_deref(), waiting);
-        self.folder.keep_devices(self.between.devices())?;
+        let kept = self.folder.keep_devices(self.between.devices());
+        kept.map_err(|error| self.folder.named(error))?;
         if self.stop.asked().is_some() {
             return Ok(None);
         }
         let next = self.folder.ledger().next_attempt(cell, repeat);
-        let attempt = self.folder.claim(&cell.id, repeat, next)?;
+        let claimed = self.folder.claim(&cell.id, repeat, next);
+        let attempt = claimed.map_err(|error| self.folder.named(error))?;
         let relative = RunFolder::attempt(&cell.id, repeat, attempt);
-        let files: PathBuf = self.folder.path().join(&relative);
+        // The folder may be renamed while the worker runs.
+        let files: PathBuf = self.folder.place().join(&relative);
         let busy = self.folder.settings.policy.busy;
         let request = Request {
             cell: cell.clone(),
@@ -280,14 +290,21 @@ impl<'a> Schedule<'a> {
             .suite(&cell.suite)
             .map_or(Duration::MAX, |suite| seconds(suite.timeout_seconds));
         let (stop, mut stopping) = (self.stop.clone(), false);
-        let told = &mut |told| {
-            progress.tell(ProgressEvent::Step(told));
+        let told = &mut |told: Option<Told>| {
+            if let Some(told) = told {
+                progress.tell(ProgressEvent::Step(told));
+            }
             if stop.asked().is_some() && !std::mem::replace(&mut stopping, true) {
                 progress.tell(ProgressEvent::Stopping);
             }
         };
-        let (ended, output) = executor.execute(&request, limit, told)?;
-        write_output(&files, &output)?;
+        let executed = executor
+            .execute(&request, limit, told)
+            .and_then(|(ended, output)| {
+                write_output(&files, &output)?;
+                Ok(ended)
+            });
+        let ended = executed.map_err(|error| self.folder.named(error))?;
         let (mut finished, refused) = match ended {
             Ended::Stopped => return Ok(None),
             Ended::Finished(finished) => (*finished, None),
@@ -375,6 +392,7 @@ impl<'a> Schedule<'a> {
         };
         expect::mark(&self.plan, &mut record);
         self.folder.append(&record)?;
+        self.folder.check_path()?;
         Ok(record)
     }
 }
@@ -400,7 +418,7 @@ mod tests {
             repeats,
             ..testing::settings()
         };
-        RunFolder::create(path, plan, settings, testing::environment()).unwrap()
+        RunFolder::create(path, plan, settings, &BTreeMap::new(), testing::environment()).unwrap()
     }
 
     /// Runs what the folder lacks, and gives the records that this made and what was told of it.

@@ -27,8 +27,35 @@ pub struct Stop(Arc<Mutex<Asked>>);
 struct Asked {
     first: Option<Signal>,
     again: bool,
-    /// Nothing is left to be stopped with care.
-    over: bool,
+    /// Nothing has to be stopped with care.
+    alone: bool,
+}
+
+/// Makes a write beyond the limit of file sizes an error instead of the end of the process.
+///
+/// # Errors
+/// The system refuses it.
+pub fn survive_file_size_limit() -> std::io::Result<()> {
+    #[cfg(unix)]
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())?;
+    Ok(())
+}
+
+/// Says what could not be started.
+fn no_thread(error: std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("cannot start a thread: {error}"))
+}
+
+/// Prepares the threads that share the work of reading files. Where the machine has no more threads, this one does it
+/// alone.
+pub fn prepare_threads() {
+    // The global pool cannot be built again after a failure, and panics instead.
+    if rayon::ThreadPoolBuilder::new().build().is_err() {
+        let alone = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .use_current_thread();
+        let _ = alone.build_global();
+    }
 }
 
 impl Stop {
@@ -43,9 +70,9 @@ impl Stop {
             use signal_hook::consts::{SIGINT, SIGTERM};
             let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
             let asked = stop.clone();
-            std::thread::spawn(move || {
+            let started = std::thread::Builder::new().spawn(move || {
                 for number in signals.forever() {
-                    if asked.state().over {
+                    if asked.state().alone {
                         // An error leaves the signal without effect, as if it had not come.
                         let _ = signal_hook::low_level::emulate_default_handler(number);
                     }
@@ -56,6 +83,7 @@ impl Stop {
                     });
                 }
             });
+            started.map_err(no_thread)?;
         }
         Ok(stop)
     }
@@ -67,13 +95,21 @@ impl Stop {
         state.first.get_or_insert(signal);
     }
 
-    /// From now on signals end the program as they do any other.
-    pub fn give_up(&self) {
-        self.state().over = true;
+    /// Does something during which signals end the program as they do any other.
+    pub(crate) fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.state().alone = true;
+        let done = work();
+        self.state().alone = false;
+        done
     }
 
-    /// Runs a program of the user's to its end, in a process group of its own. What ends this one ends all of that group: it is asked once,
-    /// and waited for.
+    /// From now on signals end the program as they do any other.
+    pub fn give_up(&self) {
+        self.state().alone = true;
+    }
+
+    /// Runs a program of the user's to its end, in a process group of its own. The first signal asks all of that group to
+    /// end, the second ends it.
     ///
     /// # Errors
     /// It cannot be started.
@@ -88,8 +124,10 @@ impl Stop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            if self.asked().is_some() && !told {
-                // An error means that they are gone already.
+            // An error means that they are gone already.
+            if self.at_once() {
+                let _ = kill_process_group(Pid::from_child(&child), Sent::KILL);
+            } else if self.asked().is_some() && !told {
                 let _ = kill_process_group(Pid::from_child(&child), Sent::TERM);
                 told = true;
             }

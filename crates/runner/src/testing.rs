@@ -146,7 +146,7 @@ impl Executor for Script {
         &mut self,
         request: &Request,
         _timeout: Duration,
-        _told: &mut dyn FnMut(Told),
+        _told: &mut dyn FnMut(Option<Told>),
     ) -> Result<(Ended, Vec<u8>), RunError> {
         if let Some((_, stop)) = self.asks.as_ref().filter(|(when, _)| *when == self.given.len()) {
             stop.ask(Signal::Interrupt);

@@ -209,7 +209,19 @@ fn say(message: &Message) {
     line.push(b'\n');
     let mut stdout = io::stdout().lock();
     if stdout.write_all(&line).and_then(|()| stdout.flush()).is_err() {
+        end_what_was_started();
         std::process::exit(WorkerExit::Orphaned as i32);
+    }
+}
+
+/// Ends the peer of a worker whose parent cannot. The parent made this process the leader of a group.
+fn end_what_was_started() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group};
+        if getpgrp() == getpid() {
+            let _ = kill_current_process_group(Signal::KILL);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mantissa_core::{Profile, SuiteInfo, TaskKind, Workload, check_file_name};
+use mantissa_core::{Profile, SuiteInfo, TaskKind, Workload, check_file_name, read_text};
 use toml::de::DeTable;
 
 use crate::{
@@ -17,11 +17,16 @@ use crate::{
 
 const SECONDS_PER_MINUTE: f64 = 60.0;
 
+/// Largest suite, in bytes.
+const LARGEST_SUITE: u64 = 4 << 20;
+
 /// A valid suite, as each profile sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suite {
     /// In the order of [`Profile::ALL`].
     resolved: Vec<Resolved>,
+    /// Content of the file.
+    text: String,
 }
 
 /// A suite as one profile sees it.
@@ -33,6 +38,11 @@ pub(crate) struct Resolved {
 }
 
 impl Suite {
+    /// Returns the content of the file. It is read once: a pipe has nothing for a second reader.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The file's stem.
     pub fn name(&self) -> &str {
         &self.resolved[0].info.name
@@ -60,7 +70,7 @@ impl Suite {
 pub fn load(path: &Path) -> Result<Suite, SuiteErrors> {
     let label = path.display().to_string();
     let text =
-        std::fs::read_to_string(path).map_err(|error| SuiteErrors::unreadable(label.clone(), &error))?;
+        read_text(path, LARGEST_SUITE).map_err(|error| SuiteErrors::unreadable(label.clone(), &error))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     parse(&name, &label, &text)
 }
@@ -88,10 +98,10 @@ pub fn parse(name: &str, file_label: &str, text: &str) -> Result<Suite, SuiteErr
             .iter()
             .map(|profile| resolve(name, &root, *profile))
             .collect();
-        resolved
-            .into_iter()
-            .collect::<Option<_>>()
-            .map(|resolved| Suite { resolved })
+        resolved.into_iter().collect::<Option<_>>().map(|resolved| Suite {
+            resolved,
+            text: text.to_owned(),
+        })
     } else {
         None
     };

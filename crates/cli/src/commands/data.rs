@@ -4,13 +4,17 @@ use std::path::Path;
 
 use anyhow::Result;
 use mantissa_report::{Align, Table};
-use mantissa_runner::data::{Checked, CheckedPart, ColumnNames, check};
+use mantissa_runner::{
+    data::{Checked, CheckedPart, ColumnNames, check},
+    prepare_threads,
+};
 
 use crate::{commands::report::draw, paths, printer::Printer};
 
 /// Reads a data set and prints what is in it.
 pub(crate) fn data_check(path: &Path, columns: &ColumnNames, json: bool, printer: &Printer) -> Result<()> {
     paths::there("data check", path)?;
+    prepare_threads();
     let checked = check(path, columns)?;
     if json {
         printer.data(&serde_json::to_string_pretty(&checked)?);

@@ -54,6 +54,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
             directory: None,
             policy: Policy::default(),
         },
+        suites: BTreeMap::new(),
         out: Some(folder.path().to_owned()),
         name: "probe".to_owned(),
         command: vec!["mantissa".to_owned(), "probe".to_owned()],

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use mantissa_runner::{
     Busy, Finish, Inputs, Order, Policy, RunSettings, Start, Stop, choose_backend, default_repeats, planned,
-    resume, start,
+    prepare_threads, resume, start, this_command,
 };
 
 use crate::{
@@ -16,7 +16,11 @@ use crate::{
     suites::{self, Found},
 };
 
+/// Longest name of a run folder without its time, in bytes. File systems take names of 255 bytes.
+const LONGEST_NAME: usize = 220;
+
 pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
+    prepare_threads();
     let mut bar = Bar::new(printer, arguments.json);
     let stop;
     let finish = if let Some(folder) = &arguments.resume {
@@ -91,7 +95,9 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
         peer: peer(arguments)?,
         backend,
         inputs,
-        directory: std::env::current_dir().ok(),
+        directory: std::env::current_dir()
+            .ok()
+            .filter(|path| path.to_str().is_some()),
         repeats: arguments.repeats.unwrap_or_else(|| default_repeats(profile)),
         suites: found
             .iter()
@@ -99,14 +105,16 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
             .collect(),
         policy: policy(arguments),
     };
+    let texts = found.iter().map(|found| &found.suite);
     Ok(Some(Start {
         plan,
         settings,
+        suites: texts
+            .map(|suite| (suite.name().to_owned(), suite.text().to_owned()))
+            .collect(),
         out: arguments.out.clone(),
         name: name(&found, selection.all),
-        command: std::iter::once("mantissa".to_owned())
-            .chain(std::env::args().skip(1))
-            .collect(),
+        command: this_command(),
         program: None,
     }))
 }
@@ -152,8 +160,15 @@ fn inputs(arguments: &RunArguments) -> Result<Inputs> {
 
 /// What the run folder is named after.
 fn name(found: &[Found], all: bool) -> String {
+    if all {
+        return "all".to_owned();
+    }
     let names: Vec<&str> = found.iter().map(|found| found.suite.name()).collect();
-    if all { "all".to_owned() } else { names.join("+") }
+    let joined = names.join("+");
+    match names.as_slice() {
+        [first, rest @ ..] if joined.len() > LONGEST_NAME => format!("{first}+{}", rest.len()),
+        _ => joined,
+    }
 }
 
 /// The report, the table, what is not as expected, how to go on, and the page's path as the last line.

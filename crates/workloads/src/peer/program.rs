@@ -1,26 +1,36 @@
 //! The program of another framework: started, asked one question after the other, and ended.
 
 use std::{
-    io::{BufRead, BufReader, ErrorKind, Write},
+    io::{BufReader, ErrorKind, Write},
     ops::Range,
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+    sync::mpsc::{RecvTimeoutError, channel},
+    thread,
     time::{Duration, Instant},
 };
 
-use mantissa_core::Setting;
+use mantissa_core::{Setting, read_line};
 use mantissa_precision::Timed;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{AllocatorBytes, WorkloadError, timing::Launch};
 
+/// Longest answer of a peer, in bytes.
+const LONGEST_ANSWER: u64 = 64 << 20;
+
 /// Time that it has to be gone after its last answer.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Time between two looks at whether its first answer is still waited for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A program that computes with another framework. It reads questions and writes answers, a JSON document a line.
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
+    /// It has a process group of its own.
+    apart: bool,
     id: u32,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -198,6 +208,40 @@ impl Peer {
     /// # Errors
     /// There is no such program, or it does not understand.
     pub fn start(command: &[String]) -> Result<Self, WorkloadError> {
+        Self::spawn(command, false)?.greeted(command)
+    }
+
+    /// Asks the program what it is. Ends it, with everything that it started, and returns `None` when `give_up` is true.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn about_of(command: &[String], give_up: impl Fn() -> bool) -> Result<Option<About>, WorkloadError> {
+        let peer = Self::spawn(command, true)?;
+        let process = peer.process();
+        let (sender, answer) = channel();
+        let words = command.to_vec();
+        let ask = move || {
+            let answer = peer.greeted(&words).and_then(|mut peer| peer.about());
+            // The program is gone by now.
+            let _ = sender.send(answer);
+        };
+        thread::Builder::new()
+            .spawn(ask)
+            .map_err(|error| WorkloadError::Data(format!("cannot start a thread: {error}")))?;
+        loop {
+            match answer.recv_timeout(LOOK) {
+                Ok(answer) => return answer.map(Some),
+                Err(RecvTimeoutError::Timeout) if !give_up() => {}
+                Err(_) => {
+                    process.end();
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Starts the program, `apart` in a process group of its own.
+    fn spawn(command: &[String], apart: bool) -> Result<Self, WorkloadError> {
         let [program, arguments @ ..] = command else {
             return Err(WorkloadError::Data("the command of a peer has no words".into()));
         };
@@ -208,7 +252,12 @@ impl Peer {
             };
             WorkloadError::Data(format!("cannot start `{program}`: {error}{hint}"))
         };
-        let mut child = Command::new(program)
+        let mut start = Command::new(program);
+        #[cfg(unix)]
+        if apart {
+            std::os::unix::process::CommandExt::process_group(&mut start, 0);
+        }
+        let mut child = start
             .args(arguments)
             // As many threads as burn has here.
             .env("OMP_NUM_THREADS", rayon::current_num_threads().to_string())
@@ -219,26 +268,31 @@ impl Peer {
         let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             unreachable!("both were asked for");
         };
-        let mut peer = Self {
+        Ok(Self {
             id: child.id(),
             child,
+            apart,
             questions: Some(questions),
             answers: BufReader::new(answers),
             moment: (Instant::now(), 0.0),
             allocator: None,
-        };
+        })
+    }
+
+    /// Asks the first questions.
+    fn greeted(mut self, command: &[String]) -> Result<Self, WorkloadError> {
         // The first answer comes once everything is imported.
-        let _: f64 = peer.ask(&Question::Clock).map_err(|error| match error {
+        let _: f64 = self.ask(&Question::Clock).map_err(|error| match error {
             WorkloadError::Device(reason) => {
                 WorkloadError::Data(format!("`{}`: {reason}", command.join(" ")))
             }
             error => error,
         })?;
         let before = Instant::now();
-        let shown = peer.ask(&Question::Clock)?;
-        peer.moment = (before + before.elapsed() / 2, shown);
-        peer.id = peer.about()?.pid.unwrap_or(peer.id);
-        Ok(peer)
+        let shown = self.ask(&Question::Clock)?;
+        self.moment = (before + before.elapsed() / 2, shown);
+        self.id = self.about()?.pid.unwrap_or(self.id);
+        Ok(self)
     }
 
     /// What it says of itself.
@@ -261,10 +315,10 @@ impl Peer {
         let questions = self.questions.as_mut().expect("it is taken at the end");
         // One that is gone is found out below.
         let _ = questions.write_all(&line).and_then(|()| questions.flush());
-        line.clear();
-        let read = self.answers.read_until(b'\n', &mut line);
-        if !read.is_ok_and(|bytes| bytes > 0) {
-            return Err(self.gone());
+        match read_line(&mut self.answers, &mut line, LONGEST_ANSWER) {
+            Ok(0) => return Err(self.gone()),
+            Ok(_) => {}
+            Err(error) => return Err(WorkloadError::Device(format!("the peer's answer: {error}"))),
         }
         let not_understood = |error: serde_json::Error| {
             let said = String::from_utf8_lossy(&line);
@@ -293,11 +347,30 @@ impl Peer {
 
     /// What its end means.
     fn gone(&mut self) -> WorkloadError {
-        let ended = self.child.wait();
-        WorkloadError::Device(match ended {
-            Ok(status) => format!("the peer ended without an answer: {status}"),
-            Err(error) => format!("the peer ended without an answer: {error}"),
+        WorkloadError::Device(match self.ended() {
+            Some(status) => format!("the peer ended without an answer: {status}"),
+            None => "the peer closed its output without an answer".to_owned(),
         })
+    }
+
+    /// How it ended, within its grace.
+    fn ended(&mut self) -> Option<ExitStatus> {
+        let begun = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if begun.elapsed() < GRACE => thread::sleep(Duration::from_millis(5)),
+                _ => return None,
+            }
+        }
+    }
+
+    fn process(&self) -> Process {
+        Process {
+            #[cfg(unix)]
+            id: rustix::process::Pid::from_child(&self.child),
+            apart: self.apart,
+        }
     }
 }
 
@@ -305,14 +378,29 @@ impl Drop for Peer {
     fn drop(&mut self) {
         // It ends where the questions do.
         drop(self.questions.take());
-        let begun = Instant::now();
-        while begun.elapsed() < GRACE {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        if self.ended().is_none() {
+            let _ = self.child.kill();
+            self.process().end();
+            let _ = self.child.wait();
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    }
+}
+
+/// The process of a peer, known by its number.
+#[derive(Clone, Copy)]
+struct Process {
+    #[cfg(unix)]
+    id: rustix::process::Pid,
+    apart: bool,
+}
+
+impl Process {
+    /// Ends its process group, where it has one of its own. Otherwise the worker's parent does.
+    fn end(self) {
+        #[cfg(unix)]
+        if self.apart {
+            // An error means that they are gone already.
+            let _ = rustix::process::kill_process_group(self.id, rustix::process::Signal::KILL);
+        }
     }
 }
