@@ -9,7 +9,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
-    io::{BufReader, BufWriter, Write as _},
+    io::{BufReader, BufWriter, ErrorKind, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -83,7 +83,11 @@ impl Baselines {
         };
         let records = latest(&run.folder.join("records.jsonl"))?;
         let folder = self.root.join(name).join(&machine);
-        let beside = self.root.join(name).join(format!(".{machine}.new"));
+        // Several processes may save at once.
+        let beside = self
+            .root
+            .join(name)
+            .join(format!(".{machine}.{}.new", std::process::id()));
         let written = write(&beside, &saved, records.into_values()).and_then(|()| replace(&beside, &folder));
         if written.is_err() {
             // It may be partly there; the error that matters is the first.
@@ -213,7 +217,7 @@ fn check_name(name: &str) -> Result<(), GateError> {
 fn folders(path: &Path) -> Result<Vec<PathBuf>, GateError> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
         Err(error) => return Err(GateError::read(path)(error)),
     };
     let paths: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
@@ -277,11 +281,38 @@ fn write(folder: &Path, saved: &Saved, records: impl Iterator<Item = Record>) ->
         .map_err(failed)
 }
 
+/// Swaps two folders in one step.
+#[cfg(target_os = "linux")]
+fn exchange(new: &Path, folder: &Path) -> std::io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, new, CWD, folder, RenameFlags::EXCHANGE)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(_: &Path, _: &Path) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
 /// Puts a folder in place of another.
 fn replace(new: &Path, folder: &Path) -> Result<(), GateError> {
     let old = new.with_extension("old");
     if old.exists() {
         fs::remove_dir_all(&old).map_err(GateError::write(&old))?;
+    }
+    // Where the system can swap two folders, there is a baseline at every moment. Another process may save the first one
+    // meanwhile.
+    loop {
+        match exchange(new, folder) {
+            Ok(()) => {
+                let _ = fs::remove_dir_all(new);
+                return Ok(());
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => match fs::rename(new, folder) {
+                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+                renamed => return renamed.map_err(GateError::write(folder)),
+            },
+            Err(_) => break,
+        }
     }
     if folder.exists() {
         fs::rename(folder, &old).map_err(GateError::write(folder))?;

@@ -113,7 +113,7 @@ pub enum ReportError {
     Cells(#[source] serde_json::Error),
     /// The CSV writer failed.
     #[error("cannot write CSV: {0}")]
-    Csv(#[from] ::csv::Error),
+    Csv(#[source] io::Error),
     /// The Parquet writer failed.
     #[error("cannot write Parquet: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
@@ -139,6 +139,16 @@ pub enum ReportError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl From<::csv::Error> for ReportError {
+    fn from(error: ::csv::Error) -> Self {
+        let text = error.to_string();
+        Self::Csv(match error.into_kind() {
+            ::csv::ErrorKind::Io(error) => error,
+            _ => io::Error::other(text),
+        })
+    }
 }
 
 fn closest(nearest: &Option<&'static str>) -> String {

@@ -53,7 +53,7 @@ pub use figures::{Canvas, Figure, figures};
 pub use html::html;
 pub use json::json;
 pub use load::{Run, load};
-pub use markdown::markdown;
+pub use markdown::{escape as escape_markdown, markdown};
 pub use reference::{Published, Reference, reference};
 pub use render::{Rendered, render};
 pub use row::Row;

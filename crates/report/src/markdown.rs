@@ -212,18 +212,44 @@ pub(crate) fn row(out: &mut String, fields: impl Iterator<Item = String>) {
     let _ = writeln!(out, "| {} |", fields.join(" | "));
 }
 
-/// Keeps text from being read as Markdown or HTML.
-pub(crate) fn escape(text: &str) -> String {
+/// Keeps text from being read as Markdown or HTML, and a name or a number in it from notifying somebody or linking to an issue.
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
         match c {
-            '\\' | '*' | '_' | '[' | ']' | '|' | '`' => escaped.extend(['\\', c]),
+            '\\' | '*' | '_' | '[' | ']' | '|' | '`' | '~' | '$' => escaped.extend(['\\', c]),
+            '@' | '#' => escaped.extend([c].into_iter().chain("<!-- -->".chars())),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
+            // An address, or the name of an emoji.
+            ':' if chars
+                .peek()
+                .is_some_and(|next| !next.is_ascii_digit() && *next != ' ') =>
+            {
+                escaped.push_str("&#58;");
+            }
             '\n' | '\r' => escaped.push(' '),
             c => escaped.push(c),
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_people_links_and_marks_are_text() {
+        for (text, escaped) in [
+            ("@torvalds fixes #1", "@<!-- -->torvalds fixes #<!-- -->1"),
+            ("[x](https://e.org)", "\\[x\\](https&#58;//e.org)"),
+            ("a | *b* ~c~ $d$\ne", "a \\| \\*b\\* \\~c\\~ \\$d\\$ e"),
+            ("<img src=x> & more: 10:30", "&lt;img src=x&gt; &amp; more: 10:30"),
+        ] {
+            assert_eq!(escape(text), escaped);
+        }
+    }
 }

@@ -76,7 +76,10 @@ impl<'f> Writer<'f> {
         let below = Path::new(name).parent().unwrap_or(Path::new(""));
         let opened = create_folder_below(self.folder, below).and_then(|_| Replacement::new(&path));
         let new = opened.map_err(failed)?;
-        write(&new.file)?;
+        write(&new.file).map_err(|error| match error {
+            ReportError::Csv(source) => failed(source),
+            error => error,
+        })?;
         new.finish().map_err(failed)?;
         self.files.push(path);
         Ok(())

@@ -1,7 +1,9 @@
 //! Markdown for a comment on a pull request and for the summary of a job.
 
+use mantissa_report::escape_markdown as escape;
+
 use super::{
-    page::{Page, escape, html},
+    page::{Page, html},
     summary::{about, doubts, other_findings},
     text::short,
     words::{self, Words},

@@ -4,29 +4,6 @@
 pub const LONGEST_COMMENT: usize = 65_536;
 /// What is kept free for the words that say how many rows are missing, and for the end, in bytes.
 const RESERVE: usize = 1000;
-/// Keeps text from being read as Markdown or HTML, and a name or a number in it from notifying somebody or linking to an issue.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' | '*' | '_' | '[' | ']' | '|' | '`' | '~' | '$' => escaped.extend(['\\', c]),
-            '@' | '#' => escaped.extend([c].into_iter().chain("<!-- -->".chars())),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            // An address, or the name of an emoji.
-            ':' if chars
-                .peek()
-                .is_some_and(|next| !next.is_ascii_digit() && *next != ' ') =>
-            {
-                escaped.push_str("&#58;");
-            }
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
 
 /// Keeps text from being read as HTML.
 pub(crate) fn html(text: &str) -> String {

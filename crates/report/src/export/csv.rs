@@ -26,7 +26,7 @@ pub(super) fn write_to(
         }
         writer.write_record(None::<&[u8]>)?;
     }
-    writer.flush().map_err(|error| ReportError::Csv(error.into()))
+    writer.flush().map_err(ReportError::Csv)
 }
 
 fn field<'a>(value: &'a Value<'_>) -> Cow<'a, str> {
