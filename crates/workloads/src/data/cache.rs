@@ -41,6 +41,24 @@ pub(super) fn hasher() -> blake3::Hasher {
     hasher
 }
 
+/// Returns the entry in `file`, or makes it and stores it there. One that cannot be stored gets a note, and is made again
+/// by the next worker.
+pub(super) fn entry(
+    file: &Path,
+    make: impl FnOnce() -> Result<Entry, DataError>,
+) -> Result<Entry, DataError> {
+    if let Some(entry) = load(file) {
+        return Ok(entry);
+    }
+    let mut entry = make()?;
+    if let Err(error) = store(file, &entry) {
+        entry
+            .notes
+            .push(format!("every cell tokenises its data again: {error}"));
+    }
+    Ok(entry)
+}
+
 /// The entry in `file`; none if there is no such file or it is damaged.
 pub(super) fn load(file: &Path) -> Option<Entry> {
     let bytes = fs::read(file).ok()?;
@@ -128,7 +146,7 @@ fn take(words: &mut impl ExactSizeIterator<Item = u32>, n: usize) -> Option<Vec<
 mod tests {
     use super::*;
 
-    fn entry() -> Entry {
+    fn sample() -> Entry {
         let mut train = Tokenized::new(0);
         train.push(&[2, 70_000, 3], 1);
         train.push(&[2, 3], 0);
@@ -148,14 +166,14 @@ mod tests {
     fn stored() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let file = file_in(&folder.path().join("new"), &hasher().finalize());
-        store(&file, &entry()).unwrap();
+        store(&file, &sample()).unwrap();
         (folder, file)
     }
 
     #[test]
     fn an_entry_comes_back_as_it_was_and_leaves_no_temporary_file() {
         let (_folder, file) = stored();
-        assert_eq!(load(&file), Some(entry()));
+        assert_eq!(load(&file), Some(sample()));
         assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
     }
 
@@ -186,11 +204,26 @@ mod tests {
         let (_folder, file) = stored();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..50).for_each(|_| store(&file, &entry()).unwrap()));
+                scope.spawn(|| (0..50).for_each(|_| store(&file, &sample()).unwrap()));
             }
             for _ in 0..200 {
-                assert_eq!(load(&file), Some(entry()));
+                assert_eq!(load(&file), Some(sample()));
             }
         });
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_stored_is_returned_with_a_note() {
+        let folder = tempfile::tempdir().unwrap();
+        let blocked = folder.path().join("blocked");
+        fs::write(&blocked, "not a folder").unwrap();
+        let made = entry(&file_in(&blocked, &blake3::hash(b"")), || Ok(sample())).unwrap();
+        let [.., note] = made.notes.as_slice() else {
+            panic!("no note")
+        };
+        assert!(
+            note.contains("tokenises its data again") && note.contains("blocked"),
+            "{note}"
+        );
     }
 }

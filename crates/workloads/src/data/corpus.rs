@@ -201,7 +201,7 @@ fn synthetic(
     texts.iter().for_each(|text| {
         hasher.update(text.as_bytes()).update(b"\n");
     });
-    let source = DataSource {
+    let mut source = DataSource {
         name: format!("synthetic text, seed {}", split.seed),
         hash: short(hasher.finalize()),
         synthetic: true,
@@ -215,14 +215,9 @@ fn synthetic(
     );
     inputs.update(key.as_bytes());
     let file = cache::file_in(folder, &inputs.finalize());
-    let entry = match cache::load(&file) {
-        Some(entry) => entry,
-        None => {
-            let entry = synthetic_entry(texts, (&wanted, &split), sequence, tokenizer)?;
-            cache::store(&file, &entry)?;
-            entry
-        }
-    };
+    let make = || synthetic_entry(texts, (&wanted, &split), sequence, tokenizer);
+    let entry = cache::entry(&file, make)?;
+    source.notes = entry.notes;
     let part = |texts: Tokenized| {
         let places: Vec<Range<usize>> = texts.places.iter().map(|text| asking.cut.first(text)).collect();
         asking.about(Tokenized::at(texts.ids, places))

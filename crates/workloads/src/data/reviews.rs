@@ -119,14 +119,7 @@ pub fn load_reviews(
         sequence,
     );
     let file = cache::file_in(reading.cache, &inputs);
-    let entry = match cache::load(&file) {
-        Some(entry) => entry,
-        None => {
-            let entry = tokenise(corpus, reading, vocabulary, &wanted, sequence)?;
-            cache::store(&file, &entry)?;
-            entry
-        }
-    };
+    let make = || tokenise(corpus, reading, vocabulary, &wanted, sequence);
     let cache::Entry {
         train,
         validation,
@@ -135,12 +128,12 @@ pub fn load_reviews(
         vocabulary_size,
         names,
         notes,
-    } = entry;
+    } = cache::entry(&file, make)?;
+    source.notes = notes;
     if !source.synthetic {
         let labels = [&train, &validation, &test].map(|part| part.labels.as_slice());
         let known = reading.known.clone().unwrap_or_default();
         source.classes = counts(&known.named(classes, names), labels);
-        source.notes = notes;
     }
     let part = |part: Tokenized| part.padded_to(sequence as usize).of_vocabulary(vocabulary_size);
     Ok(Dataset {
