@@ -12,6 +12,8 @@ mod evaluate;
 mod export;
 mod folders;
 mod gate;
+mod hangs;
+mod limits;
 mod measuring;
 mod nvml;
 mod outputs;

@@ -41,7 +41,7 @@ const EXTREMES: [u64; 14] = [
 ];
 
 /// What means something to one format or another.
-const WORDS: [&[u8]; 30] = [
+const WORDS: [&[u8]; 32] = [
     b"\"",
     b"'",
     b"{",
@@ -72,6 +72,8 @@ const WORDS: [&[u8]; 30] = [
     b"4294967296",
     b"18446744073709551615",
     b"<|endoftext|>",
+    b"../../../outside",
+    b"/tmp/mantissa-outside",
 ];
 
 /// Changes files, by a seed.

@@ -1,0 +1,140 @@
+//! What resumes, renders and saves a run folder that somebody has tampered with. The fuzz target calls the same.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use mantissa_core::Status;
+use mantissa_gate::{Baselines, Measured};
+use mantissa_runner::{
+    Ended, Executor, Finished, Progress, ProgressEvent, Request, RunError, RunFolder, Schedule, Stop, Told,
+};
+
+/// Files of a run folder.
+pub const FILES: [&str; 4] = ["plan.json", "run.json", "records.jsonl", "environment.json"];
+
+/// Folders between the temporary one and the run: as many `..` lead out of the run and not out of the temporary folder.
+const ABOVE: &str = "1/2/3/4/5/6";
+
+/// What each of [`FILES`] holds in a run of eight cells of which six are left.
+pub fn valid() -> [Vec<u8>; 4] {
+    let records = include_str!("../../../../tests/fixtures/golden-run/records.jsonl");
+    let settings = serde_json::json!({
+        "backend": "flex",
+        "inputs": { "data": {}, "weights": {}, "vocabulary": null, "cache": ".mantissa/cache" },
+        "repeats": 1,
+        "suites": { "imdb-twelve-settings": "suites/imdb-twelve-settings.toml" },
+    });
+    [
+        include_bytes!("../../../../tests/fixtures/golden-run/plan.json").to_vec(),
+        settings.to_string().into_bytes(),
+        records
+            .split_inclusive('\n')
+            .take(2)
+            .collect::<String>()
+            .into_bytes(),
+        include_bytes!("../../../../tests/fixtures/golden-run/environment.json").to_vec(),
+    ]
+}
+
+/// Ends every cell at once, after it has left a file where its samples belong.
+struct Instantly {
+    run: PathBuf,
+}
+
+impl Executor for Instantly {
+    fn execute(
+        &mut self,
+        request: &Request,
+        _: Duration,
+        _: &mut dyn FnMut(Option<Told>),
+    ) -> Result<(Ended, Vec<u8>), RunError> {
+        let folder = request.samples.canonicalize().unwrap();
+        assert!(folder.starts_with(&self.run), "{}", folder.display());
+        fs::write(folder.join("samples.json.gz"), "samples").unwrap();
+        let finished = Finished::without_result(Status::Ok, "");
+        Ok((Ended::Finished(Box::new(finished)), b"output".to_vec()))
+    }
+}
+
+struct Silent;
+
+impl Progress for Silent {
+    fn tell(&mut self, _: ProgressEvent<'_>) {}
+}
+
+/// Every file and folder below a folder, but those below `except`.
+fn below(folder: &Path, except: [&Path; 2], found: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if except.contains(&path.as_path()) {
+            continue;
+        }
+        if path.is_dir() {
+            below(&path, except, found);
+        }
+        found.insert(path);
+    }
+}
+
+/// Resumes a run folder in which one of [`FILES`] holds these bytes, makes its report, and saves it as a baseline.
+///
+/// # Panics
+/// If anything is written outside.
+pub fn run(number: usize, bytes: &[u8], is_rendered: bool) -> Result<(), String> {
+    let root = tempfile::tempdir().unwrap();
+    let run = root.path().join(ABOVE).join("run");
+    fs::create_dir_all(&run).unwrap();
+    let mut files = valid();
+    files[number] = bytes.to_vec();
+    for (name, bytes) in FILES.iter().zip(&files) {
+        fs::write(run.join(name), bytes).unwrap();
+    }
+    let baselines = root.path().join("baselines");
+    let main = baselines.join("main");
+    fs::create_dir_all(&main).unwrap();
+    let outside = || {
+        let mut found = BTreeSet::new();
+        below(root.path(), [&run, &main], &mut found);
+        found
+    };
+    let before = outside();
+    let done = resumed(&run).and_then(|()| match is_rendered {
+        true => rendered(&run, &baselines),
+        false => Ok(()),
+    });
+    assert_eq!(
+        outside(),
+        before,
+        "something was written outside of the run folder"
+    );
+    // Absolute paths that changed files name.
+    assert!(!Path::new("/tmp/mantissa-outside").exists());
+    done
+}
+
+fn resumed(run: &Path) -> Result<(), String> {
+    let (mut folder, _) = RunFolder::open(run).map_err(|error| error.to_string())?;
+    if folder.plan.cells.len() > 64 || folder.settings.repeats > 4 {
+        // It is right, and would take long.
+        return Ok(());
+    }
+    let run = run.canonicalize().unwrap();
+    let machine = folder.environment.fingerprint.clone();
+    let backends = folder.plan.runnable().map(|cell| cell.setting.backend());
+    let fingerprints = backends.map(|backend| (backend, machine.clone())).collect();
+    let schedule = Schedule::new(&mut folder, fingerprints, Stop::default());
+    let ended = schedule.run(&mut Instantly { run }, &mut Silent);
+    ended.map(drop).map_err(|error| error.to_string())
+}
+
+fn rendered(run: &Path, baselines: &Path) -> Result<(), String> {
+    let loaded = mantissa_report::load(run).map_err(|error| error.to_string())?;
+    mantissa_report::render(&loaded, run).map_err(|error| error.to_string())?;
+    let measured = Measured::read(run).map_err(|error| error.to_string())?;
+    let saved = Baselines::new(baselines).save("main", &measured);
+    saved.map(drop).map_err(|error| error.to_string())
+}
