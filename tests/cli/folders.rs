@@ -136,7 +136,17 @@ fn the_peer_of_a_run_folder_is_run_only_if_the_user_names_it() {
 
 #[test]
 fn the_cache_of_a_run_folder_is_not_used() {
-    let place = interrupted();
+    let place = Place::new();
+    let run = [
+        "run",
+        &fixture("tiny"),
+        "--profile=smoke",
+        "--backend=flex",
+        "--out=run",
+    ];
+    assert_eq!(place.run(&run).status.code(), Some(0));
+    assert!(place.path(".mantissa/cache").exists());
+    fs::write(place.path("run/records.jsonl"), "").unwrap();
     let cache = place.path("theirs");
     edit(&place.path("run/run.json"), |settings| {
         settings["inputs"]["cache"] = json!(cache)

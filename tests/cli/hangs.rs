@@ -98,7 +98,7 @@ fn a_peer_that_never_answers_is_ended_by_the_first_signal() {
 fn a_peer_that_ignores_the_end_of_its_input_does_not_survive_the_run() {
     let place = Place::new();
     let forever = format!("{}0", forever());
-    let peer = peer(&place, &format!("trap '' TERM INT HUP\n{ANSWERS}\n{forever}"));
+    let peer = peer(&place, &format!("trap '' TERM INT HUP\n{ANSWERS}\n{forever} & wait"));
     let suite = fixture("kernels");
     let arguments = [
         "run",

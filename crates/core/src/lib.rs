@@ -46,7 +46,7 @@ pub use model::{
     BertSize, BloomSize, DistilBertSize, Gpt2Size, ImageNetResNetSize, LlamaSize, Model, NORM_EPSILON,
     ResNetSize, RopeScaling, VitSize,
 };
-pub use name::{LONGEST_NAME, UnknownName, check_file_name, nearest};
+pub use name::{LONGEST_NAME, UnknownName, check_file_name, in_one_line, nearest};
 pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};
 pub use range::{RangeCounts, TensorClass, TensorRange};

@@ -1,5 +1,7 @@
 //! Closed lists of names: one macro that gives an enum its spelling, its parser and its place in the JSON Schema.
 
+use std::fmt;
+
 /// A name that is not in a closed list, with the names that are.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} `{given}`{}", hint(nearest, valid))]
@@ -53,6 +55,11 @@ pub fn check_file_name(name: &str) -> Result<(), String> {
         return Ok(());
     };
     Err(format!("{:?} is not a name: {problem}", shortened(name)))
+}
+
+/// Returns the message of an error without its line breaks: a parser repeats parts of the file.
+pub fn in_one_line(error: &impl fmt::Display) -> String {
+    error.to_string().replace(['\n', '\r'], " ")
 }
 
 /// Returns the beginning of a text, for messages.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Accumulator, Cell, DataSource, Fingerprint, Format, InputFile, LONGEST_RECORD, MatmulPrecision, Metric,
-    MetricName, Precision, Setting, name::named, read_line,
+    MetricName, Precision, Setting, in_one_line, name::named, read_line,
 };
 
 /// Version of the record format that this build writes.
@@ -200,7 +200,7 @@ pub enum RecordError {
         found: u64,
     },
     /// Not a record, and not the last line cut short.
-    #[error("line {line} is not a record: {source}")]
+    #[error("line {line} is not a record: {}", in_one_line(source))]
     Malformed {
         /// Line of the file, from 1.
         line: usize,

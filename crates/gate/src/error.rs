@@ -5,8 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use mantissa_core::{RecordError, SCHEMA_VERSION, in_one_line};
+
 use crate::Mismatch;
-use mantissa_core::{RecordError, SCHEMA_VERSION};
 
 /// Why two runs cannot be compared.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +39,7 @@ pub enum GateError {
         source: io::Error,
     },
     /// A file has another shape than this version knows.
-    #[error("`{path}`, line {line}, is not what mantissa writes: {reason}")]
+    #[error("`{path}`, line {line}, is not what mantissa writes: {}", in_one_line(reason))]
     Malformed {
         /// The file.
         path: PathBuf,

@@ -1,14 +1,34 @@
 //! Samples of which only some series are read whole: a record may have millions of samples, and a figure needs few.
 
-use std::fmt;
+use std::{cell::Cell, fmt, io, marker::PhantomData};
 
 use mantissa_core::{Samples, Series};
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{
+    Deserialize,
+    de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+
+/// Most numbers of the chosen series together. As many as there are in [`LARGEST_SAMPLES`](mantissa_core::LARGEST_SAMPLES)
+/// of real measurements, which have eight digits and more.
+const MOST_NUMBERS: usize = 8 << 20;
 
 /// Reads [`Samples`]. Series whose name is not among these keep their last `x` and nothing else; what the formats did to values
 /// is read where `ranges` is among them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Chosen<'n>(pub &'n [&'n str]);
+pub(crate) struct Chosen<'n> {
+    names: &'n [&'n str],
+    /// Numbers that may still be read.
+    left: &'n Cell<usize>,
+}
+
+/// Reads the samples of a record from JSON. See [`Chosen`].
+pub(crate) fn read(json: impl io::Read, names: &[&str]) -> serde_json::Result<Samples> {
+    let left = Cell::new(MOST_NUMBERS);
+    let mut json = serde_json::Deserializer::from_reader(json);
+    let samples = Chosen { names, left: &left }.deserialize(&mut json)?;
+    json.end()?;
+    Ok(samples)
+}
 
 impl<'de> DeserializeSeed<'de> for Chosen<'_> {
     type Value = Samples;
@@ -32,7 +52,7 @@ impl<'de> Visitor<'de> for Chosen<'_> {
                 "series" => samples.series = map.next_value_seed(List(self))?,
                 "trials" => samples.trials = map.next_value()?,
                 "test_correct" => samples.test_correct = map.next_value()?,
-                "ranges" if self.0.contains(&"ranges") => samples.ranges = map.next_value()?,
+                "ranges" if self.names.contains(&"ranges") => samples.ranges = map.next_value()?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -88,19 +108,64 @@ impl<'de> Visitor<'de> for One<'_> {
         let mut name: Option<String> = None;
         while let Some(key) = map.next_key::<String>()? {
             // The name is written first; if it ever is not, the series is read whole.
-            let chosen = name.as_deref().is_none_or(|name| self.0.0.contains(&name));
+            let chosen = name.as_deref().is_none_or(|name| self.0.names.contains(&name));
             match key.as_str() {
                 "name" => name = Some(map.next_value()?),
                 "unit" => series.unit = map.next_value()?,
                 "x_name" => series.x_name = map.next_value()?,
-                "x" if chosen => series.x = map.next_value()?,
+                "x" if chosen => series.x = map.next_value_seed(Numbers::new(self.0.left))?,
                 "x" => series.x.extend(map.next_value_seed(Last)?),
-                "y" if chosen => series.y = map.next_value()?,
+                "y" if chosen => series.y = map.next_value_seed(Numbers::new(self.0.left))?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         series.name = name.ok_or_else(|| A::Error::missing_field("name"))?;
         Ok(series)
+    }
+}
+
+/// The numbers of a list, if there are not too many.
+struct Numbers<'n, T> {
+    left: &'n Cell<usize>,
+    number: PhantomData<T>,
+}
+
+impl<'n, T> Numbers<'n, T> {
+    fn new(left: &'n Cell<usize>) -> Self {
+        Self {
+            left,
+            number: PhantomData,
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Numbers<'_, T> {
+    type Value = Vec<T>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Numbers<'_, T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of numbers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut numbers = Vec::new();
+        while let Some(number) = list.next_element()? {
+            let left = self.left.get().checked_sub(1);
+            self.left.set(left.ok_or_else(|| {
+                A::Error::custom(format!(
+                    "it has more than {MOST_NUMBERS} numbers, the most that are read"
+                ))
+            })?);
+            numbers.push(number);
+        }
+        Ok(numbers)
     }
 }
 
@@ -136,8 +201,17 @@ mod tests {
     use super::*;
 
     fn read(json: &str, names: &[&str]) -> Samples {
-        let mut deserializer = serde_json::Deserializer::from_str(json);
-        Chosen(names).deserialize(&mut deserializer).unwrap()
+        super::read(json.as_bytes(), names).unwrap()
+    }
+
+    #[test]
+    fn numbers_have_a_limit_that_holds_for_all_series_together() {
+        let list = format!("[{}0]", "0,".repeat(MOST_NUMBERS / 2));
+        let series = |name: &str| format!(r#"{{"name":"{name}","unit":"s","x_name":"x","x":[],"y":{list}}}"#);
+        let json = format!(r#"{{"series":[{},{}]}}"#, series("a"), series("b"));
+        assert!(super::read(json.as_bytes(), &["a"]).is_ok());
+        let error = super::read(json.as_bytes(), &["a", "b"]).unwrap_err().to_string();
+        assert!(error.contains("more than 8388608 numbers"), "{error}");
     }
 
     #[test]
@@ -166,7 +240,6 @@ mod tests {
 
     #[test]
     fn what_is_no_series_is_an_error() {
-        let mut deserializer = serde_json::Deserializer::from_str(r#"{"series":[{"unit":"s"}]}"#);
-        assert!(Chosen(&[]).deserialize(&mut deserializer).is_err());
+        assert!(super::read(&br#"{"series":[{"unit":"s"}]}"#[..], &[]).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use mantissa_core::{RecordError, SCHEMA_VERSION};
+use mantissa_core::{RecordError, SCHEMA_VERSION, in_one_line};
 
 use crate::MOST_RUNS;
 
@@ -18,7 +18,7 @@ pub enum ReportError {
         source: io::Error,
     },
     /// A file of the run folder has another shape than this version knows.
-    #[error("`{path}` is not what mantissa writes: {source}")]
+    #[error("`{path}` is not what mantissa writes: {}", in_one_line(source))]
     Malformed {
         /// The file.
         path: PathBuf,

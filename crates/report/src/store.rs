@@ -8,9 +8,8 @@ use std::{
 
 use flate2::bufread::GzDecoder;
 use mantissa_core::{Bounded, CellId, LARGEST_SAMPLES, Record, Samples, open_regular};
-use serde::de::DeserializeSeed as _;
 
-use crate::chosen::Chosen;
+use crate::chosen;
 
 /// The raw samples of a run.
 #[derive(Debug, Clone)]
@@ -53,10 +52,5 @@ fn read(run: &Path, relative: &str, names: &[&str]) -> Result<Samples, String> {
     let packed =
         open_regular(&run.join(relative).join("samples.json.gz")).map_err(|error| error.to_string())?;
     let unpacked = Bounded::new(GzDecoder::new(BufReader::new(packed)), LARGEST_SAMPLES);
-    let json = BufReader::new(unpacked);
-    let mut json = serde_json::Deserializer::from_reader(json);
-    let samples = Chosen(names).deserialize(&mut json);
-    samples
-        .and_then(|samples| json.end().map(|()| samples))
-        .map_err(|error| error.to_string())
+    chosen::read(BufReader::new(unpacked), names).map_err(|error| error.to_string())
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mantissa_core::{Backend, RecordError};
+use mantissa_core::{Backend, RecordError, in_one_line};
 
 use crate::Signal;
 
@@ -61,7 +61,7 @@ pub enum RunError {
         source: std::io::Error,
     },
     /// A file of the run folder is not what a run writes.
-    #[error("`{}`: {source}\n  hint: it may be of another version of mantissa, which alone can go on with its run", .path.display())]
+    #[error("`{}`: {}\n  hint: it may be of another version of mantissa, which alone can go on with its run", .path.display(), in_one_line(source))]
     Json {
         /// The file.
         path: PathBuf,

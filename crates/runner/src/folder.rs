@@ -12,8 +12,8 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{
-    Backend, CellId, Environment, Plan, Record, RecordReader, Samples, check_file_name, create_folder_below,
-    open_regular,
+    Backend, CellId, Environment, LONGEST_RECORD, Plan, Record, RecordReader, Samples, check_file_name,
+    create_folder_below, open_regular,
 };
 use mantissa_workloads::Inputs;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -356,6 +356,12 @@ impl RunFolder {
             source,
         })?;
         line.push(b'\n');
+        if line.len() as u64 > LONGEST_RECORD {
+            return Err(RunError::Input(format!(
+                "the record of a cell has {} bytes, and at most {LONGEST_RECORD} are read",
+                line.len()
+            )));
+        }
         self.mend().at(&file)?;
         self.torn = true;
         if let Err(error) = self

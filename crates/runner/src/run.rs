@@ -8,14 +8,18 @@ use std::{
 
 use jiff::Timestamp;
 use mantissa_core::{
-    Backend, Environment, Fingerprint, Plan, Profile, SCHEMA_VERSION, SuiteInfo, input_difference,
+    Backend, Environment, Fingerprint, LONGEST_NAME, Plan, Profile, SCHEMA_VERSION, SuiteInfo,
+    input_difference,
 };
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
-use mantissa_workloads::{backend, peer::Peer};
+use mantissa_workloads::{
+    backend,
+    peer::{About, Peer},
+};
 
 use crate::{
-    About, Progress, RunError, RunFolder, RunSettings, Schedule, Signal, Stop, Violation, choose_backend,
-    devices, fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers, schedule::Stopped,
+    Progress, RunError, RunFolder, RunSettings, Schedule, Signal, Stop, Violation, choose_backend, devices,
+    fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers, schedule::Stopped,
 };
 
 /// A run to be made.
@@ -241,7 +245,13 @@ fn name_of(peer: &[String], stop: &Stop) -> Result<Option<String>, RunError> {
     }
     let about = Peer::about_of(peer, || stop.asked().is_some());
     match about.map_err(|error| RunError::Input(error.to_string()))? {
-        Some(about) => Ok(Some(about.name)),
+        Some(About { name, .. }) => match name.len() <= LONGEST_NAME {
+            true => Ok(Some(name)),
+            false => Err(RunError::Input(format!(
+                "the name of the peer has {} bytes, and a name at most {LONGEST_NAME}",
+                name.len()
+            ))),
+        },
         None => Err(RunError::Stopped(stop.asked().unwrap_or(Signal::Interrupt))),
     }
 }
@@ -251,7 +261,7 @@ fn of_program(machine: Fingerprint, program: Option<&Path>) -> Fingerprint {
     let Some(program) = program else {
         return machine;
     };
-    match About::of(program) {
+    match crate::About::of(program) {
         Some(about) => about.on(machine),
         None => Fingerprint {
             revision: None,

@@ -24,6 +24,9 @@ use crate::{
     message::{Finished, MemorySoFar, Request},
 };
 
+/// Longest reason of a record, in bytes.
+const LONGEST_REASON: usize = 64 << 10;
+
 /// How an executed cell ended.
 #[derive(Debug)]
 pub enum Ended {
@@ -375,7 +378,7 @@ impl<'a> Schedule<'a> {
             repeat,
             attempt,
             status,
-            reason,
+            reason: reason.map(shortened),
             requested: Requested::of(&cell.setting),
             executed: if status == Status::Skipped {
                 Executed::unverified()
@@ -395,6 +398,12 @@ impl<'a> Schedule<'a> {
         self.folder.check_path()?;
         Ok(record)
     }
+}
+
+/// Cuts a reason that is too long, such as one that repeats the answer of a peer.
+fn shortened(mut reason: String) -> String {
+    reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
+    reason
 }
 
 fn seconds(seconds: f64) -> Duration {
