@@ -2,6 +2,8 @@
 
 #[path = "../../crates/workloads/tests/hostile/readers.rs"]
 pub mod inputs;
+#[path = "../../crates/runner/tests/hostile/readers.rs"]
+pub mod folders;
 #[path = "../../crates/report/tests/hostile/readers.rs"]
 pub mod runs;
 #[path = "../../crates/suite/tests/hostile/readers.rs"]
