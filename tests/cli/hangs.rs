@@ -32,7 +32,7 @@ fn peer(place: &Place, script: &str) -> String {
     path.display().to_string()
 }
 
-/// Whether some process has been started with these words.
+/// Returns true if a process with this command line runs.
 fn is_running(words: &str) -> bool {
     let wanted = words.replace(' ', "\0") + "\0";
     let entries = fs::read_dir("/proc").unwrap();
@@ -68,7 +68,7 @@ fn a_run_whose_worker_hangs_says_at_once_that_it_was_asked_to_stop() {
     wait_for("an answer", || {
         errors(&place).contains("stopping when").then_some(())
     });
-    assert!(asked.elapsed() < Duration::from_secs(2));
+    assert!(asked.elapsed() < Duration::from_secs(10));
     send("TERM", run.id());
     assert_eq!(run.wait().unwrap().code(), Some(130), "{}", errors(&place));
 }
@@ -100,7 +100,7 @@ fn a_peer_that_ignores_the_end_of_its_input_does_not_survive_the_run() {
     let forever = format!("{}0", forever());
     let peer = peer(
         &place,
-        &format!("trap '' TERM INT HUP\n{ANSWERS}\n{forever} & wait"),
+        &format!("trap '' TERM INT HUP\n{ANSWERS}\ntouch began\n{forever} & wait"),
     );
     let suite = fixture("kernels");
     let arguments = [
@@ -121,7 +121,8 @@ fn a_peer_that_ignores_the_end_of_its_input_does_not_survive_the_run() {
         "{}",
         errors(&place)
     );
-    assert!(!is_running(&forever));
+    assert!(place.path("began").exists());
+    wait_for("its end", || (!is_running(&forever)).then_some(()));
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn skipped_cells_that_are_being_recorded_are_left_for_later() {
         "size = [16, 32]",
         &format!("size = [16]\nseed = [{}]", seeds.join(",")),
     );
-    // No accumulator of 64-bit products is narrower: such cells are skipped on every machine.
+    // Such cells are skipped on every machine.
     let many = many.replace("[axes]", "[axes]\nprecision = [\"64-true\"]\nmatmul = [\"high\"]");
     fs::write(place.path("many.toml"), many).unwrap();
     let mut run = started(

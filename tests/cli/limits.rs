@@ -1,4 +1,5 @@
 //! Inputs without an end, and machines without room.
+#![cfg(target_os = "linux")]
 
 use std::{fs, io::Write as _, os::unix::fs::symlink, path::Path, process::Command, thread};
 
@@ -56,12 +57,9 @@ fn sizes_that_no_machine_has_are_errors_that_name_the_limit() {
     refused(&place, &["plan", "long.toml"], "at most 200");
     let kernels = fixture("kernels");
     refused(&place, &["run", &kernels, "--repeats", "4294967295"], "10000");
-    refused(
-        &place,
-        &["gate", "a", "--baseline", "b", "--policy", "/dev/zero"],
-        "",
-    );
-    refused(&place, &["history", "/dev/zero"], "there is no history");
+    crate::gate::kernels(&place, "run", &[]);
+    let gate = ["gate", "run", "--baseline", "run", "--policy", "/dev/zero"];
+    refused(&place, &gate, "more than 1048576 bytes");
 }
 
 #[test]
@@ -111,11 +109,7 @@ fn a_small_file_that_unpacks_to_a_large_one_is_refused() {
     let rows = "0\tthe same review, again and again\n".repeat(1000);
     (0..1000).for_each(|_| bomb.write_all(rows.as_bytes()).unwrap());
     bomb.finish().unwrap();
-    refused(
-        &place,
-        &["data", "check", "train.tsv.gz"],
-        "the most that are read",
-    );
+    refused(&place, &["data", "check", "train.tsv.gz"], "unpacks to more than");
 }
 
 #[test]
@@ -155,6 +149,9 @@ fn a_suite_from_a_pipe_is_copied_into_the_run_folder() {
     assert_eq!(text, fs::read_to_string(place.path(&fixture("kernels"))).unwrap());
 }
 
+/// Axes of cells that every machine skips.
+const SKIPPED: &str = "size = [16]\nprecision = [\"64-true\"]\nmatmul = [\"high\"]";
+
 #[test]
 fn names_of_many_suites_make_a_folder_that_can_be_named() {
     let place = Place::new();
@@ -163,13 +160,12 @@ fn names_of_many_suites_make_a_folder_that_can_be_named() {
         .collect();
     names
         .iter()
-        .for_each(|name| changed(&place, name, "size = [16, 32]", "size = [16]"));
+        .for_each(|name| changed(&place, name, "size = [16, 32]", SKIPPED));
     let mut arguments = vec!["run"];
     arguments.extend(names.iter().map(String::as_str));
-    // Nothing runs: this machine has no GPU, or the cells are as small as they can be.
-    arguments.extend(["-a", "backend=cuda"]);
     let output = place.run(&arguments);
-    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("ran nothing"), "{}", stderr(&output));
     let runs: Vec<_> = fs::read_dir(place.path("reports")).unwrap().collect();
     let [Ok(run)] = &runs[..] else { panic!("{runs:?}") };
     let name = run.file_name().into_string().unwrap();
@@ -195,7 +191,7 @@ fn baselines_that_are_saved_at_once_are_whole_and_there_is_always_one() {
     let [Ok(machine)] = &machines[..] else {
         panic!("{machines:?}")
     };
-    let saved = machine.path().join("baseline.json");
+    let saved = machine.path();
     let commands: Vec<_> = (0..10).map(|_| save()).collect();
     let saving = thread::spawn(move || commands.into_iter().for_each(|command| drop(ended(command))));
     while !saving.is_finished() {
@@ -240,7 +236,7 @@ fn a_machine_without_threads_is_an_error_with_its_cause() {
     let without = |arguments: &[&str]| {
         let mut command = place.command(arguments);
         // No thread has room for such a stack.
-        command.env("RUST_MIN_STACK", (1u64 << 46).to_string());
+        command.env("RUST_MIN_STACK", (1u64 << 56).to_string());
         ended(command)
     };
     let output = without(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
@@ -282,7 +278,6 @@ fn paths_that_are_not_utf_8_are_written_to_or_refused() {
     });
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(place.path("").join(odd).join("report.html").exists());
-    fs::copy(place.path(&fixture("kernels")), place.path("").join(odd)).unwrap_err();
     let suite = OsStr::from_bytes(b"odd-\xff.toml");
     fs::copy(place.path(&fixture("kernels")), place.path("").join(suite)).unwrap();
     let mut command = place.command(&["run", "--backend=flex", "--out=other"]);

@@ -10,10 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use mantissa_core::{Backend, Format, MetricName, Profile};
 use mantissa_gate::Part;
 use mantissa_report::{Goal, parse_error, parse_memory, parse_points};
-use mantissa_runner::data::ColumnNames;
-
-/// The most processes of a cell.
-const MOST_REPEATS: i64 = 10_000;
+use mantissa_runner::{MOST_REPEATS, data::ColumnNames};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -389,7 +386,7 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) vocabulary: Option<PathBuf>,
     /// Fresh processes for each cell [default: 3 under `standard`, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_REPEATS))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
     pub(crate) repeats: Option<u32>,
     /// How often a cell that fails or runs out of time is tried again at once [default: 0]
     #[arg(long, value_name = "N")]

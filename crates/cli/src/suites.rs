@@ -38,8 +38,13 @@ fn collect(folder: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>
     if !seen.insert(folder.canonicalize()?) {
         return Ok(());
     }
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
+    let entries = fs::read_dir(folder)?;
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<std::io::Result<Vec<_>>>()?;
+    // A folder has its own path rather than that of a link.
+    paths.sort_by_key(|path| (path.is_symlink(), path.clone()));
+    for path in paths {
         if path.is_dir() {
             collect(&path, seen, files)?;
         } else if path.extension().is_some_and(|extension| extension == "toml") {

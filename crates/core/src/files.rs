@@ -7,6 +7,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+/// Largest suite, in bytes.
+pub const LARGEST_SUITE: u64 = 4 << 20;
 /// Longest line of `records.jsonl`, in bytes.
 pub const LONGEST_RECORD: u64 = 16 << 20;
 /// Largest content of `samples.json.gz`, in bytes.

@@ -9,8 +9,10 @@ use serde::{
 };
 
 /// Most numbers of the chosen series together. As many as there are in [`LARGEST_SAMPLES`](mantissa_core::LARGEST_SAMPLES)
-/// of real measurements, which have eight digits and more.
-const MOST_NUMBERS: usize = 8 << 20;
+/// of real measurements, which have ten characters and more.
+const MOST_NUMBERS: usize = 6 << 20;
+/// Numbers that take as much memory as an empty series.
+const NUMBERS_OF_A_SERIES: usize = 16;
 
 /// Reads [`Samples`]. Series whose name is not among these keep their last `x` and nothing else; what the formats did to values
 /// is read where `ranges` is among them.
@@ -19,6 +21,25 @@ pub(crate) struct Chosen<'n> {
     names: &'n [&'n str],
     /// Numbers that may still be read.
     left: &'n Cell<usize>,
+}
+
+impl Chosen<'_> {
+    fn count<E: Error>(&self, numbers: usize) -> Result<(), E> {
+        count(self.left, numbers)
+    }
+}
+
+/// Subtracts from the numbers that may still be read.
+fn count<E: Error>(left: &Cell<usize>, numbers: usize) -> Result<(), E> {
+    match left.get().checked_sub(numbers) {
+        Some(rest) => left.set(rest),
+        None => {
+            return Err(E::custom(format!(
+                "it has more than {MOST_NUMBERS} numbers, the most that are read"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Reads the samples of a record from JSON. See [`Chosen`].
@@ -80,6 +101,7 @@ impl<'de> Visitor<'de> for List<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Series>, A::Error> {
         let mut series = Vec::new();
         while let Some(one) = list.next_element_seed(One(self.0))? {
+            self.0.count::<A::Error>(NUMBERS_OF_A_SERIES)?;
             series.push(one);
         }
         Ok(series)
@@ -120,6 +142,13 @@ impl<'de> Visitor<'de> for One<'_> {
             }
         }
         series.name = name.ok_or_else(|| A::Error::missing_field("name"))?;
+        let (places, values) = (series.x.len(), series.y.len());
+        if self.0.names.contains(&series.name.as_str()) && places != values {
+            return Err(A::Error::custom(format!(
+                "series `{}` has {values} values at {places} places",
+                series.name
+            )));
+        }
         Ok(series)
     }
 }
@@ -157,12 +186,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Numbers<'_, T> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
         let mut numbers = Vec::new();
         while let Some(number) = list.next_element()? {
-            let left = self.left.get().checked_sub(1);
-            self.left.set(left.ok_or_else(|| {
-                A::Error::custom(format!(
-                    "it has more than {MOST_NUMBERS} numbers, the most that are read"
-                ))
-            })?);
+            count::<A::Error>(self.left, 1)?;
             numbers.push(number);
         }
         Ok(numbers)
@@ -206,12 +230,13 @@ mod tests {
 
     #[test]
     fn numbers_have_a_limit_that_holds_for_all_series_together() {
-        let list = format!("[{}0]", "0,".repeat(MOST_NUMBERS / 2));
-        let series = |name: &str| format!(r#"{{"name":"{name}","unit":"s","x_name":"x","x":[],"y":{list}}}"#);
+        let list = format!("[{}0]", "0,".repeat(MOST_NUMBERS / 4));
+        let series =
+            |name: &str| format!(r#"{{"name":"{name}","unit":"s","x_name":"x","x":{list},"y":{list}}}"#);
         let json = format!(r#"{{"series":[{},{}]}}"#, series("a"), series("b"));
         assert!(super::read(json.as_bytes(), &["a"]).is_ok());
         let error = super::read(json.as_bytes(), &["a", "b"]).unwrap_err().to_string();
-        assert!(error.contains("more than 8388608 numbers"), "{error}");
+        assert!(error.contains("more than 6291456 numbers"), "{error}");
     }
 
     #[test]
@@ -241,5 +266,9 @@ mod tests {
     #[test]
     fn what_is_no_series_is_an_error() {
         assert!(super::read(&br#"{"series":[{"unit":"s"}]}"#[..], &[]).is_err());
+        let uneven = br#"{"series":[{"name":"a","unit":"s","x_name":"x","x":[1.0],"y":[1.0,2.0]}]}"#;
+        let error = super::read(&uneven[..], &["a"]).unwrap_err().to_string();
+        assert!(error.contains("2 values at 1 places"), "{error}");
+        assert!(super::read(&uneven[..], &[]).is_ok());
     }
 }

@@ -2,13 +2,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::Read as _,
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{CellId, open_regular};
+use mantissa_core::{CellId, LARGEST_SUITE, read_text};
 
-use crate::{RunError, Start, command::this_command, folder::recorded};
+use crate::{
+    RunError, Start,
+    command::this_command,
+    error::At,
+    folder::{recorded, refuse_link},
+};
 
 /// The run of one process of each of these cells of an earlier run, to be started into the folder `out`. `program`: whose workers
 /// measure; absent, this one's. Data, policy and suites are those of the earlier run.
@@ -34,9 +38,10 @@ pub fn again(
     let mut suites = BTreeMap::new();
     for (name, path) in &mut settings.suites {
         *path = earlier.join("suites").join(format!("{name}.toml"));
-        let mut text = String::new();
-        let read = open_regular(path).and_then(|mut file| file.read_to_string(&mut text));
-        read.map_err(|error| RunError::Input(format!("cannot read `{}`: {error}", path.display())))?;
+        // A link might lead to a file that other people must not see.
+        let text = refuse_link(path)
+            .and_then(|()| read_text(path, LARGEST_SUITE))
+            .at(path)?;
         suites.insert(name.clone(), text);
     }
     Ok(Start {

@@ -31,6 +31,9 @@ const SAMPLES: &str = "samples.json.gz";
 /// Folder of tokenized data and compiled kernels, by content hash, relative to the current directory.
 pub const CACHE: &str = ".mantissa/cache";
 
+/// Most repeats of a cell.
+pub const MOST_REPEATS: u32 = 10_000;
+
 /// How long a lock may be held by a process that is about to become another program.
 const FORKED: Duration = Duration::from_millis(500);
 
@@ -132,6 +135,13 @@ fn read_plan(path: &Path) -> Result<Plan, RunError> {
 /// Reads `run.json`.
 fn read_settings(path: &Path) -> Result<RunSettings, RunError> {
     let mut settings: RunSettings = read_json(path, SETTINGS)?;
+    if settings.repeats > MOST_REPEATS {
+        return Err(RunError::Input(format!(
+            "`{}` has {} repeats, and a run at most {MOST_REPEATS}",
+            path.join(SETTINGS).display(),
+            settings.repeats
+        )));
+    }
     check_names(settings.suites.keys(), &path.join(SETTINGS))?;
     // Kernels and tokens of another cache may be anything.
     settings.inputs.cache = CACHE.into();
@@ -246,7 +256,7 @@ impl RunFolder {
         if repeats > planned {
             self.settings.repeats = repeats;
             write_json(&self.path.join(SETTINGS), &self.settings)?;
-            sync_directory(&self.place()).at(&self.path)?;
+            sync_directory(&self.path).at(&self.path)?;
         }
         Ok(())
     }
@@ -483,7 +493,7 @@ pub(crate) fn write_output(folder: &Path, output: &[u8]) -> Result<(), RunError>
 }
 
 /// Rejects anything but a regular file, or no file: a symbolic link might lead out of the folder.
-fn refuse_link(path: &Path) -> io::Result<()> {
+pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(there) if !there.is_file() => Err(io::Error::new(
             io::ErrorKind::InvalidInput,

@@ -16,6 +16,7 @@ mod command;
 mod company;
 mod devices;
 mod error;
+mod exhaustion;
 mod expect;
 mod fingerprint;
 mod folder;
@@ -46,9 +47,10 @@ pub use again::again;
 pub use command::this_command;
 pub use devices::{BackendState, backends, choose_backend};
 pub use error::RunError;
+pub use exhaustion::{prepare_threads, survive_file_size_limit};
 pub use expect::Violation;
 pub use fingerprint::fingerprint;
-pub use folder::{CACHE, RunFolder, RunSettings, recorded};
+pub use folder::{CACHE, MOST_REPEATS, RunFolder, RunSettings, recorded};
 pub use ledger::Ledger;
 pub use mantissa_workloads::{
     Examples, Inputs, MemoryEstimate, OwnModel, Phase, Workload, burn, data, estimate, model_of,
@@ -58,6 +60,6 @@ pub use order::Order;
 pub use policy::{Busy, COOL_DOWN_SECONDS, Policy};
 pub use run::{Finish, SkippedSuite, Start, default_repeats, planned, resume, start};
 pub use schedule::{Ended, Executor, Progress, ProgressEvent, Schedule, Stopped, Told};
-pub use stop::{Signal, Stop, prepare_threads, survive_file_size_limit};
+pub use stop::{Signal, Stop};
 pub use summarise::{Measurements, summarise};
 pub use worker::{WorkerExit, worker};

@@ -6,7 +6,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, RecvTimeoutError, SyncSender},
+    sync::mpsc::{self, RecvTimeoutError, Sender},
     time::{Duration, Instant},
 };
 
@@ -29,11 +29,8 @@ const ENDING: Duration = Duration::from_secs(5);
 /// Time that the rest of its output may take once it is gone.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Longest message of a worker, in bytes. A longer line is no message.
+/// Longest message of a worker, in bytes. A longer line is split, and is output.
 const LONGEST_MESSAGE: u64 = 16 << 20;
-
-/// Lines of a worker that wait to be understood. Its output waits for them.
-const WAITING_LINES: usize = 64;
 
 /// Bytes of foreign output that are kept of a worker, its end: enough for any backtrace.
 const KEPT_OUTPUT: usize = 1 << 20;
@@ -102,7 +99,12 @@ impl Workers {
         Self { program, stop }
     }
 
-    fn spawn(&self, request: &Request, scratch: Option<&Path>) -> Result<Child, RunError> {
+    fn spawn(
+        &self,
+        request: &Request,
+        scratch: Option<&Path>,
+        current: Option<&Path>,
+    ) -> Result<Child, RunError> {
         let mut command = Command::new(self.program.executable());
         #[cfg(unix)]
         std::os::unix::process::CommandExt::arg0(&mut command, &self.program.path);
@@ -124,9 +126,8 @@ impl Workers {
         if let Some(scratch) = scratch {
             command.env("TMPDIR", scratch);
         }
-        if std::env::current_dir().is_err() {
-            // Libraries want one.
-            command.current_dir(std::env::temp_dir());
+        if let Some(folder) = current {
+            command.current_dir(folder);
         }
         let mut worker = command.spawn().map_err(RunError::Worker)?;
         if let Some(mut stdin) = worker.stdin.take() {
@@ -159,7 +160,11 @@ impl Executor for Workers {
             .then(tempfile::tempdir)
             .transpose()
             .map_err(RunError::Worker)?;
-        let worker = Worker(self.spawn(request, scratch.as_ref().map(TempDir::path))?);
+        // Libraries want a current folder. The cache is in it, so it belongs to nobody else.
+        let current = std::env::current_dir().is_err().then(tempfile::tempdir);
+        let current = current.transpose().map_err(RunError::Worker)?;
+        let [scratch, current] = [&scratch, &current].map(|folder| folder.as_ref().map(TempDir::path));
+        let worker = Worker(self.spawn(request, scratch, current)?);
         self.attend(worker, timeout, deaths_before, told)
     }
 }
@@ -174,7 +179,7 @@ impl Workers {
         deaths_before: Option<u64>,
         told: &mut dyn FnMut(Option<Told>),
     ) -> Result<(Ended, Vec<u8>), RunError> {
-        let (sender, heard) = mpsc::sync_channel(WAITING_LINES);
+        let (sender, heard) = mpsc::channel();
         let output = worker.0.stdout.take();
         listen(output, sender.clone(), parse, Some(Heard::Silence))
             .and_then(|()| listen(worker.0.stderr.take(), sender, Heard::Noise, None))
@@ -214,7 +219,9 @@ impl Workers {
         let exit = worker.wait(GRACE, ENDING).map_err(RunError::Worker)?;
         // Both streams end with the worker and its group; one that somebody else holds open is not waited for.
         let end = Instant::now();
-        while let Ok(rest) = heard.recv_timeout(LAST_WORDS.saturating_sub(end.elapsed())) {
+        while end.elapsed() < LAST_WORDS
+            && let Ok(rest) = heard.recv_timeout(LAST_WORDS.saturating_sub(end.elapsed()))
+        {
             said.hear(rest);
         }
         if stopped {
@@ -373,7 +380,7 @@ fn host_peak(child: &Child) -> Option<u64> {
 /// Reads lines on a thread until the stream ends; `last` is what is heard then.
 fn listen(
     stream: Option<impl Read + Send + 'static>,
-    sender: SyncSender<Heard>,
+    sender: Sender<Heard>,
     understand: fn(Vec<u8>) -> Heard,
     last: Option<Heard>,
 ) -> std::io::Result<()> {
@@ -593,15 +600,19 @@ mod tests {
         assert!(refused(&ended), "{ended:?}");
     }
 
-    #[cfg(unix)]
     #[test]
-    fn output_without_a_line_end_is_kept_in_part() {
-        let endless = "head -c 100000000 /dev/zero; echo end; exit 3";
-        let Ended::Died { status, reason, .. } = attended(&Stop::default(), endless) else {
-            panic!("it said a last word");
-        };
-        assert!(status == Status::Failed || status == Status::Timeout, "{status}");
-        assert!(reason.len() <= 2 * KEPT_OUTPUT, "{}", reason.len());
+    fn output_without_a_line_end_is_read_in_parts() {
+        let (sender, heard) = mpsc::channel();
+        let length = 2 * LONGEST_MESSAGE + 1;
+        listen(Some(std::io::repeat(b'x').take(length)), sender, parse, None).unwrap();
+        let lengths: Vec<_> = heard
+            .into_iter()
+            .map(|heard| match heard {
+                Heard::Noise(line) => line.len() as u64,
+                _ => panic!("it is no message"),
+            })
+            .collect();
+        assert_eq!(lengths, [LONGEST_MESSAGE, LONGEST_MESSAGE, 1]);
     }
 
     #[test]

@@ -19,7 +19,8 @@ use mantissa_workloads::{
 
 use crate::{
     Progress, RunError, RunFolder, RunSettings, Schedule, Signal, Stop, Violation, choose_backend, devices,
-    fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers, schedule::Stopped,
+    exhaustion::prepare_threads, fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers,
+    schedule::Stopped,
 };
 
 /// A run to be made.
@@ -134,20 +135,24 @@ pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Fi
     start.settings.check_paths()?;
     let default = || Path::new("reports").join(format!("{}-{}", now.strftime("%Y%m%dT%H%M%SZ"), start.name));
     let path = start.out.clone().unwrap_or_else(default);
-    let gpu = devices::gpu(start.settings.backend);
+    prepare_threads();
     let peer = name_of(&start.settings.peer, &stop)?;
+    // Drivers and other programs may hang.
+    let (missing, machine) = stop.with_default_signals(|| {
+        let gpu = devices::gpu(start.settings.backend);
+        let uuid = gpu.as_ref().and_then(|gpu| gpu.uuid.clone());
+        let missing = missing(start.settings.backend, uuid.as_deref());
+        (missing, of_program(fingerprint(gpu), start.program.as_deref()))
+    });
     let environment = Environment {
         schema: SCHEMA_VERSION,
         started: now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
         command: start.command,
         backend: start.settings.backend,
-        missing: missing(
-            start.settings.backend,
-            gpu.as_ref().and_then(|gpu| gpu.uuid.as_deref()),
-        ),
+        missing,
         fingerprint: Fingerprint {
             peer: peer.clone(),
-            ..of_program(fingerprint(gpu), start.program.as_deref())
+            ..machine
         },
     };
     let folder = RunFolder::create(&path, start.plan, start.settings, &start.suites, environment)?;
@@ -166,6 +171,7 @@ pub fn resume(
     progress: &mut dyn Progress,
     cut: &mut dyn FnMut(),
 ) -> Result<Finish, RunError> {
+    prepare_threads();
     let (mut folder, was_cut) = RunFolder::open(path)?;
     if was_cut {
         cut();
@@ -185,7 +191,9 @@ fn execute(
     stop: Stop,
     progress: &mut dyn Progress,
 ) -> Result<Finish, RunError> {
-    let hashed = stop.alone(|| InputHashes::of(folder.settings.resolved_inputs(), folder.plan.runnable()))?;
+    let hashed = stop.with_default_signals(|| {
+        InputHashes::of(folder.settings.resolved_inputs(), folder.plan.runnable())
+    })?;
     for cell in folder.plan.runnable() {
         let before = folder.ledger().inputs_of(cell);
         if let Some(differs) = input_difference(before, Some(&hashed.of_cell(cell))) {
@@ -201,14 +209,14 @@ fn execute(
         .runnable()
         .map(|cell| cell.setting.backend())
         .collect();
-    let fingerprints = used
-        .into_iter()
-        .map(|backend| {
+    let fingerprints = stop.with_default_signals(|| {
+        let used = used.into_iter().map(|backend| {
             let fingerprint = of_program(fingerprint(devices::gpu(backend)), program.as_deref());
             let peer = peer.clone();
             (backend, Fingerprint { peer, ..fingerprint })
-        })
-        .collect();
+        });
+        used.collect()
+    });
     let mut workers = match program {
         Some(program) => Workers::of(program, stop.clone()),
         None => Workers::of_this_program(stop.clone())?,

@@ -24,6 +24,9 @@ use crate::{
     message::{Finished, MemorySoFar, Request},
 };
 
+/// Most processes of a run: cells times repeats.
+const MOST_PROCESSES: u64 = 10_000_000;
+
 /// Longest reason of a record, in bytes.
 const LONGEST_REASON: usize = 64 << 10;
 
@@ -208,6 +211,12 @@ impl<'a> Schedule<'a> {
         }
         let settings = &self.folder.settings;
         let (policy, ledger) = (settings.policy, self.folder.ledger());
+        let processes = plan.runnable().count() as u64 * u64::from(settings.repeats);
+        if processes > MOST_PROCESSES {
+            return Err(RunError::Input(format!(
+                "the run has {processes} processes, and at most {MOST_PROCESSES} are possible\n  hint: lower `--repeats`"
+            )));
+        }
         let mut work = settings.policy.order.arrange(&plan, settings.repeats);
         work.retain(|(cell, repeat)| ledger.lacks(cell, *repeat));
         progress.tell(ProgressEvent::Started {

@@ -27,35 +27,13 @@ pub struct Stop(Arc<Mutex<Asked>>);
 struct Asked {
     first: Option<Signal>,
     again: bool,
-    /// Nothing has to be stopped with care.
-    alone: bool,
+    /// Signals end the program: nothing has to be stopped first.
+    default_action: bool,
 }
 
-/// Makes a write beyond the limit of file sizes an error instead of the end of the process.
-///
-/// # Errors
-/// The system refuses it.
-pub fn survive_file_size_limit() -> std::io::Result<()> {
-    #[cfg(unix)]
-    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())?;
-    Ok(())
-}
-
-/// Says what could not be started.
+/// Returns the error of a thread that could not be started.
 fn no_thread(error: std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("cannot start a thread: {error}"))
-}
-
-/// Prepares the threads that share the work of reading files. Where the machine has no more threads, this one does it
-/// alone.
-pub fn prepare_threads() {
-    // The global pool cannot be built again after a failure, and panics instead.
-    if rayon::ThreadPoolBuilder::new().build().is_err() {
-        let alone = rayon::ThreadPoolBuilder::new()
-            .num_threads(1)
-            .use_current_thread();
-        let _ = alone.build_global();
-    }
 }
 
 impl Stop {
@@ -72,7 +50,7 @@ impl Stop {
             let asked = stop.clone();
             let started = std::thread::Builder::new().spawn(move || {
                 for number in signals.forever() {
-                    if asked.state().alone {
+                    if asked.state().default_action {
                         // An error leaves the signal without effect, as if it had not come.
                         let _ = signal_hook::low_level::emulate_default_handler(number);
                     }
@@ -95,17 +73,17 @@ impl Stop {
         state.first.get_or_insert(signal);
     }
 
-    /// Does something during which signals end the program as they do any other.
-    pub(crate) fn alone<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.state().alone = true;
+    /// Runs `work` with the default action of signals: they end the program.
+    pub(crate) fn with_default_signals<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.state().default_action = true;
         let done = work();
-        self.state().alone = false;
+        self.state().default_action = false;
         done
     }
 
     /// From now on signals end the program as they do any other.
     pub fn give_up(&self) {
-        self.state().alone = true;
+        self.state().default_action = true;
     }
 
     /// Runs a program of the user's to its end, in a process group of its own. The first signal asks all of that group to

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mantissa_core::{Profile, SuiteInfo, TaskKind, Workload, check_file_name, read_text};
+use mantissa_core::{LARGEST_SUITE, Profile, SuiteInfo, TaskKind, Workload, check_file_name, read_text};
 use toml::de::DeTable;
 
 use crate::{
@@ -16,9 +16,6 @@ use crate::{
 };
 
 const SECONDS_PER_MINUTE: f64 = 60.0;
-
-/// Largest suite, in bytes.
-const LARGEST_SUITE: u64 = 4 << 20;
 
 /// A valid suite, as each profile sees it.
 #[derive(Debug, Clone, PartialEq)]

@@ -73,7 +73,7 @@ const WORDS: [&[u8]; 32] = [
     b"18446744073709551615",
     b"<|endoftext|>",
     b"../../../outside",
-    b"/tmp/mantissa-outside",
+    b"/ABSOLUTE",
 ];
 
 /// Changes files, by a seed.

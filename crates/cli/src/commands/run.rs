@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Longest name of a run folder without its time, in bytes. File systems take names of 255 bytes.
-const LONGEST_NAME: usize = 220;
+const LONGEST_FOLDER_NAME: usize = 220;
 
 pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     prepare_threads();
@@ -166,7 +166,7 @@ fn name(found: &[Found], all: bool) -> String {
     let names: Vec<&str> = found.iter().map(|found| found.suite.name()).collect();
     let joined = names.join("+");
     match names.as_slice() {
-        [first, rest @ ..] if joined.len() > LONGEST_NAME => format!("{first}+{}", rest.len()),
+        [first, rest @ ..] if joined.len() > LONGEST_FOLDER_NAME => format!("{first}+{}", rest.len()),
         _ => joined,
     }
 }

@@ -11,6 +11,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use mantissa_core::read_regular;
+
 use super::{DataError, Tokenized, ids::Ids};
 
 /// Changes with the layout of the file, and with anything in tokenising that the key does not cover.
@@ -52,16 +54,19 @@ pub(super) fn entry(
     }
     let mut entry = make()?;
     if let Err(error) = store(file, &entry) {
-        entry
-            .notes
-            .push(format!("every cell tokenises its data again: {error}"));
+        entry.notes.push(not_stored(&error));
     }
     Ok(entry)
 }
 
+/// Returns the note on tokens that cannot be stored.
+pub(super) fn not_stored(error: &DataError) -> String {
+    format!("every cell tokenises its data again: {error}")
+}
+
 /// The entry in `file`; none if there is no such file or it is damaged.
 pub(super) fn load(file: &Path) -> Option<Entry> {
-    let bytes = fs::read(file).ok()?;
+    let bytes = read_regular(file).ok()?;
     let (hash, payload) = bytes.strip_prefix(MAGIC)?.split_at_checked(blake3::OUT_LEN)?;
     let intact = blake3::hash(payload).as_bytes() == hash;
     intact.then(|| decode(payload)).flatten()

@@ -117,12 +117,16 @@ fn of_files(
     let hash = corpus.hash()?;
     let mut inputs = token_file::hasher();
     inputs.update(format!("{hash}\n{}\n{PIECE}", tokenizer.hash()).as_bytes());
-    let tokens = tokens(
-        &corpus,
-        tokenizer,
-        &token_file::file_in(cache, &inputs.finalize()),
-        (PIECE, BLOCK),
-    )?;
+    let stored = token_file::file_in(cache, &inputs.finalize());
+    let (tokens, note) = match tokens(&corpus, tokenizer, &stored, (PIECE, BLOCK)) {
+        Err(error @ DataError::Io { verb: "write", .. }) => {
+            // The file is mapped, and lives on without its folder.
+            let folder = tempfile::tempdir().map_err(DataError::write(&std::env::temp_dir()))?;
+            let tokens = tokens(&corpus, tokenizer, &folder.path().join("tokens"), (PIECE, BLOCK))?;
+            (tokens, Some(cache::not_stored(&error)))
+        }
+        tokens => (tokens?, None),
+    };
     let passages = Passages::new(&tokens.documents, asking.cut)?;
     let given = passages.numbers();
     let name = format!("{}{}", corpus.name, wanted.remark(&given));
@@ -140,7 +144,7 @@ fn of_files(
             name,
             hash: short(hash),
             synthetic: false,
-            notes: corpus.notes,
+            notes: corpus.notes.into_iter().chain(note).collect(),
             ..DataSource::default()
         },
     })

@@ -10,7 +10,6 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
-use mantissa_core::Bounded;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -317,12 +316,20 @@ pub(super) fn with_line_feeds(text: &str) -> Cow<'_, str> {
 /// What a gzipped file holds.
 pub(super) fn unpack(bytes: &[u8], file: &Path) -> Result<Vec<u8>, DataError> {
     let mut unpacked = vec![];
-    Bounded::new(MultiGzDecoder::new(bytes), most_unpacked(bytes.len() as u64))
-        .read_to_end(&mut unpacked)
-        .map_err(|error| {
-            let whole_lines = unpacked.iter().filter(|&&byte| byte == b'\n').count();
-            LineProblem::Compression(error.to_string()).at(file, whole_lines as u64 + 1)
-        })?;
+    let most = most_unpacked(bytes.len() as u64);
+    let read = MultiGzDecoder::new(bytes)
+        .take(most + 1)
+        .read_to_end(&mut unpacked);
+    let at_end = |problem: LineProblem, unpacked: &[u8]| {
+        let whole_lines = unpacked.iter().filter(|&&byte| byte == b'\n').count();
+        problem.at(file, whole_lines as u64 + 1)
+    };
+    if let Err(error) = read {
+        return Err(at_end(LineProblem::Compression(error.to_string()), &unpacked));
+    }
+    if unpacked.len() as u64 > most {
+        return Err(at_end(LineProblem::Expansion { most }, &unpacked));
+    }
     Ok(unpacked)
 }
 

@@ -190,6 +190,14 @@ pub enum LineProblem {
         "the compressed file is cut off or damaged here: {0}\n  hint: fetch it again; `gzip -t` tells whether it is whole"
     )]
     Compression(String),
+    /// The file becomes much larger.
+    #[error(
+        "the compressed file unpacks to more than {most} bytes\n  hint: if that is right, unpack it with `gunzip`"
+    )]
+    Expansion {
+        /// Most bytes that are read of a file of its size.
+        most: u64,
+    },
     /// The file has no rows.
     #[error("no rows")]
     NoRows,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use flate2::read::MultiGzDecoder;
-use mantissa_core::{Bounded, open_regular};
+use mantissa_core::open_regular;
 
 use super::{
     ColumnNames, DataError, LineProblem,
@@ -19,7 +19,6 @@ use super::{
     source::{is_document, is_hidden, part_of, skipped_note},
     subwords::{self, PIECE},
 };
-use crate::contents::most_unpacked;
 
 /// What stands between the documents of a text file.
 pub(super) const MARK: &str = "<|endoftext|>";
@@ -115,9 +114,8 @@ impl Form {
 
     fn open(self, path: &Path) -> std::io::Result<Box<dyn BufRead>> {
         let file = open_regular(path)?;
-        let most = most_unpacked(file.metadata()?.len());
         Ok(match self.gzip {
-            true => Box::new(BufReader::new(Bounded::new(MultiGzDecoder::new(file), most))),
+            true => Box::new(BufReader::new(MultiGzDecoder::new(file))),
             false => Box::new(BufReader::new(file)),
         })
     }

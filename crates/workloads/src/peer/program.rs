@@ -19,6 +19,12 @@ use crate::{AllocatorBytes, WorkloadError, timing::Launch};
 /// Longest answer of a peer, in bytes.
 const LONGEST_ANSWER: u64 = 64 << 20;
 
+/// Longest part of an answer that an error repeats, in bytes.
+const LONGEST_QUOTE: usize = 1 << 10;
+
+/// Longest reason of a peer, in bytes.
+const LONGEST_REASON: usize = 64 << 10;
+
 /// Time that it has to be gone after its last answer.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -232,9 +238,12 @@ impl Peer {
             match answer.recv_timeout(LOOK) {
                 Ok(answer) => return answer.map(Some),
                 Err(RecvTimeoutError::Timeout) if !give_up() => {}
-                Err(_) => {
+                Err(RecvTimeoutError::Timeout) => {
                     process.end();
                     return Ok(None);
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(WorkloadError::Device("the peer was not understood".to_owned()));
                 }
             }
         }
@@ -321,14 +330,15 @@ impl Peer {
             Err(error) => return Err(WorkloadError::Device(format!("the peer's answer: {error}"))),
         }
         let not_understood = |error: serde_json::Error| {
-            let said = String::from_utf8_lossy(&line);
+            let said = String::from_utf8_lossy(&line[..line.len().min(LONGEST_QUOTE)]);
             WorkloadError::Device(format!("the peer's answer is none: {error}: {}", said.trim()))
         };
         let beside: Beside = serde_json::from_slice(&line).map_err(not_understood)?;
         if let Some(Bytes { reserved, in_use }) = beside.allocator {
             self.allocator = Some(AllocatorBytes { reserved, in_use });
         }
-        if let Some(reason) = beside.failed {
+        if let Some(mut reason) = beside.failed {
+            reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
             return Err(WorkloadError::Device(reason));
         }
         let given: Given<A> = serde_json::from_slice(&line).map_err(not_understood)?;
