@@ -215,3 +215,97 @@ fn a_run_is_measured_by_the_program_that_started_it() {
             .all(|record| record["status"] == "ok" && record["fingerprint"]["program"] == *first)
     );
 }
+
+#[test]
+fn numbers_and_cells_that_no_run_has_are_refused() {
+    let place = interrupted();
+    let [plan, settings] = ["run/plan.json", "run/run.json"].map(|name| place.path(name));
+    let whole = [&plan, &settings].map(|path| fs::read(path).unwrap());
+    for repeats in [0, 10_001, u32::MAX] {
+        edit(&settings, |settings| settings["repeats"] = json!(repeats));
+        refused(&place, &RESUME, "a run has 1 to 10000");
+    }
+    fs::write(&settings, &whole[1]).unwrap();
+    edit(&plan, |plan| {
+        let cell = plan["cells"][0].clone();
+        plan["cells"] = json!(vec![cell; 1000]);
+    });
+    refused(&place, &RESUME, "is in the plan twice");
+    refused(
+        &place,
+        &["report", "run", "--out", "page"],
+        "is in the plan twice",
+    );
+    fs::write(&plan, &whole[0]).unwrap();
+    for attempt in [u32::MAX, u32::MAX - 1] {
+        edit(&place.path("run/records.jsonl"), |record| {
+            record["status"] = json!("failed");
+            record["attempt"] = json!(attempt);
+        });
+        let records = place.path("run/records.jsonl");
+        let line = fs::read_to_string(&records).unwrap() + "\n";
+        fs::write(&records, line).unwrap();
+        let output = place.run(&RESUME);
+        assert!(matches!(output.status.code(), Some(0 | 2)), "{}", stderr(&output));
+        let first = fs::read_to_string(&records).unwrap();
+        fs::write(&records, first.split_inclusive('\n').next().unwrap()).unwrap();
+    }
+    fs::File::create(place.path("large.txt"))
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    let tiny = fixture("tiny");
+    refused(
+        &place,
+        &[
+            "run",
+            &tiny,
+            "--profile=smoke",
+            "--backend=flex",
+            "--vocabulary",
+            "large.txt",
+            "--out=tiny",
+        ],
+        "more than 268435456 bytes",
+    );
+}
+
+#[test]
+fn nothing_is_written_through_a_second_name_or_a_folder_beside_the_run() {
+    let place = interrupted();
+    fs::hard_link(place.path("run/records.jsonl"), place.path("theirs")).unwrap();
+    refused(&place, &RESUME, "several names");
+    fs::remove_file(place.path("theirs")).unwrap();
+    assert_eq!(place.run(&RESUME).status.code(), Some(0));
+    fs::create_dir(place.path("theirs")).unwrap();
+    symlink("theirs", place.path("run.again")).unwrap();
+    let gate = ["gate", "run", "--baseline", "run", "--rerun-inconclusive", "1"];
+    place.run(&gate);
+    assert_eq!(fs::read_dir(place.path("theirs")).unwrap().count(), 0);
+}
+
+#[test]
+fn records_that_another_program_changes_end_the_run() {
+    for change in ["replaced", "written to"] {
+        let place = Place::new();
+        let suite = fixture("slow");
+        let command = place.command(&["run", &suite, "--backend=flex", "--out=run"]);
+        let run = std::thread::spawn(move || ended(command));
+        let records = place.path("run/records.jsonl");
+        let begin = Instant::now();
+        while !place.path("run/cells").exists() {
+            assert!(begin.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        match change {
+            "replaced" => {
+                fs::rename(&records, place.path("run/moved.jsonl")).unwrap();
+                fs::write(&records, "").unwrap();
+            }
+            _ => fs::write(&records, "{\"gar").unwrap(),
+        }
+        let output = run.join().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(change), "{}", stderr(&output));
+    }
+}

@@ -1,7 +1,8 @@
 //! Exit codes: a documented interface, for scripts.
 
-use std::io::{self, ErrorKind};
+use std::io;
 
+use mantissa_core::is_exhausted;
 use mantissa_runner::{RunError, Signal, WorkerExit};
 
 /// How a command ended. A bug (a panic) exits with 101, which is Rust's own.
@@ -75,18 +76,6 @@ impl Exit {
     }
 }
 
-/// Returns true if the machine has no room for a file, a process or a thread, or no memory.
-fn is_exhausted(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::StorageFull
-            | ErrorKind::QuotaExceeded
-            | ErrorKind::FileTooLarge
-            | ErrorKind::WouldBlock
-            | ErrorKind::OutOfMemory
-    )
-}
-
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())
@@ -95,6 +84,8 @@ impl From<Exit> for std::process::ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
     use mantissa_core::Backend;
 
     use super::*;

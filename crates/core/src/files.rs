@@ -7,6 +7,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+/// Largest vocabulary, tokenizer or configuration of a model, in bytes.
+pub const LARGEST_CONFIGURATION: u64 = 256 << 20;
 /// Largest suite, in bytes.
 pub const LARGEST_SUITE: u64 = 4 << 20;
 /// Longest line of `records.jsonl`, in bytes.
@@ -22,12 +24,38 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     open_with_length(path).map(|(file, _)| file)
 }
 
+/// Opens a regular file of at most `limit` bytes for reading.
+///
+/// # Errors
+/// A larger file, any other kind of file, or an I/O error.
+pub fn open_limited(path: &Path, limit: u64) -> io::Result<File> {
+    match open_with_length(path)? {
+        (_, length) if length > limit => Err(too_large(limit)),
+        (file, _) => Ok(file),
+    }
+}
+
+/// Reads a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// A larger file, any other kind of file, or an I/O error.
+pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    match open_with_length(path)? {
+        (_, length) if length > limit => Err(too_large(limit)),
+        (file, length) => read_whole(file, length),
+    }
+}
+
 /// Reads a regular file.
 ///
 /// # Errors
 /// Any other kind of file, or an I/O error.
 pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     let (file, length) = open_with_length(path)?;
+    read_whole(file, length)
+}
+
+fn read_whole(file: File, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];
     // One more byte shows that the file ends there.
     bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX).saturating_add(1))?;
@@ -104,6 +132,26 @@ pub fn open_own_program() -> io::Result<File> {
     }
 }
 
+/// Returns true if the machine has no room for a file, or no more memory, processes, threads or open files.
+pub fn is_exhausted(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        let of_files = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+        if error.raw_os_error().is_some_and(|code| of_files.contains(&code)) {
+            return true;
+        }
+    }
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull
+            | ErrorKind::QuotaExceeded
+            | ErrorKind::FileTooLarge
+            | ErrorKind::WouldBlock
+            | ErrorKind::OutOfMemory
+    )
+}
+
 /// A reader that fails after a number of bytes.
 #[derive(Debug)]
 pub struct Bounded<R> {
@@ -159,7 +207,7 @@ pub fn create_folder_below(root: &Path, relative: &Path) -> io::Result<PathBuf> 
                     ErrorKind::InvalidInput,
                     format!(
                         "`{}` is a symbolic link, and is not written through",
-                        folder.display()
+                        folder.strip_prefix(root).unwrap_or(&folder).display()
                     ),
                 ));
             }

@@ -34,8 +34,9 @@ pub use claim::{Bounds, Claim, ClaimSource, Claimed, Comparison};
 pub use command_line::command_line;
 pub use explain::{Example, Explanation, explain};
 pub use files::{
-    Bounded, LARGEST_SAMPLES, LARGEST_SUITE, LONGEST_RECORD, Replacement, create_folder_below,
-    open_own_program, open_regular, read_line, read_regular, read_text, write_whole,
+    Bounded, LARGEST_CONFIGURATION, LARGEST_SAMPLES, LARGEST_SUITE, LONGEST_RECORD, Replacement,
+    create_folder_below, is_exhausted, open_limited, open_own_program, open_regular, read_limited, read_line,
+    read_regular, read_text, write_whole,
 };
 pub use fingerprint::{ClassCount, DataSource, Environment, Fingerprint, Gpu};
 pub use format::{FloatClass, Format, Rounded};

@@ -1,9 +1,9 @@
 //! The validated list of cells that suites expand to, with every skipped cell and why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::{Axis, AxisValue, Cell, Claim, MetricName, Status, name::named};
 
@@ -27,7 +27,21 @@ pub struct Plan {
     /// The suites, in the order given.
     pub suites: Vec<SuiteInfo>,
     /// Every cell, the skipped ones too, in suite order.
+    #[serde(deserialize_with = "different_cells")]
     pub cells: Vec<PlannedCell>,
+}
+
+/// Rejects a plan that has a cell twice.
+fn different_cells<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PlannedCell>, D::Error> {
+    let cells = Vec::<PlannedCell>::deserialize(deserializer)?;
+    let mut ids = HashSet::new();
+    match cells.iter().find(|planned| !ids.insert(&planned.cell.id)) {
+        None => Ok(cells),
+        Some(twice) => Err(D::Error::custom(format!(
+            "cell `{}` is in the plan twice",
+            twice.cell.id
+        ))),
+    }
 }
 
 impl Plan {

@@ -87,13 +87,13 @@ pub enum RunError {
         /// What is missing, in one line.
         reason: String,
     },
-    /// The folder of the run was renamed or removed while it was written to.
-    #[error("`{}` was {became} while the run went on", .path.display())]
+    /// The folder of the run, or its records, were renamed, removed or changed by another program.
+    #[error("`{}` was {outcome} while the run went on", .path.display())]
     Moved {
-        /// Where it was.
+        /// Its path when the run started.
         path: PathBuf,
-        /// What became of it, and what to do.
-        became: String,
+        /// What happened, and what to do.
+        outcome: String,
     },
     /// A signal ended the run before its first cell.
     #[error("stopped before the first cell")]

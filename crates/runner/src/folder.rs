@@ -135,9 +135,9 @@ fn read_plan(path: &Path) -> Result<Plan, RunError> {
 /// Reads `run.json`.
 fn read_settings(path: &Path) -> Result<RunSettings, RunError> {
     let mut settings: RunSettings = read_json(path, SETTINGS)?;
-    if settings.repeats > MOST_REPEATS {
+    if !(1..=MOST_REPEATS).contains(&settings.repeats) {
         return Err(RunError::Input(format!(
-            "`{}` has {} repeats, and a run at most {MOST_REPEATS}",
+            "`{}` has {} repeats, and a run has 1 to {MOST_REPEATS}",
             path.join(SETTINGS).display(),
             settings.repeats
         )));
@@ -315,7 +315,7 @@ impl RunFolder {
             let named = fs::metadata(&self.path);
             if !named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
                 let now = fs::read_link(self.place()).ok().filter(|now| now.is_dir());
-                let became = match now {
+                let outcome = match now {
                     Some(now) => format!(
                         "renamed to `{}`\n  hint: go on with `--resume {}`: what was recorded is whole",
                         now.display(),
@@ -325,8 +325,15 @@ impl RunFolder {
                 };
                 return Err(RunError::Moved {
                     path: self.path.clone(),
-                    became,
+                    outcome,
                 });
+            }
+            let file = self.path.join(RECORDS);
+            let held = self.records.metadata().at(&file)?;
+            let named = fs::metadata(&file);
+            if !named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
+                let outcome = "replaced or removed".to_owned();
+                return Err(RunError::Moved { path: file, outcome });
             }
         }
         Ok(())
@@ -373,6 +380,10 @@ impl RunFolder {
             )));
         }
         self.mend().at(&file)?;
+        if self.records.metadata().at(&file)?.len() != self.whole_bytes {
+            let outcome = "written to by another program".to_owned();
+            return Err(RunError::Moved { path: file, outcome });
+        }
         self.torn = true;
         if let Err(error) = self
             .records
@@ -422,7 +433,7 @@ impl RunFolder {
                 .and_then(|()| sync_directory(&place))
                 .at(&cells)?;
         }
-        for attempt in least.. {
+        for attempt in least..u32::MAX {
             let folder = place.join(Self::attempt(cell, repeat, attempt));
             match fs::create_dir(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -432,7 +443,8 @@ impl RunFolder {
                 }
             }
         }
-        unreachable!("attempts are not used up")
+        let error = format!("the records of cell `{cell}` have used up its numbers of attempts");
+        Err(RunError::Input(error))
     }
 }
 
@@ -440,6 +452,7 @@ impl RunFolder {
 fn lock(path: &Path) -> Result<File, RunError> {
     let file = path.join(RECORDS);
     refuse_link(&file).at(&file)?;
+    refuse_second_name(&file).at(&file)?;
     let records = OpenOptions::new()
         .append(true)
         .create(true)
@@ -501,6 +514,18 @@ pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Rejects a file with several names (hard links): writing to it changes a file elsewhere.
+fn refuse_second_name(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if fs::metadata(path).is_ok_and(|there| std::os::unix::fs::MetadataExt::nlink(&there) > 1) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it has several names (hard links), and is not written to\n  hint: copy the folder",
+        ));
+    }
+    Ok(())
 }
 
 /// Creates the file next to `path` that becomes it once it is whole, in place of what an earlier process left there.

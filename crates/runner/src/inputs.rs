@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{Cell, DatasetKind, InputFile, InputRole, Task, open_regular};
+use mantissa_core::{Cell, DatasetKind, InputFile, InputRole, LARGEST_CONFIGURATION, Task, open_limited};
 use mantissa_workloads::{Inputs, weight_files};
 use rayon::prelude::*;
 
@@ -183,7 +183,11 @@ fn walk(
 
 fn file(role: InputRole, name: String, path: &Path) -> io::Result<InputFile> {
     let mut hasher = blake3::Hasher::new();
-    open_regular(path)
+    let most = match role {
+        InputRole::Vocabulary | InputRole::Configuration => LARGEST_CONFIGURATION,
+        _ => u64::MAX,
+    };
+    open_limited(path, most)
         .and_then(|_| hasher.update_mmap_rayon(path).map(drop))
         .map_err(|error| io::Error::new(error.kind(), format!("`{name}`: {error}")))?;
     Ok(InputFile {

@@ -80,7 +80,7 @@ impl Ledger {
     /// The first attempt that has no record.
     pub(crate) fn next_attempt(&self, cell: &Cell, repeat: u32) -> u32 {
         let entry = self.last.get(&(cell.id.clone(), repeat));
-        entry.map_or(0, |entry| entry.attempt + 1)
+        entry.map_or(0, |entry| entry.attempt.saturating_add(1))
     }
 
     /// Returns the reason for skipping a cell if the last attempt of every repeat was skipped.

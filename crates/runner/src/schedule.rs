@@ -316,7 +316,12 @@ impl<'a> Schedule<'a> {
                 write_output(&files, &output)?;
                 Ok(ended)
             });
-        let ended = executed.map_err(|error| self.folder.named(error))?;
+        // A folder that is gone is why samples cannot be written.
+        let explained = |error| match self.folder.check_path() {
+            Err(moved) => moved,
+            Ok(()) => self.folder.named(error),
+        };
+        let ended = executed.map_err(explained)?;
         let (mut finished, refused) = match ended {
             Ended::Stopped => return Ok(None),
             Ended::Finished(finished) => (*finished, None),

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use mantissa_core::{open_regular, read_regular};
+use mantissa_core::{LARGEST_CONFIGURATION, open_regular, read_limited};
 use serde::de::DeserializeOwned;
 
 /// Maximum number of bytes read for detection.
@@ -38,7 +38,7 @@ pub(crate) fn most_unpacked(packed: u64) -> u64 {
 /// # Errors
 /// A message for an I/O error, a file of another type, or malformed JSON. It does not name the file.
 pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let bytes = read_regular(path).map_err(|error| error.to_string())?;
+    let bytes = read_limited(path, LARGEST_CONFIGURATION).map_err(|error| error.to_string())?;
     if let Some(is) = unsupported(&bytes) {
         return Err(format!("it is {is}"));
     }

@@ -113,6 +113,13 @@ impl<'a> Rerun<'a> {
             None => "candidate",
         };
         let folder = beside(run);
+        // It may have come with the run.
+        if folder.is_symlink() {
+            bail!(
+                "`{}` is a symbolic link, and is not written through",
+                folder.display()
+            );
+        }
         let out = (0..)
             .map(|number| folder.join(format!("{side}-{number}")))
             .find(|out| !out.exists())

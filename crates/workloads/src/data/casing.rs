@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use mantissa_core::read_regular;
+use mantissa_core::{LARGEST_CONFIGURATION, read_limited};
 use serde_json::{Map, Value};
 use tokenizers::normalizers::BertNormalizer;
 
@@ -372,7 +372,7 @@ fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
     if !own.is_file() {
         return Ok(());
     }
-    let bytes = |path: &Path| read_regular(path).map_err(DataError::read(path));
+    let bytes = |path: &Path| read_limited(path, LARGEST_CONFIGURATION).map_err(DataError::read(path));
     let (theirs, ours) = (bytes(given)?, bytes(&own)?);
     // Versions of the library write the same tokenizer in different ways.
     let same = theirs == ours
@@ -418,7 +418,8 @@ pub(crate) fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError
             given.display()
         ),
     };
-    let is_wordpiece = read_regular(given).is_ok_and(|bytes| has_special(&String::from_utf8_lossy(&bytes)));
+    let is_wordpiece = read_limited(given, LARGEST_CONFIGURATION)
+        .is_ok_and(|bytes| has_special(&String::from_utf8_lossy(&bytes)));
     if !is_wordpiece {
         return check_tokenizer(weights, given);
     }

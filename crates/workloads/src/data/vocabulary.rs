@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use mantissa_core::read_regular;
+use mantissa_core::{LARGEST_CONFIGURATION, read_limited};
 use rayon::prelude::*;
 use tokenizers::{
     NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
@@ -35,7 +35,7 @@ pub(super) struct Vocabulary {
 impl Vocabulary {
     /// Reads `vocab.txt`, and the normalization from the configuration next to it.
     pub fn open(path: &Path) -> Result<Self, DataError> {
-        let bytes = read_regular(path).map_err(DataError::read(path))?;
+        let bytes = read_limited(path, LARGEST_CONFIGURATION).map_err(DataError::read(path))?;
         if contents::is_lfs_pointer(&bytes) {
             return Err(DataError::Unrecognised {
                 path: path.to_owned(),

@@ -21,7 +21,7 @@ use sentencepiece::SentencePiece;
 use wordpiece::Bert;
 
 use super::{DataError, vocabulary::Vocabulary};
-use mantissa_core::read_regular;
+use mantissa_core::{LARGEST_CONFIGURATION, read_limited};
 
 use crate::contents;
 
@@ -77,7 +77,7 @@ impl TextTokenizer {
         if length > LARGEST {
             return Err(bad(format!("{length} bytes are more than any tokenizer has")));
         }
-        let bytes = read_regular(path).map_err(DataError::read(path))?;
+        let bytes = read_limited(path, LARGEST_CONFIGURATION).map_err(DataError::read(path))?;
         if contents::is_lfs_pointer(&bytes) {
             let is = contents::unsupported(&bytes).unwrap_or_default();
             return Err(bad(format!("it is {is}")));
