@@ -32,6 +32,13 @@ fn peer(place: &Place, script: &str) -> String {
     path.display().to_string()
 }
 
+/// Starts a run of one cell that a peer computes.
+fn with_peer(place: &Place, peer: &str) -> Child {
+    let suite = fixture("kernels");
+    let cell = ["-a", "size=16", "--backend=flex", "--out=run"];
+    started(place, &[&["run", &suite], &cell[..], &["--peer", peer]].concat())
+}
+
 /// Returns true if a process with this command line runs.
 fn is_running(words: &str) -> bool {
     let wanted = words.replace(' ', "\0") + "\0";
@@ -78,11 +85,7 @@ fn a_peer_that_never_answers_is_ended_by_the_first_signal() {
     let place = Place::new();
     let forever = forever();
     let peer = peer(&place, &format!("{forever} & wait"));
-    let suite = fixture("kernels");
-    let mut run = started(
-        &place,
-        &["run", &suite, "--backend=flex", "--out=run", "--peer", &peer],
-    );
+    let mut run = with_peer(&place, &peer);
     wait_for("the peer", || is_running(&forever).then_some(()));
     send("INT", run.id());
     assert_eq!(run.wait().unwrap().code(), Some(130), "{}", errors(&place));
@@ -102,19 +105,8 @@ fn a_peer_that_ignores_the_end_of_its_input_does_not_survive_the_run() {
         &place,
         &format!("trap '' TERM INT HUP\n{ANSWERS}\ntouch began\n{forever} & wait"),
     );
-    let suite = fixture("kernels");
-    let arguments = [
-        "run",
-        &suite,
-        "-a",
-        "size=16",
-        "--backend=flex",
-        "--out=run",
-        "--peer",
-        &peer,
-    ];
     // Not through a pipe, which the peer would hold open.
-    let mut run = started(&place, &arguments);
+    let mut run = with_peer(&place, &peer);
     assert_eq!(run.wait().unwrap().code(), Some(3), "{}", errors(&place));
     assert!(
         errors(&place).contains("it computes nothing"),
@@ -132,18 +124,7 @@ fn a_peer_does_not_survive_a_run_that_was_killed() {
     // It hangs in the worker, whose questions come after those of the run.
     let script = ANSWERS.replace("echo '{\"failed\":\"it computes nothing\"}'", &forever);
     let peer = peer(&place, &format!("trap '' TERM INT HUP\n{script}"));
-    let suite = fixture("kernels");
-    let arguments = [
-        "run",
-        &suite,
-        "-a",
-        "size=16",
-        "--backend=flex",
-        "--out=run",
-        "--peer",
-        &peer,
-    ];
-    let mut run = started(&place, &arguments);
+    let mut run = with_peer(&place, &peer);
     wait_for("the peer", || is_running(&forever).then_some(()));
     run.kill().unwrap();
     run.wait().unwrap();

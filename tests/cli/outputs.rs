@@ -52,6 +52,15 @@ fn the_verdict_of_the_gate_does_not_depend_on_its_output() {
     });
     let gate = ["gate", "b", "--baseline", "a"];
     assert_eq!(place.run(&gate).status.code(), Some(1));
+    for (run, expected) in [("b", 1), ("a", 4)] {
+        let output = place.run(&["gate", run, "--baseline", "a", "--write", "json=/dev/full"]);
+        assert_eq!(output.status.code(), Some(expected), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains("cannot write `/dev/full`"),
+            "{}",
+            stderr(&output)
+        );
+    }
     let (code, error) = on_a_full_disk(&place, &gate);
     assert_eq!(code, Some(1), "{error}");
     assert!(

@@ -3,6 +3,7 @@
 use std::io;
 
 use mantissa_core::is_exhausted;
+use mantissa_report::ReportError;
 use mantissa_runner::{RunError, Signal, WorkerExit};
 
 /// How a command ended. A bug (a panic) exits with 101, which is Rust's own.
@@ -35,6 +36,9 @@ impl Exit {
             .chain()
             .filter_map(|cause| cause.downcast_ref::<io::Error>());
         if causes.any(is_exhausted) {
+            return Self::Lacking;
+        }
+        if let Some(ReportError::Write { .. }) = error.downcast_ref() {
             return Self::Lacking;
         }
         match error.downcast_ref::<RunError>() {
@@ -102,16 +106,12 @@ mod tests {
         // A process too many.
         let refused = RunError::Worker(ErrorKind::WouldBlock.into());
         assert_eq!(Exit::of(&refused.into()).code(), 4);
-        for (kind, code) in [
-            (ErrorKind::StorageFull, 4),
-            (ErrorKind::FileTooLarge, 4),
-            (ErrorKind::NotFound, 2),
-        ] {
-            let error = mantissa_report::ReportError::Write {
-                path: "report.html".into(),
-                source: kind.into(),
-            };
-            assert_eq!(Exit::of(&error.into()).code(), code);
-        }
+        let unwritten = ReportError::Write {
+            path: "report.html".into(),
+            source: ErrorKind::PermissionDenied.into(),
+        };
+        assert_eq!(Exit::of(&unwritten.into()).code(), 4);
+        let full = io::Error::from(ErrorKind::StorageFull);
+        assert_eq!(Exit::of(&full.into()).code(), 4);
     }
 }

@@ -85,7 +85,8 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
             repeats: policy.repeats
         });
     }
-    // Nothing is said to have passed before all is written, and nothing is written unless all can be said.
+    // A regression is exit code 1 even if a file cannot be written.
+    let mut is_written = true;
     let texts = arguments.write.iter().map(|written| {
         let text = written.format.of(&gated, &candidate)?;
         Ok((&written.path, text))
@@ -93,7 +94,12 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
     for (path, text) in texts.collect::<Result<Vec<_>>>()? {
         match path.as_os_str() == "-" {
             true => printer.data(&text),
-            false => write(path, &text)?,
+            false => {
+                if let Err(error) = write(path, &text) {
+                    printer.error(&error.into());
+                    is_written = false;
+                }
+            }
         }
     }
     if arguments.append {
@@ -105,8 +111,9 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
         false => printer.data(&shown(&gated)),
     }
     Ok(match gated.gate() {
-        Gate::Passed => Exit::Done,
         Gate::Failed => Exit::Regressed,
+        _ if !is_written => Exit::Lacking,
+        Gate::Passed => Exit::Done,
         Gate::Undecided => Exit::Undecided,
     })
 }
@@ -218,7 +225,9 @@ fn history(judging: &Judging, may_begin: bool) -> Result<History> {
 
 /// The day, in UTC.
 pub(crate) fn today() -> Day {
-    let date = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    // A clock beyond the year 9999 counts as its last day.
+    let now = jiff::Timestamp::try_from(std::time::SystemTime::now()).unwrap_or(jiff::Timestamp::MAX);
+    let date = now.to_zoned(jiff::tz::TimeZone::UTC).date();
     Day {
         year: u16::try_from(date.year()).unwrap_or_default(),
         month: date.month().unsigned_abs(),
