@@ -38,7 +38,10 @@ impl Exit {
         if causes.any(is_exhausted) {
             return Self::Lacking;
         }
-        if let Some(ReportError::Write { .. }) = error.downcast_ref() {
+        // A link that is not written through is invalid input.
+        if let Some(ReportError::Write { source, .. }) = error.downcast_ref()
+            && source.kind() != io::ErrorKind::InvalidInput
+        {
             return Self::Lacking;
         }
         match error.downcast_ref::<RunError>() {
@@ -111,6 +114,11 @@ mod tests {
             source: ErrorKind::PermissionDenied.into(),
         };
         assert_eq!(Exit::of(&unwritten.into()).code(), 4);
+        let link = ReportError::Write {
+            path: "report.html".into(),
+            source: ErrorKind::InvalidInput.into(),
+        };
+        assert_eq!(Exit::of(&link.into()).code(), 2);
         let full = io::Error::from(ErrorKind::StorageFull);
         assert_eq!(Exit::of(&full.into()).code(), 4);
     }
