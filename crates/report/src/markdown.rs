@@ -212,7 +212,7 @@ pub(crate) fn row(out: &mut String, fields: impl Iterator<Item = String>) {
     let _ = writeln!(out, "| {} |", fields.join(" | "));
 }
 
-/// Keeps text from being read as Markdown or HTML, and a name or a number in it from notifying somebody or linking to an issue.
+/// Escapes text for Markdown: no markup, no HTML, and no notification or link from `@name`, `#number` or an address.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

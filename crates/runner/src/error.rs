@@ -92,7 +92,7 @@ pub enum RunError {
     Moved {
         /// Its path when the run started.
         path: PathBuf,
-        /// What happened, and what to do.
+        /// The change and a hint.
         outcome: String,
     },
     /// A signal ended the run before its first cell.

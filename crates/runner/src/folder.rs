@@ -306,7 +306,7 @@ impl RunFolder {
     /// Checks that the folder still has its path.
     ///
     /// # Errors
-    /// [`RunError::Moved`]. What was recorded so far is in the folder, wherever it is.
+    /// [`RunError::Moved`]. The records so far are in the renamed folder.
     pub(crate) fn check_path(&self) -> Result<(), RunError> {
         #[cfg(unix)]
         {

@@ -160,7 +160,7 @@ impl Executor for Workers {
             .then(tempfile::tempdir)
             .transpose()
             .map_err(RunError::Worker)?;
-        // Libraries want a current folder. The cache is in it, so it belongs to nobody else.
+        // Libraries need a current directory. It contains the cache, so other users must not write to it.
         let current = std::env::current_dir().is_err().then(tempfile::tempdir);
         let current = current.transpose().map_err(RunError::Worker)?;
         let [scratch, current] = [&scratch, &current].map(|folder| folder.as_ref().map(TempDir::path));
@@ -647,7 +647,7 @@ mod tests {
             Status::Failed
         );
         assert!(is_out_of_memory("CUDA_ERROR_OUT_OF_MEMORY"));
-        // What `Vec::with_capacity(usize::MAX / 2)` of any size says.
+        // The message of `Vec::with_capacity(usize::MAX / 2)`.
         assert!(is_out_of_memory(
             "panicked at raw_vec/mod.rs:28:5:\ncapacity overflow"
         ));

@@ -1,4 +1,4 @@
-//! Whatever is in a run folder, nothing is written outside of it.
+//! Reading and resuming a tampered run folder writes nothing outside of it.
 
 mod readers;
 

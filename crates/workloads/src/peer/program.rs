@@ -363,7 +363,7 @@ impl Peer {
         })
     }
 
-    /// How it ended, within its grace.
+    /// Waits at most [`GRACE`] for the exit status.
     fn ended(&mut self) -> Option<ExitStatus> {
         let begun = Instant::now();
         loop {
