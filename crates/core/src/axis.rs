@@ -5,7 +5,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Accumulator, MatmulPrecision, Precision, TaskKind, UnknownName, name::named};
+use crate::{
+    Accumulator, MatmulPrecision, Precision, TaskKind, UnknownName,
+    name::{in_one_line, named},
+};
 
 named! {
     /// One thing a suite sweeps.
@@ -255,7 +258,7 @@ impl Axis {
             (_, other) => Err(ValueError::Kind {
                 axis: self,
                 takes: self.takes(),
-                given: other.to_string(),
+                given: in_one_line(&other),
             }),
         }
     }
@@ -265,7 +268,7 @@ impl Axis {
         let wrong = || ValueError::Kind {
             axis: self,
             takes: self.takes(),
-            given: text.to_owned(),
+            given: in_one_line(&text),
         };
         let value = match self.kind() {
             Kind::Names(_) => AxisValue::Text(text.to_owned()),

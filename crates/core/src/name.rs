@@ -57,9 +57,9 @@ pub fn check_file_name(name: &str) -> Result<(), String> {
     Err(format!("{:?} is not a name: {problem}", shortened(name)))
 }
 
-/// Returns the message of an error without its line breaks: a parser repeats parts of the file.
-pub fn in_one_line(error: &impl fmt::Display) -> String {
-    error.to_string().replace(['\n', '\r'], " ")
+/// Returns a text without its line breaks: an error repeats parts of a file or of the command line.
+pub fn in_one_line(text: &impl fmt::Display) -> String {
+    text.to_string().replace(['\n', '\r'], " ")
 }
 
 /// Returns the beginning of a text, for messages.
@@ -95,7 +95,7 @@ macro_rules! named {
                     let valid: Vec<&'static str> = Self::ALL.iter().map(|v| v.name()).collect();
                     $crate::UnknownName {
                         what: $what,
-                        given: given.to_owned(),
+                        given: $crate::in_one_line(&given),
                         nearest: $crate::nearest(given, valid.iter().copied()),
                         valid,
                     }

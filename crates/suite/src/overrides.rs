@@ -1,7 +1,7 @@
 //! Axis overrides from the command line: `-a accumulate=1,4`, or `-a batch+accumulate=32:1,8:4` for axes that change
 //! together.
 
-use mantissa_core::Axis;
+use mantissa_core::{Axis, in_one_line};
 
 use crate::{
     PlanError,
@@ -20,7 +20,7 @@ const WITH: char = ':';
 pub fn parse_override(text: &str) -> Result<Sweep, PlanError> {
     let Some((names, values)) = text.split_once('=') else {
         return Err(PlanError::NotAnOverride {
-            given: text.to_owned(),
+            given: in_one_line(&text),
         });
     };
     let axes: Vec<Axis> = names
@@ -34,8 +34,8 @@ pub fn parse_override(text: &str) -> Result<Sweep, PlanError> {
         };
         if values.len() != axes.len() {
             return Err(PlanError::NotTogether {
-                names: names.to_owned(),
-                given: row.to_owned(),
+                names: in_one_line(&names),
+                given: in_one_line(&row),
                 wanted: vec!["value"; axes.len()].join(":"),
             });
         }
@@ -57,6 +57,21 @@ mod tests {
 
     fn error(text: &str) -> String {
         parse_override(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_error_is_one_paragraph_whatever_was_given() {
+        for text in [
+            "accu\n\nmulate",
+            "accu\n\nmulate=1",
+            "accumulate=\n\n1\n\n2",
+            "precision=16\n\n-mixed",
+            "batch\n\n+accumulate=32",
+            "batch+accumulate=3\r\n\r\n2",
+        ] {
+            let error = error(text);
+            assert!(!error.contains("\n\n") && !error.contains('\r'), "{error:?}");
+        }
     }
 
     #[test]
