@@ -57,7 +57,7 @@ pub fn check_file_name(name: &str) -> Result<(), String> {
     Err(format!("{:?} is not a name: {problem}", shortened(name)))
 }
 
-/// Returns a text without its line breaks: an error repeats parts of a file or of the command line.
+/// Replaces line breaks by spaces, for errors that quote a file or the command line.
 pub fn in_one_line(text: &impl fmt::Display) -> String {
     text.to_string().replace(['\n', '\r'], " ")
 }
