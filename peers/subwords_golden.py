@@ -4,7 +4,7 @@
     pip install sentencepiece==0.2.3 tokenizers==0.22.2
     python peers/subwords_golden.py llama2_tokenizer_32000.model llama2_tokenizer_32000.bin [tinyshakespeare.txt]
 
-Into crates/workloads/src/data/golden/:
+Into crates/inputs/src/data/golden/:
   llama2_tokenizer.json        what SentencePiece and llama2.c (by a transcription of its `run.c`) make of the sentences with the
                                tokenizer of LLaMA 2, which is not in the repository
   unigram.{model,json}         a small unigram model, trained here, with rules of spelling; and what SentencePiece makes of it
@@ -26,7 +26,7 @@ from pathlib import Path
 import sentencepiece
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-OUT = Path("crates/workloads/src/data/golden").resolve()
+OUT = Path("crates/inputs/src/data/golden").resolve()
 SENTENCES = [
     "",
     "Hello, world!",

@@ -2,7 +2,7 @@
 """Writes what Hugging Face's Python `tokenizers` makes of tricky sentences: the golden file of mantissa's tokenizer tests.
 
     pip install tokenizers==0.22.2
-    python peers/tokenizer_golden.py > crates/workloads/src/data/golden/tokenizer.json
+    python peers/tokenizer_golden.py > crates/inputs/src/data/golden/tokenizer.json
 
 With a TSV of reviews (text in the last column) and the `vocab.txt` of bert-base-uncased it prints a checksum of the
 ids of the first 200 texts at 512 tokens instead, for the test that reads the same files:

@@ -1,6 +1,6 @@
 //! What the targets call: the readers of the tests named `hostile`, which change files without a fuzzer.
 
-#[path = "../../crates/workloads/tests/hostile/readers.rs"]
+#[path = "../../crates/inputs/tests/hostile/readers.rs"]
 pub mod inputs;
 #[path = "../../crates/runner/tests/hostile/readers.rs"]
 pub mod folders;

@@ -12,9 +12,10 @@ use std::{
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use mantissa_core::{Backend, Environment, Plan, Profile, SCHEMA_VERSION, Status};
+use mantissa_inputs::Inputs;
 use mantissa_runner::{
-    Ended, Executor, Finished, Inputs, Policy, Progress, ProgressEvent, Request, RunError, RunFolder,
-    RunSettings, Schedule, Stop, Told, fingerprint,
+    Ended, Executor, Finished, Policy, Progress, ProgressEvent, Request, RunError, RunFolder, RunSettings,
+    Schedule, Stop, Told, fingerprint,
 };
 use mantissa_suite::{PlanOptions, StartingWeights, parse, plan};
 

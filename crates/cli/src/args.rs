@@ -9,8 +9,9 @@ use crate::{
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mantissa_core::{Backend, Format, MetricName, Profile};
 use mantissa_gate::Part;
+use mantissa_inputs::data::ColumnNames;
 use mantissa_report::{Goal, parse_error, parse_memory, parse_points};
-use mantissa_runner::{MOST_REPEATS, data::ColumnNames};
+use mantissa_runner::MOST_REPEATS;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -19,7 +19,7 @@ mod written;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mantissa_runner::OwnModel;
+use mantissa_workloads::OwnModel;
 
 use crate::{
     args::Arguments,
@@ -28,8 +28,8 @@ use crate::{
 };
 
 /// The burn that models of one's own are written with: one version, in one program.
-pub use mantissa_runner::burn;
-pub use mantissa_runner::{Examples, Workload};
+pub use mantissa_workloads::burn;
+pub use mantissa_workloads::{Examples, Workload};
 
 /// Does what the command line asks.
 pub fn main() -> ExitCode {

@@ -8,11 +8,12 @@ use std::{
 
 use anyhow::{Error, Result, bail};
 use mantissa_core::{Cell, DatasetKind, Model, Plan, Task, command_line, nearest};
-use mantissa_runner::{
-    CACHE, Inputs,
+use mantissa_inputs::{
+    Inputs,
     data::{ColumnNames, kind_of},
-    model_of, recorded,
+    weights::model_of,
 };
+use mantissa_runner::{CACHE, recorded};
 use mantissa_suite::StartingWeights;
 
 use serde_json::{Value, json};

@@ -7,8 +7,8 @@ use std::{
 };
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mantissa_core::{Axis, Cell, Event, Plan, Record};
-use mantissa_runner::{Phase, Progress, ProgressEvent};
+use mantissa_core::{Axis, Cell, Event, Phase, Plan, Record};
+use mantissa_runner::{Progress, ProgressEvent};
 
 use crate::printer::{Printer, visible};
 

@@ -16,13 +16,16 @@ mod layout;
 mod metric;
 mod model;
 mod name;
+mod phase;
 mod plan;
 mod precision;
 mod range;
 mod record;
 mod samples;
 mod setting;
+mod support;
 mod trial;
+mod values;
 mod workload;
 
 pub use axis::{
@@ -48,6 +51,7 @@ pub use model::{
     ResNetSize, RopeScaling, VitSize,
 };
 pub use name::{LONGEST_NAME, UnknownName, check_file_name, in_one_line, nearest};
+pub use phase::Phase;
 pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};
 pub use range::{RangeCounts, TensorClass, TensorRange};
@@ -57,7 +61,9 @@ pub use record::{
 };
 pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};
+pub use support::Support;
 pub use trial::FormatTrial;
+pub use values::Values;
 pub use workload::{
     AttentionShape, CacheState, ConvolutionShape, DatasetKind, EvaluateTask, GenerateTask, Kernel,
     KernelKind, KernelTask, LearningRateSchedule, MatmulShape, RowsShape, Split, Task, TaskKind, TrainTask,

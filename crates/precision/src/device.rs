@@ -1,7 +1,7 @@
 //! What this machine can execute, found out without waking a panic in the layers below.
 
 use burn::tensor::backend::{Backend as BurnBackend, DTypeUsage};
-use mantissa_core::{Backend, Format};
+use mantissa_core::{Backend, Format, Support};
 
 use crate::compute::dtype;
 
@@ -21,28 +21,6 @@ pub type VulkanPlain = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, 
 /// Vulkan with kernel fusion.
 #[cfg(feature = "vulkan")]
 pub type VulkanFused = burn_fusion::Fusion<VulkanPlain>;
-
-/// How a device computes in a format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Support {
-    /// In hardware.
-    Native,
-    /// On values rounded to the format, in a wider one.
-    Emulated,
-    /// Not at all.
-    Absent,
-}
-
-impl Support {
-    /// The word in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Emulated => "emulated",
-            Self::Absent => "absent",
-        }
-    }
-}
 
 /// Whether a backend can run here: `Err` holds one line that says what is missing.
 ///

@@ -100,7 +100,7 @@ mod values;
 
 pub use mantissa_core::{
     Accumulator, Attention, BatchNormMomentum, Format, Gelu, Layout, LearningRateScaling,
-    LearningRateSchedule, MatmulPrecision, OptimizerKind, Precision, Requested, Setting, Updates,
+    LearningRateSchedule, MatmulPrecision, OptimizerKind, Precision, Requested, Setting, Updates, Values,
 };
 
 pub use backend::{Adam, AdamRates, AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
@@ -118,4 +118,4 @@ pub use parameter::{ParameterSet, Tracked};
 pub use probe::{Elsewhere, Observation, Operation, Probed, Rounding, Subnormals, probe, probe_elsewhere};
 pub use rotation::Rotation;
 pub use sight::Sight;
-pub use values::Values;
+pub use values::data_of;

@@ -13,6 +13,7 @@ use crate::{
     Compute, PrecisionBackend, Values,
     compute::{dtype, round},
     gradient,
+    values::data_of,
 };
 
 /// Named parameters on a device, in order.
@@ -53,7 +54,7 @@ impl<B: PrecisionBackend> ParameterSet<B> {
             .into_iter()
             .map(|(name, shape, values)| {
                 let values = values.into().for_format(format);
-                let data = values.into_data([shape.iter().product::<usize>()]);
+                let data = data_of(values, [shape.iter().product::<usize>()]);
                 let stored = data.dtype;
                 let value = Tensor::from_data(data, (device, stored));
                 Entry {

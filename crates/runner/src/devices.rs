@@ -1,10 +1,9 @@
 //! The backends of this build on this machine.
 
-use mantissa_core::{Backend, Format, Gpu};
+use mantissa_core::{Backend, Format, Gpu, Support};
 use mantissa_telemetry::gpus;
-use mantissa_workloads::backend::{self, Support};
 
-use crate::{RunError, fingerprint};
+use crate::{Engine, RunError, fingerprint};
 
 /// A backend, and what it offers here.
 #[derive(Debug, Clone)]
@@ -20,13 +19,13 @@ pub struct BackendState {
 }
 
 /// Every backend in the order of preference.
-pub fn backends() -> Vec<BackendState> {
-    let state = |&backend: &Backend| match backend::available(backend) {
+pub fn backends(engine: &dyn Engine) -> Vec<BackendState> {
+    let state = |&backend: &Backend| match engine.available(backend) {
         Ok(()) => BackendState {
             backend,
             unavailable: None,
-            device: device(backend),
-            formats: backend::format_support(backend),
+            device: device(engine, backend),
+            formats: engine.format_support(backend),
         },
         Err(reason) => BackendState {
             backend,
@@ -39,10 +38,10 @@ pub fn backends() -> Vec<BackendState> {
 }
 
 /// What people call the device of a backend that can be used here.
-fn device(backend: Backend) -> Option<String> {
+fn device(engine: &dyn Engine, backend: Backend) -> Option<String> {
     match backend {
         Backend::Flex => fingerprint(None).cpu,
-        Backend::Cuda | Backend::Vulkan => backend::device_name(backend),
+        Backend::Cuda | Backend::Vulkan => engine.device_name(backend),
     }
 }
 
@@ -50,11 +49,11 @@ fn device(backend: Backend) -> Option<String> {
 ///
 /// # Errors
 /// [`RunError::Unavailable`] if the one that was asked for by name is not to be had.
-pub fn choose_backend(asked: Option<Backend>) -> Result<Backend, RunError> {
+pub fn choose_backend(engine: &dyn Engine, asked: Option<Backend>) -> Result<Backend, RunError> {
     match asked {
-        None if backend::available(Backend::Cuda).is_ok() => Ok(Backend::Cuda),
+        None if engine.available(Backend::Cuda).is_ok() => Ok(Backend::Cuda),
         None => Ok(Backend::Flex),
-        Some(backend) => match backend::available(backend) {
+        Some(backend) => match engine.available(backend) {
             Ok(()) => Ok(backend),
             Err(reason) => Err(RunError::Unavailable { backend, reason }),
         },
@@ -62,18 +61,18 @@ pub fn choose_backend(asked: Option<Backend>) -> Result<Backend, RunError> {
 }
 
 /// The GPU that a run on this backend uses. NVML gives the UUID by which workers and samplers find the very same one.
-pub(crate) fn gpu(backend: Backend) -> Option<Gpu> {
+pub(crate) fn gpu(engine: &dyn Engine, backend: Backend) -> Option<Gpu> {
     match backend {
         Backend::Flex => None,
-        Backend::Vulkan => backend::device_name(backend).map(unknown_gpu),
+        Backend::Vulkan => engine.device_name(backend).map(unknown_gpu),
         Backend::Cuda => {
             let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-            let uuid = backend::device_uuid(backend);
+            let uuid = engine.device_uuid(backend);
             chosen(uuid.as_deref(), gpus()).or_else(|| {
                 // A slice of a GPU is not among NVML's devices, and yet NVML finds it by its UUID.
                 let first = visible.as_deref().and_then(|visible| visible.split(',').next());
                 let slice = first.filter(|first| first.starts_with("MIG-")).map(str::to_owned);
-                backend::device_name(backend).map(|name| Gpu {
+                engine.device_name(backend).map(|name| Gpu {
                     uuid: slice,
                     ..unknown_gpu(name)
                 })
@@ -126,8 +125,47 @@ mod tests {
         assert_eq!(chosen(None, without).map(|gpu| gpu.name), None);
     }
 
+    /// A machine with these backends.
+    struct Machine(&'static [Backend]);
+
+    impl Engine for Machine {
+        fn available(&self, backend: Backend) -> Result<(), String> {
+            match self.0.contains(&backend) {
+                true => Ok(()),
+                false => Err("no such device".to_owned()),
+            }
+        }
+
+        fn device_name(&self, _: Backend) -> Option<String> {
+            None
+        }
+
+        fn device_uuid(&self, _: Backend) -> Option<String> {
+            None
+        }
+
+        fn format_support(&self, _: Backend) -> Vec<(Format, Support)> {
+            vec![]
+        }
+
+        fn peer_name(&self, _: &[String], _: &dyn Fn() -> bool) -> Result<Option<String>, RunError> {
+            Ok(None)
+        }
+    }
+
     #[test]
-    fn the_cpu_is_always_there() {
-        assert_eq!(choose_backend(Some(Backend::Flex)).unwrap(), Backend::Flex);
+    fn cuda_is_preferred_and_a_named_backend_is_never_replaced() {
+        let with_gpu = Machine(&[Backend::Flex, Backend::Cuda]);
+        let without = Machine(&[Backend::Flex]);
+        assert_eq!(choose_backend(&with_gpu, None).unwrap(), Backend::Cuda);
+        assert_eq!(choose_backend(&without, None).unwrap(), Backend::Flex);
+        let named =
+            |machine, backend| choose_backend(machine, Some(backend)).map_err(|error| error.to_string());
+        assert_eq!(named(&with_gpu, Backend::Flex), Ok(Backend::Flex));
+        let refused = named(&without, Backend::Cuda).unwrap_err();
+        assert!(
+            refused.contains("`cuda`") && refused.contains("no such device"),
+            "{refused}"
+        );
     }
 }

@@ -15,7 +15,7 @@ use mantissa_core::{
     Backend, CellId, Environment, LONGEST_RECORD, Plan, Record, RecordReader, Samples, check_file_name,
     create_folder_below, open_regular,
 };
-use mantissa_workloads::Inputs;
+use mantissa_inputs::Inputs;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{Policy, RunError, error::At, ledger::Ledger, rest::AtRest};
@@ -478,7 +478,10 @@ fn lock(path: &Path) -> Result<File, RunError> {
 
 /// Writes the raw samples of a cell into `folder` and waits until they are on the disk. They are there whole or not at
 /// all.
-pub(crate) fn write_samples(folder: &Path, samples: &Samples) -> io::Result<()> {
+///
+/// # Errors
+/// The folder has samples already, or cannot be written.
+pub fn write_samples(folder: &Path, samples: &Samples) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     if has_samples(folder) {
         return Err(io::Error::from(io::ErrorKind::AlreadyExists));

@@ -7,7 +7,7 @@ use std::{
 };
 
 use mantissa_core::{Cell, DatasetKind, InputFile, InputRole, LARGEST_CONFIGURATION, Task, open_limited};
-use mantissa_workloads::{Inputs, weight_files};
+use mantissa_inputs::{Inputs, weights::weight_files};
 use rayon::prelude::*;
 
 use crate::RunError;
@@ -205,9 +205,9 @@ fn short(hash: blake3::Hash) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mantissa_workloads::{
+    use mantissa_inputs::{
         data::{ColumnNames, TextTokenizer, check},
-        weights_in,
+        weights::weights_in,
     };
 
     use super::*;
@@ -298,11 +298,12 @@ mod tests {
 
     #[test]
     fn a_changed_checkpoint_or_tokenizer_is_rejected_or_changes_a_hash() {
-        let golden = |name: &str| {
-            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../workloads/tests/golden");
-            fs::read(folder.join(name)).unwrap()
+        let golden = |krate: &str, name: &str| {
+            let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+            fs::read(crates.join(krate).join("tests/golden").join(name)).unwrap()
         };
-        let (safetensors, torch) = (golden("distilbert-tiny.safetensors"), golden("archive.pth"));
+        let safetensors = golden("workloads", "distilbert-tiny.safetensors");
+        let torch = golden("inputs", "archive.pth");
         let config = br#"{"model_type": "distilbert"}"#;
         guards(
             InputRole::Weights,

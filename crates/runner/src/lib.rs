@@ -6,7 +6,8 @@
 //!           └─▶ folder: samples synced, then the record line appended and synced
 //! ```
 //!
-//! The command line calls [`start`] or [`resume`], and [`worker`] in the worker process.
+//! The command line calls [`start`] or [`resume`]. This crate does not link burn. It queries devices through the trait
+//! [`Engine`], which the crate `mantissa-worker` implements.
 
 mod about;
 mod advice;
@@ -15,12 +16,13 @@ mod between;
 mod command;
 mod company;
 mod devices;
+mod engine;
 mod error;
 mod exhaustion;
+mod exit;
 mod expect;
 mod fingerprint;
 mod folder;
-mod heap;
 mod inputs;
 mod ledger;
 mod message;
@@ -31,7 +33,6 @@ mod rest;
 mod run;
 mod schedule;
 mod stop;
-mod summarise;
 #[cfg(test)]
 extern crate self as mantissa_runner;
 #[cfg(test)]
@@ -40,26 +41,21 @@ mod hostile;
 #[cfg(test)]
 mod testing;
 
-mod worker;
-
 pub use about::About;
 pub use again::again;
 pub use command::this_command;
 pub use devices::{BackendState, backends, choose_backend};
+pub use engine::Engine;
 pub use error::RunError;
 pub use exhaustion::{prepare_threads, survive_file_size_limit};
+pub use exit::{WorkerExit, is_out_of_memory, oom_kills};
 pub use expect::Violation;
 pub use fingerprint::fingerprint;
-pub use folder::{CACHE, MOST_REPEATS, RunFolder, RunSettings, recorded};
+pub use folder::{CACHE, MOST_REPEATS, RunFolder, RunSettings, recorded, write_samples};
 pub use ledger::Ledger;
-pub use mantissa_workloads::{
-    Examples, Inputs, MemoryEstimate, OwnModel, Phase, Workload, burn, data, estimate, model_of,
-};
-pub use message::{Finished, MemorySoFar, Request};
+pub use message::{Advance, Finished, MemorySoFar, Message, Request};
 pub use order::Order;
 pub use policy::{Busy, COOL_DOWN_SECONDS, Policy};
 pub use run::{Finish, SkippedSuite, Start, default_repeats, planned, resume, start};
 pub use schedule::{Ended, Executor, Progress, ProgressEvent, Schedule, Stopped, Told};
 pub use stop::{Signal, Stop};
-pub use summarise::{Measurements, summarise};
-pub use worker::{WorkerExit, worker};

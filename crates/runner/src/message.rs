@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use mantissa_core::{Cell, DataSource, Event, Executed, Metric, MetricName, Status};
-use mantissa_workloads::{Inputs, Phase};
+use mantissa_core::{Cell, DataSource, Event, Executed, Metric, MetricName, Phase, Status};
+use mantissa_inputs::Inputs;
 use serde::{Deserialize, Serialize};
 
 use crate::advice::advised;
@@ -30,7 +30,7 @@ pub struct Request {
 /// A line of a worker's standard output. Lines that are none of these come from libraries.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Message {
+pub enum Message {
     /// A sign of life, several times a second.
     Progress(Advance),
     /// What has happened so far, whenever that is more than before: should the worker not live to tell.
@@ -43,11 +43,15 @@ pub(crate) enum Message {
 
 /// How far a worker is.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Advance {
-    pub(crate) phase: Phase,
-    pub(crate) done: u64,
-    pub(crate) total: u64,
-    pub(crate) memory: MemorySoFar,
+pub struct Advance {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Steps done in this phase.
+    pub done: u64,
+    /// Steps in this phase.
+    pub total: u64,
+    /// The most memory that was seen.
+    pub memory: MemorySoFar,
 }
 
 /// The most memory that a worker was seen to have taken, bytes; absent what nobody told.
@@ -67,7 +71,8 @@ pub struct MemorySoFar {
 
 impl MemorySoFar {
     /// With what is newer, where it is there.
-    pub(crate) fn and(self, newer: Self) -> Self {
+    #[must_use]
+    pub fn and(self, newer: Self) -> Self {
         Self {
             host: newer.host.or(self.host),
             device: newer.device.or(self.device),
@@ -125,7 +130,8 @@ impl Finished {
     }
 
     /// With the memory that was taken so far, if that is what ran out: then it is a result.
-    pub(crate) fn after(mut self, memory: MemorySoFar) -> Self {
+    #[must_use]
+    pub fn after(mut self, memory: MemorySoFar) -> Self {
         if self.status == Status::Oom {
             self.metrics = memory.metrics();
         }

@@ -15,9 +15,9 @@ use tempfile::TempDir;
 
 use crate::{
     RunError, Stop,
+    exit::{WorkerExit, is_out_of_memory, oom_kills},
     message::{MemorySoFar, Message, Request},
     schedule::{Ended, Executor, Told},
-    worker::WorkerExit,
 };
 
 /// Time that a worker has to be gone after its last word, before it is ended.
@@ -496,32 +496,6 @@ fn judge(death: Death, text: &str, killed_for_memory: bool) -> (Status, String) 
             )
         }
     }
-}
-
-/// Whether a text is what an allocator says when it has nothing left: Rust's, cubecl's, CUDA's, Vulkan's.
-pub(crate) fn is_out_of_memory(text: &str) -> bool {
-    let text = text.to_lowercase();
-    [
-        "memory allocation of",
-        "can't allocate buffer",
-        "out of memory",
-        "out_of_memory",
-        "outofmemory",
-        // More than any address space has.
-        "capacity overflow",
-    ]
-    .iter()
-    .any(|sign| text.contains(sign))
-}
-
-/// Processes that the kernel has killed because memory ran out: those of this control group, else of the machine.
-pub(crate) fn oom_kills() -> Option<u64> {
-    let read = |path: &str, key: &str| {
-        let text = std::fs::read_to_string(path).ok()?;
-        text.lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
-    };
-    read("/sys/fs/cgroup/memory.events", "oom_kill").or_else(|| read("/proc/vmstat", "oom_kill"))
 }
 
 #[cfg(test)]

@@ -12,14 +12,10 @@ use mantissa_core::{
     input_difference,
 };
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
-use mantissa_workloads::{
-    backend,
-    peer::{About, Peer},
-};
 
 use crate::{
-    Progress, RunError, RunFolder, RunSettings, Schedule, Signal, Stop, Violation, choose_backend, devices,
-    exhaustion::prepare_threads, fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers,
+    Engine, Progress, RunError, RunFolder, RunSettings, Schedule, Signal, Stop, Violation, choose_backend,
+    devices, exhaustion::prepare_threads, fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers,
     schedule::Stopped,
 };
 
@@ -112,13 +108,13 @@ pub fn default_repeats(profile: Profile) -> u32 {
 }
 
 /// The plan with the cells skipped whose backend is not to be had on this machine.
-pub fn planned(mut plan: Plan) -> Plan {
+pub fn planned(engine: &dyn Engine, mut plan: Plan) -> Plan {
     let mut asked = BTreeMap::new();
     for planned in plan.cells.iter_mut().filter(|planned| planned.skip.is_none()) {
         let wanted = planned.cell.setting.backend();
         let reason = asked
             .entry(wanted)
-            .or_insert_with(|| backend::available(wanted).err());
+            .or_insert_with(|| engine.available(wanted).err());
         planned.skip = reason
             .as_ref()
             .map(|reason| format!("{NOT_AVAILABLE}{wanted}` is not available: {reason}"));
@@ -130,16 +126,21 @@ pub fn planned(mut plan: Plan) -> Plan {
 ///
 /// # Errors
 /// What keeps the run from starting or going on.
-pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Finish, RunError> {
+pub fn start(
+    engine: &dyn Engine,
+    start: Start,
+    stop: Stop,
+    progress: &mut dyn Progress,
+) -> Result<Finish, RunError> {
     let now = timestamp(SystemTime::now())?; // the one place where the wall clock is read
     start.settings.check_paths()?;
     let default = || Path::new("reports").join(format!("{}-{}", now.strftime("%Y%m%dT%H%M%SZ"), start.name));
     let path = start.out.clone().unwrap_or_else(default);
     prepare_threads();
-    let peer = name_of(&start.settings.peer, &stop)?;
+    let peer = name_of(engine, &start.settings.peer, &stop)?;
     // Drivers and other programs may hang.
     let (missing, machine) = stop.with_default_signals(|| {
-        let gpu = devices::gpu(start.settings.backend);
+        let gpu = devices::gpu(engine, start.settings.backend);
         let uuid = gpu.as_ref().and_then(|gpu| gpu.uuid.clone());
         let missing = missing(start.settings.backend, uuid.as_deref());
         (missing, of_program(fingerprint(gpu), start.program.as_deref()))
@@ -156,7 +157,7 @@ pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Fi
         },
     };
     let folder = RunFolder::create(&path, start.plan, start.settings, &start.suites, environment)?;
-    execute(folder, start.program, peer, stop, progress)
+    execute(engine, folder, start.program, peer, stop, progress)
 }
 
 /// Runs what an earlier run lacks, by the plan in its folder: of `repeats` processes of each cell, where it had planned
@@ -165,6 +166,7 @@ pub fn start(start: Start, stop: Stop, progress: &mut dyn Progress) -> Result<Fi
 /// # Errors
 /// What keeps the run from going on; fewer `repeats` than it planned.
 pub fn resume(
+    engine: &dyn Engine,
     path: &Path,
     repeats: Option<u32>,
     stop: Stop,
@@ -176,15 +178,16 @@ pub fn resume(
     if was_cut {
         cut();
     }
-    choose_backend(Some(folder.settings.backend))?;
+    choose_backend(engine, Some(folder.settings.backend))?;
     if let Some(repeats) = repeats {
         folder.grow(repeats)?;
     }
-    let peer = name_of(&folder.settings.peer, &stop)?;
-    execute(folder, None, peer, stop, progress)
+    let peer = name_of(engine, &folder.settings.peer, &stop)?;
+    execute(engine, folder, None, peer, stop, progress)
 }
 
 fn execute(
+    engine: &dyn Engine,
     mut folder: RunFolder,
     program: Option<PathBuf>,
     peer: Option<String>,
@@ -211,7 +214,7 @@ fn execute(
         .collect();
     let fingerprints = stop.with_default_signals(|| {
         let used = used.into_iter().map(|backend| {
-            let fingerprint = of_program(fingerprint(devices::gpu(backend)), program.as_deref());
+            let fingerprint = of_program(fingerprint(devices::gpu(engine, backend)), program.as_deref());
             let peer = peer.clone();
             (backend, Fingerprint { peer, ..fingerprint })
         });
@@ -247,13 +250,12 @@ fn timestamp(now: SystemTime) -> Result<Timestamp, RunError> {
 }
 
 /// The framework of a program that computes in the place of burn.
-fn name_of(peer: &[String], stop: &Stop) -> Result<Option<String>, RunError> {
+fn name_of(engine: &dyn Engine, peer: &[String], stop: &Stop) -> Result<Option<String>, RunError> {
     if peer.is_empty() {
         return Ok(None);
     }
-    let about = Peer::about_of(peer, || stop.asked().is_some());
-    match about.map_err(|error| RunError::Input(error.to_string()))? {
-        Some(About { name, .. }) => match name.len() <= LONGEST_NAME {
+    match engine.peer_name(peer, &|| stop.asked().is_some())? {
+        Some(name) => match name.len() <= LONGEST_NAME {
             true => Ok(Some(name)),
             false => Err(RunError::Input(format!(
                 "the name of the peer has {} bytes, and a name at most {LONGEST_NAME}",

@@ -8,9 +8,8 @@ use std::{
 };
 
 use mantissa_core::{
-    Backend, Cell, Event, Executed, Fingerprint, Plan, Record, Requested, SCHEMA_VERSION, Status,
+    Backend, Cell, Event, Executed, Fingerprint, Phase, Plan, Record, Requested, SCHEMA_VERSION, Status,
 };
-use mantissa_workloads::Phase;
 
 use crate::{
     Busy, RunError, RunFolder, Signal, Stop,

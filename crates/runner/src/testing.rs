@@ -7,10 +7,11 @@ use mantissa_core::{
     PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Setting, Status, SuiteInfo, Task, Workload,
     parse_records,
 };
+use mantissa_inputs::Inputs;
 
 use crate::{
-    Ended, Executor, Finished, Inputs, Policy, Progress, ProgressEvent, Request, RunError, RunSettings,
-    Signal, Stop, fingerprint, schedule::Told,
+    Ended, Executor, Finished, Policy, Progress, ProgressEvent, Request, RunError, RunSettings, Signal, Stop,
+    fingerprint, schedule::Told,
 };
 
 /// Kernel cells of sizes 64, 128, …; nothing is skipped.

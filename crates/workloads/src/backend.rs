@@ -11,7 +11,7 @@ use crate::{
     train,
 };
 
-pub use mantissa_precision::device::{Support, available, device_name, device_uuid, format_support};
+pub use mantissa_precision::device::{available, device_name, device_uuid, format_support};
 
 /// Version of burn that this build runs on.
 pub const BURN_VERSION: &str = "0.21.0";

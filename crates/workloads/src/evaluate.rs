@@ -683,7 +683,7 @@ mod tests {
         ) else {
             return;
         };
-        let Some(Model::Llama(size)) = crate::model_of(&weights).unwrap() else {
+        let Some(Model::Llama(size)) = mantissa_inputs::weights::model_of(&weights).unwrap() else {
             panic!("it is a llama")
         };
         let cache = tempfile::tempdir().unwrap();

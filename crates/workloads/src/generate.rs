@@ -6,6 +6,7 @@ use std::{cell::RefCell, fmt::Write, ops::Range, time::Instant};
 use burn::tensor::Tensor;
 use mantissa_analysis::{WarmUp, Warmth};
 use mantissa_core::{Cell, Event, Executed, GenerateTask, Samples, Series};
+use mantissa_inputs::weights::generation_note;
 use mantissa_precision::{Compute, PrecisionBackend, Timed, Tracked};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -19,7 +20,6 @@ use crate::{
     start::{Purpose, Start, start},
     subject::{Writing, with_writer},
     timing::{Launch, wall_clock, windows},
-    weights::generation_note,
 };
 
 /// The most tokens of a warm-up.
@@ -585,7 +585,7 @@ mod tests {
         let page = std::fs::read_to_string(page).unwrap();
         let (_, said) = page.split_once("-t 0.0\n").unwrap();
         let (known, _) = said.split_once("\n```").unwrap();
-        let Some(Model::Llama(size)) = crate::model_of(&weights).unwrap() else {
+        let Some(Model::Llama(size)) = mantissa_inputs::weights::model_of(&weights).unwrap() else {
             panic!("it is a llama")
         };
         let inputs = Inputs {

@@ -1,10 +1,8 @@
-//! Models, weights, datasets and tasks: what a worker process executes.
+//! Models and tasks: what a worker process executes.
 //!
 //! [`run`] takes one cell and gives back what was measured; summaries are made from that elsewhere.
 
 pub mod backend;
-mod contents;
-pub mod data;
 mod estimate;
 mod evaluate;
 mod generate;
@@ -25,9 +23,10 @@ pub use burn;
 
 pub use backend::run;
 pub use estimate::{MemoryEstimate, estimate};
+use mantissa_core::Phase;
+use mantissa_inputs::{Inputs, data};
 pub use outcome::{
-    AllocatorBytes, Inputs, Measured, MemoryParts, NumericError, Observer, Outcome, Phase, Progress,
-    ReadWeights, Share, Traffic, WorkloadError,
+    AllocatorBytes, Measured, MemoryParts, NumericError, Observer, Outcome, Progress, ReadWeights, Share,
+    Traffic, WorkloadError,
 };
 pub use own::{Examples, OwnModel, Workload};
-pub use weights::{model_of, weight_files, weights_in};

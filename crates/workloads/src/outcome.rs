@@ -1,60 +1,12 @@
 //! What goes into a workload and what comes out: raw measurements, no statistics.
 
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::{ops::Range, time::Instant};
 
-use mantissa_core::{DataSource, DatasetKind, Event, Executed, Samples};
+use mantissa_core::{DataSource, Event, Executed, Phase, Samples};
+use mantissa_inputs::weights::WeightsError;
 use mantissa_precision::PrecisionBackend;
 
 use crate::MemoryEstimate;
-
-/// Where a workload finds what it reads.
-#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
-pub struct Inputs {
-    /// Data of the user's, by its kind. Absent: the synthetic generator.
-    #[serde(default, deserialize_with = "none_is_empty")]
-    pub data: BTreeMap<DatasetKind, PathBuf>,
-    /// Columns of labelled texts that the user named.
-    #[serde(default)]
-    pub columns: crate::data::ColumnNames,
-    /// A WordPiece vocabulary, one token a line. Absent: made from the training part.
-    pub vocabulary: Option<PathBuf>,
-    /// Checkpoints by the workload that starts from them; the empty name is that of every other. Absent: seeded initialisation.
-    #[serde(default, deserialize_with = "none_is_empty")]
-    pub weights: BTreeMap<String, PathBuf>,
-    /// Whether seeded weights are wanted even where a checkpoint is needed.
-    #[serde(default)]
-    pub random: bool,
-    /// Folder for tokenised data, named by content hash.
-    pub cache: PathBuf,
-}
-
-/// Runs from before there could be several had one path or `null`.
-fn none_is_empty<'de, D, K>(deserializer: D) -> Result<BTreeMap<K, PathBuf>, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    K: Ord + serde::Deserialize<'de>,
-{
-    use serde::Deserialize;
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
-impl Inputs {
-    /// The checkpoint that a workload starts from.
-    pub fn weights_of(&self, workload: &str) -> Option<&Path> {
-        let found = self.weights.get(workload).or_else(|| self.weights.get(""));
-        found.map(PathBuf::as_path)
-    }
-
-    /// The user's data of a kind.
-    pub fn data_of(&self, kind: DatasetKind) -> Option<&Path> {
-        self.data.get(&kind).map(PathBuf::as_path)
-    }
-}
 
 /// Told how a workload gets on, on the thread that runs it.
 pub trait Observer {
@@ -86,20 +38,6 @@ pub struct Progress {
     pub total: u64,
     /// What the backend's allocator holds, where it can be asked.
     pub allocator: Option<AllocatorBytes>,
-}
-
-/// What a workload is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// Reading data, building the model.
-    Prepare,
-    /// Compiling kernels, touching every shape once.
-    WarmUp,
-    /// What is timed.
-    Measure,
-    /// Testing the result.
-    Evaluate,
 }
 
 /// Bytes of a device allocator.
@@ -339,4 +277,10 @@ pub enum WorkloadError {
     /// The device reported an error.
     #[error("the device failed: {0}")]
     Device(String),
+}
+
+impl From<WeightsError> for WorkloadError {
+    fn from(WeightsError(reason): WeightsError) -> Self {
+        Self::Weights(reason)
+    }
 }

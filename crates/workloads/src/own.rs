@@ -17,6 +17,7 @@ use burn::{
     tensor::{Tensor, backend::Backend},
 };
 use mantissa_core::{Cell, DataSource, Precision, Task};
+use mantissa_inputs::weights::Weight;
 use mantissa_precision::{Autocast, PrecisionBackend, device::Flex};
 
 use crate::{
@@ -27,7 +28,6 @@ use crate::{
     models::{Init, Kept, Network, ParameterSpec, Pass},
     subject::{Source, Work},
     train,
-    weights::Weight,
 };
 
 /// A classifier of the user's own and its data. `examples/own_model.rs` is a whole program around one.

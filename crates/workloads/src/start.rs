@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use burn::tensor::{DType, Tensor};
-use mantissa_core::{Cell, Event, Format};
-use mantissa_precision::{Moments, ParameterSet, PrecisionBackend, Values, dtype};
+use mantissa_core::{Cell, Event, Format, Values};
+use mantissa_inputs::weights::Checkpoint;
+use mantissa_precision::{Moments, ParameterSet, PrecisionBackend, data_of, dtype};
 
 use crate::{
     Inputs, ReadWeights, WorkloadError,
     models::{Network, Norms},
-    weights::Checkpoint,
+    weights::fit,
 };
 
 /// A model's state on a device.
@@ -50,7 +51,7 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
     };
     let begun = Instant::now();
     let checkpoint = Checkpoint::open(path)?;
-    let fitted = checkpoint.fit(model, purpose == Purpose::Training)?;
+    let fitted = fit(&checkpoint, model, purpose == Purpose::Training)?;
     let mut failed = None;
     let read = fitted.parameters(cell.seed, format).map_while(|weight| {
         let weight = weight.map_err(|error| failed = Some(error));
@@ -68,7 +69,7 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
         let like = moments.mean.dtype();
         let vector = |values: Values| {
             let count = values.len();
-            Tensor::from_data(values.into_data([count]), (device, like))
+            Tensor::from_data(data_of(values, [count]), (device, like))
         };
         *moments = Moments {
             mean: vector(mean),

@@ -1,16 +1,18 @@
 //! From a cell to its model and its data: the one place where the model becomes a type.
 
 use mantissa_core::{Attention, Cell, DatasetKind, Model, Task};
-use mantissa_precision::Operation;
-
-use crate::{
-    Inputs, WorkloadError,
+use mantissa_inputs::{
     data::{
         DataError, Dataset, Images, KnownClasses, Preparation, Reading, Shades, Tokenized, Wanted, Words,
         check_folder, check_length, load_images, load_passages, load_reviews, synthetic_images,
     },
-    models::{Bert, Bloom, DistilBert, Gpt2, ImageNetResNet, Kept, Llama, Network, ResNet, TextHead, Vit},
     weights::{Checkpoint, check_vocabulary_size, class_names},
+};
+use mantissa_precision::Operation;
+
+use crate::{
+    Inputs, WorkloadError,
+    models::{Bert, Bloom, DistilBert, Gpt2, ImageNetResNet, Kept, Llama, Network, ResNet, TextHead, Vit},
 };
 
 /// What is done with a model and its data, whatever type they have.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `torch.save` writes, as an archive and as the pickle of before PyTorch 1.6, bare and under `state_dict`.
 
-Writes crates/workloads/tests/golden/{archive,pickle}.pth. The tensor `half` is a view that is not contiguous: rows and columns
+Writes crates/inputs/tests/golden/{archive,pickle}.pth. The tensor `half` is a view that is not contiguous: rows and columns
 changed places. Values are whole numbers, which every format holds.
 """
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-OUT = Path(__file__).resolve().parents[3] / "crates/workloads/tests/golden"
+OUT = Path(__file__).resolve().parents[3] / "crates/inputs/tests/golden"
 
 
 def main():

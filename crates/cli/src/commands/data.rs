@@ -3,11 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
+use mantissa_inputs::data::{Checked, CheckedPart, ColumnNames, check};
 use mantissa_report::{Align, Table};
-use mantissa_runner::{
-    data::{Checked, CheckedPart, ColumnNames, check},
-    prepare_threads,
-};
+use mantissa_runner::prepare_threads;
 
 use crate::{commands::report::draw, paths, printer::Printer};
 

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use mantissa_runner::{BackendState, backends};
 use mantissa_telemetry::{Device, clock_settings, state, unavailable};
+use mantissa_worker::Burn;
 use serde_json::{Value, json};
 
 use crate::printer::Printer;
@@ -11,7 +12,7 @@ const NVML_HINT: &str = "the memory and power of an NVIDIA GPU come from this li
                          too; a container gets it with the driver capability `utility`";
 
 pub(crate) fn devices(as_json: bool, printer: &Printer) -> Result<()> {
-    let (backends, devices, missing) = (backends(), state(), unavailable());
+    let (backends, devices, missing) = (backends(&Burn), state(), unavailable());
     if as_json {
         let value = json!({
             "backends": backends.iter().map(backend_json).collect::<Vec<_>>(),

@@ -5,7 +5,9 @@ use std::{cmp::Reverse, collections::HashSet, slice};
 use anyhow::Result;
 use mantissa_core::{Axis, Plan, Profile, SuiteInfo};
 use mantissa_report::{Align, Table};
-use mantissa_runner::{MemoryEstimate, choose_backend, estimate};
+use mantissa_runner::choose_backend;
+use mantissa_worker::Burn;
+use mantissa_workloads::{MemoryEstimate, estimate};
 
 use crate::{
     args::{Init, Selection},
@@ -30,7 +32,7 @@ const PARTS: [Part; 7] = [
 
 /// Prints a table for every suite and profile, or for one profile; suites of kernels have none.
 pub(crate) fn list(found: &[Found], profile: Option<Profile>, printer: &Printer) -> Result<()> {
-    let backend = choose_backend(None)?;
+    let backend = choose_backend(&Burn, None)?;
     let profiles = profile.as_ref().map_or(Profile::ALL, slice::from_ref);
     // How large a cell is does not depend on what its weights are.
     let selection = Selection {

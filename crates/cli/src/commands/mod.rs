@@ -18,7 +18,7 @@ mod sensitivity;
 
 use anyhow::Result;
 use mantissa_core::{Record, explain};
-use mantissa_runner::OwnModel;
+use mantissa_workloads::OwnModel;
 
 use crate::{
     args::{Command, DataCommand},
@@ -60,7 +60,7 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
             printer.data(&serde_json::to_string_pretty(&schema)?);
         }
         Command::About => printer.data(&serde_json::to_string(&mantissa_runner::About::this())?),
-        Command::Worker => return Ok(Exit::Worker(mantissa_runner::worker(own))),
+        Command::Worker => return Ok(Exit::Worker(mantissa_worker::worker(own))),
     }
     Ok(Exit::Done)
 }

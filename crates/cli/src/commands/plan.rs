@@ -2,7 +2,9 @@
 
 use anyhow::Result;
 use mantissa_core::{Plan, Profile};
-use mantissa_runner::{Inputs, choose_backend};
+use mantissa_inputs::Inputs;
+use mantissa_runner::choose_backend;
+use mantissa_worker::Burn;
 
 use crate::{
     args::{PlanArguments, Selection},
@@ -18,7 +20,7 @@ pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
     // A plan may be made for a machine that is not this one.
     let backend = selection
         .named_backend()
-        .map_or_else(|| choose_backend(None), Ok)?;
+        .map_or_else(|| choose_backend(&Burn, None), Ok)?;
     let plan = suites::expand(&found, selection, suites::profile(selection, backend), backend)?;
     print(&plan, &paths::inputs(selection)?, arguments.json, printer)
 }
@@ -74,7 +76,7 @@ pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer)
 
 /// Prints every suite with its workloads and how many cells each profile runs.
 pub(crate) fn list(found: Vec<Found>, printer: &Printer) -> Result<()> {
-    let backend = choose_backend(None)?;
+    let backend = choose_backend(&Burn, None)?;
     let mut lines = vec![];
     for one in &found {
         lines.push(format!(

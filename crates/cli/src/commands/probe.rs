@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use mantissa_core::{Axis, ExecutedVerdict, Profile, Status};
+use mantissa_inputs::Inputs;
 use mantissa_report::{Align, Report, Row, Table, load};
-use mantissa_runner::{CACHE, Inputs, Policy, RunSettings, Start, Stop, choose_backend, planned, start};
+use mantissa_runner::{CACHE, Policy, RunSettings, Start, Stop, choose_backend, planned, start};
 use mantissa_suite::{PlanOptions, StartingWeights, parse, parse_override, plan};
+use mantissa_worker::Burn;
 
 use crate::{args::ProbeArguments, commands::report::draw, exit::Exit, printer::Printer, progress::Bar};
 
@@ -29,7 +31,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         ("probe.toml", include_str!("probe.toml"))
     };
     let suite = parse("probe", file, text)?;
-    let backend = choose_backend(arguments.named_backend())?;
+    let backend = choose_backend(&Burn, arguments.named_backend())?;
     let options = PlanOptions {
         profile: Profile::Smoke,
         backend,
@@ -41,7 +43,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
     };
     let folder = tempfile::Builder::new().prefix("mantissa-probe-").tempdir()?;
     let run = Start {
-        plan: planned(plan(&[suite], &options)?),
+        plan: planned(&Burn, plan(&[suite], &options)?),
         settings: RunSettings {
             backend,
             inputs: Inputs {
@@ -61,13 +63,13 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         program: None,
     };
     let quiet = Printer::new(true);
-    start(run, Stop::default(), &mut Bar::new(&quiet, arguments.json))?;
+    start(&Burn, run, Stop::default(), &mut Bar::new(&quiet, arguments.json))?;
 
     let run = load(folder.path())?;
     let report = Report::new(&run)?;
     let rows: Vec<&Row<'_>> = report.rows().map(|(_, row)| row).collect();
     if !arguments.json {
-        let device = mantissa_runner::backends()
+        let device = mantissa_runner::backends(&Burn)
             .into_iter()
             .find(|state| state.backend == backend)
             .and_then(|state| state.device);

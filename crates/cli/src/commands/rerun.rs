@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use mantissa_core::CellId;
 use mantissa_gate::{Measured, program_of, same_program};
 use mantissa_runner::{About, Signal, Stop, again, start};
+use mantissa_worker::Burn;
 
 use crate::{args::GateArguments, printer::Printer, progress::Bar};
 
@@ -125,7 +126,12 @@ impl<'a> Rerun<'a> {
             .find(|out| !out.exists())
             .expect("there are more numbers than folders");
         let mut bar = Bar::new(printer, false);
-        let finish = start(again(run, cells, program, out)?, self.stop.clone(), &mut bar)?;
+        let finish = start(
+            &Burn,
+            again(run, cells, program, out)?,
+            self.stop.clone(),
+            &mut bar,
+        )?;
         match finish.stopped {
             Some(stopped) => Ok(Err(stopped.signal)),
             None => Ok(Ok(Measured::read(&finish.path)?)),

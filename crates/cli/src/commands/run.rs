@@ -1,10 +1,12 @@
 //! `mantissa run`.
 
 use anyhow::{Result, bail};
+use mantissa_inputs::Inputs;
 use mantissa_runner::{
-    Busy, Finish, Inputs, Order, Policy, RunSettings, Start, Stop, choose_backend, default_repeats, planned,
+    Busy, Finish, Order, Policy, RunSettings, Start, Stop, choose_backend, default_repeats, planned,
     prepare_threads, resume, start, this_command,
 };
+use mantissa_worker::Burn;
 
 use crate::{
     args::{BusyChoice, OrderChoice, RunArguments},
@@ -26,15 +28,22 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     let finish = if let Some(folder) = &arguments.resume {
         paths::check_resumed(folder, &arguments)?;
         stop = Stop::on_signals()?;
-        resume(folder, arguments.repeats, stop.clone(), &mut bar, &mut || {
-            printer.warn("the last record was cut short: it is removed, and its cell runs again");
-        })?
+        resume(
+            &Burn,
+            folder,
+            arguments.repeats,
+            stop.clone(),
+            &mut bar,
+            &mut || {
+                printer.warn("the last record was cut short: it is removed, and its cell runs again");
+            },
+        )?
     } else {
         let Some(prepared) = prepare(&arguments, printer)? else {
             return Ok(Exit::Done);
         };
         stop = Stop::on_signals()?;
-        start(prepared, stop.clone(), &mut bar)?
+        start(&Burn, prepared, stop.clone(), &mut bar)?
     };
     stop.give_up();
     let exit = conclude(&finish, arguments.json, printer)?;
@@ -76,9 +85,9 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
     let selection = &arguments.selection;
     let found = suites::selected(selection)?;
     let inputs = inputs(arguments)?;
-    let backend = choose_backend(selection.named_backend())?;
+    let backend = choose_backend(&Burn, selection.named_backend())?;
     let profile = suites::profile(selection, backend);
-    let plan = planned(suites::expand(&found, selection, profile, backend)?);
+    let plan = planned(&Burn, suites::expand(&found, selection, profile, backend)?);
     paths::check_vocabulary(&inputs, &plan)?;
     if arguments.dry_run {
         plan::print(&plan, &inputs, arguments.json, printer)?;

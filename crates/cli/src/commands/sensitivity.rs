@@ -9,6 +9,7 @@ use mantissa_analysis::{fewest_bits, keeps};
 use mantissa_core::{Cell, Format, FormatTrial, Layout, MatmulPrecision, Plan, Precision, Record, Task};
 use mantissa_report::{Align, Table, load};
 use mantissa_runner::{Stop, start};
+use mantissa_worker::Burn;
 
 use crate::{
     args::RunArguments,
@@ -26,7 +27,12 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     prepared.settings.repeats = 1;
     prepared.name.push_str("-sensitivity");
     let stop = Stop::on_signals()?;
-    let finish = start(prepared, stop.clone(), &mut Bar::new(printer, arguments.json))?;
+    let finish = start(
+        &Burn,
+        prepared,
+        stop.clone(),
+        &mut Bar::new(printer, arguments.json),
+    )?;
     stop.give_up();
 
     let run = load(&finish.path)?;

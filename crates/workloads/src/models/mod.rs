@@ -14,11 +14,12 @@ mod resnet;
 mod vit;
 
 use burn::tensor::Tensor;
+use mantissa_inputs::weights::Weight;
 use mantissa_precision::{Compute, Operation, PrecisionBackend, Tracked};
 
 use crate::{
     data::Part,
-    weights::{self, Naming, Weight},
+    weights::{self, Naming},
 };
 
 pub(crate) use bert::Bert;

@@ -11,8 +11,9 @@
 
 use std::{collections::HashMap, fs, path::Path};
 
+use mantissa_core::Values;
 use mantissa_core::{Cell, GenerateTask, Setting, read_regular};
-use mantissa_precision::Values;
+use mantissa_inputs::weights::{Checkpoint, Weight};
 use safetensors::{Dtype, tensor::TensorView};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ use crate::{
     generate::prompts,
     models::Network,
     start::Purpose,
-    weights::{Checkpoint, Weight},
+    weights::fit,
 };
 
 /// What a cell is computed from, as `<cell>.json` has it.
@@ -200,7 +201,7 @@ impl Handing<'_> {
             None => all.extend(model.initial(self.cell.seed).map(stored)),
             Some(path) => {
                 let checkpoint = Checkpoint::open(path)?;
-                let fitted = checkpoint.fit(model, purpose == Purpose::Training)?;
+                let fitted = fit(&checkpoint, model, purpose == Purpose::Training)?;
                 for weight in fitted.parameters(self.cell.seed, format) {
                     all.push(stored(weight?));
                 }

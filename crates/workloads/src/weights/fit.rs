@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use mantissa_core::Format;
-use mantissa_precision::Values;
+use mantissa_core::{Format, Values};
+use mantissa_inputs::weights::{Checkpoint, Stored, Weight};
 
-use super::{Checkpoint, Weight, checkpoint::Stored, initial};
+use super::initial;
 use crate::{
     WorkloadError,
     models::{Network, ParameterSpec},
@@ -59,170 +59,161 @@ pub(crate) struct Fitted<'a> {
     notes: Vec<String>,
 }
 
-impl Checkpoint {
-    /// Matches every parameter and batch norm of a model to a tensor of the checkpoint.
-    ///
-    /// # Errors
-    /// Missing tensors, extra tensors, and tensors with another shape or type. The error counts all of them and lists
-    /// the first ones.
-    ///
-    /// A model to be trained may lack the whole head and all running statistics. A head for another number of classes
-    /// is initialized like a missing head.
-    pub(crate) fn fit<M: Network>(
-        &self,
-        model: &M,
-        to_be_trained: bool,
-    ) -> Result<Fitted<'_>, WorkloadError> {
-        let naming = model.naming();
-        let specs = model.parameters();
-        let wrong = |text: String| WorkloadError::Weights(format!("`{}`: {text}", self.path.display()));
-        let (prefix, copies) = self.prefix(&specs, naming).map_err(wrong)?;
-        let mut search = Search {
-            checkpoint: self,
-            naming,
-            prefix,
-            copies,
-            used: BTreeSet::new(),
-            missing: vec![],
-            unfit: vec![],
-            extra: vec![],
-        };
-        let mut notes = self.notes.clone();
-        notes.extend(search.about_prefix());
-        let of_head = |name: &str| naming.head.iter().any(|head| name.starts_with(head));
-        let has_head = specs
-            .iter()
-            .any(|spec| of_head(&spec.name) && search.name_of(&spec.name).is_some());
-        let wanted = specs.len();
-        let parameters = specs.into_iter().filter_map(|spec| {
-            if of_head(&spec.name) && to_be_trained && !has_head {
-                return Some((spec, None));
-            }
-            if to_be_trained && let Some(classes) = search.other_classes(&spec) {
-                notes.push(format!(
-                    "`{}` is of {classes} classes and the data of {}: it is drawn anew",
-                    spec.name, spec.shape[0]
-                ));
-                return Some((spec, None));
-            }
-            let found = search.find(&spec.name, &spec.shape)?;
-            Some((spec, Some(found)))
-        });
-        let parameters: Vec<_> = parameters.collect();
-        let norms = model.norms();
-        let mean = |norm: &str| format!("{norm}.running_mean");
-        let has_norms = norms
-            .iter()
-            .any(|(norm, _)| search.name_of(&mean(norm)).is_some());
-        let norms = norms.into_iter().filter(|_| has_norms || !to_be_trained);
-        let norms = norms.filter_map(|(norm, channels)| {
-            let [mean, variance] = ["running_mean", "running_var"]
-                .map(|part| search.find(&format!("{norm}.{part}"), &[channels]));
-            Some((norm, [mean?, variance?]))
-        });
-        let norms: Vec<_> = norms.collect();
-        search.note_extras(model.tied_head())?;
-        if search.fits() {
-            return Ok(Fitted {
-                checkpoint: self,
-                parameters,
-                norms,
-                notes,
-            });
+/// Matches every parameter and batch norm of a model to a tensor of the checkpoint.
+///
+/// # Errors
+/// Missing tensors, extra tensors, and tensors with another shape or type. The error counts all of them and lists
+/// the first ones.
+///
+/// A model to be trained may lack the whole head and all running statistics. A head for another number of classes
+/// is initialized like a missing head.
+pub(crate) fn fit<'a, M: Network>(
+    checkpoint: &'a Checkpoint,
+    model: &M,
+    to_be_trained: bool,
+) -> Result<Fitted<'a>, WorkloadError> {
+    let naming = model.naming();
+    let specs = model.parameters();
+    let wrong = |text: String| WorkloadError::Weights(format!("`{}`: {text}", checkpoint.path().display()));
+    let (prefix, copies) = prefix(checkpoint, &specs, naming).map_err(wrong)?;
+    let mut search = Search {
+        checkpoint,
+        naming,
+        prefix,
+        copies,
+        used: BTreeSet::new(),
+        missing: vec![],
+        unfit: vec![],
+        extra: vec![],
+    };
+    let mut notes = checkpoint.notes().to_vec();
+    notes.extend(search.about_prefix());
+    let of_head = |name: &str| naming.head.iter().any(|head| name.starts_with(head));
+    let has_head = specs
+        .iter()
+        .any(|spec| of_head(&spec.name) && search.name_of(&spec.name).is_some());
+    let wanted = specs.len();
+    let parameters = specs.into_iter().filter_map(|spec| {
+        if of_head(&spec.name) && to_be_trained && !has_head {
+            return Some((spec, None));
         }
-        Err(wrong(search.differences(wanted)))
-    }
-
-    /// Returns the number of rows of a tensor, ignoring prefixes of its name in the checkpoint.
-    pub(crate) fn rows(&self, name: &str) -> Option<usize> {
-        let ends = |other: &&String| {
-            other
-                .strip_suffix(name)
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        };
-        let found = self.tensors.keys().find(ends)?;
-        self.tensors[found].shape().first().copied()
-    }
-
-    /// Detects the common prefix of the model's tensor names in the checkpoint, such as `module.` from data-parallel
-    /// training, or the keys of nested dictionaries. Also returns the prefixes of copies of the model that are not read.
-    fn prefix(&self, specs: &[ParameterSpec], naming: Naming) -> Result<(String, Vec<String>), String> {
-        /// Number of parameters to search for. A few are enough because all parameters have the same prefix.
-        const PROBES: usize = 4;
-        let of_head = |spec: &&ParameterSpec| naming.head.iter().any(|head| spec.name.starts_with(head));
-        let probes: Vec<String> = specs
-            .iter()
-            .filter(|spec| !of_head(spec))
-            .take(PROBES)
-            .flat_map(|spec| spellings(&spec.name, naming))
-            .collect();
-        let mut candidates = BTreeSet::from([""]);
-        for name in self.tensors.keys() {
-            for probe in &probes {
-                candidates.extend(
-                    name.strip_suffix(probe.as_str())
-                        .filter(|rest| rest.ends_with('.')),
-                );
-            }
-        }
-        let found = |prefix: &str| -> BTreeSet<String> {
-            let names = specs
-                .iter()
-                .filter_map(|spec| self.spelled(prefix, &spec.name, naming));
-            names.collect()
-        };
-        let found: Vec<(&str, BTreeSet<String>)> = candidates
-            .into_iter()
-            .map(|prefix| (prefix, found(prefix)))
-            .collect();
-        let most = found.iter().map(|(_, names)| names.len()).max().unwrap_or(0);
-        if most == 0 {
-            let name = |name: Option<&String>| name.map_or("none".to_owned(), |name| format!("`{name}`"));
-            return Err(format!(
-                "none of its {} tensors has the name of one of the model's {}\n  it has {} and others, the model `{}` and others",
-                self.tensors.len(),
-                specs.len(),
-                name(self.tensors.keys().next()),
-                specs.first().map_or("", |spec| spec.name.as_str())
+        if to_be_trained && let Some(classes) = search.other_classes(&spec) {
+            notes.push(format!(
+                "`{}` is of {classes} classes and the data of {}: it is drawn anew",
+                spec.name, spec.shape[0]
             ));
+            return Some((spec, None));
         }
-        // Keep one prefix, the first in sorted order, of those that find the same tensors.
-        let mut best: Vec<(&str, &BTreeSet<String>)> = vec![];
-        for (prefix, names) in &found {
-            if names.len() == most && best.iter().all(|(_, others)| *others != names) {
-                best.push((prefix, names));
-            }
-        }
-        if let [(prefix, _)] = best[..] {
-            return Ok((prefix.to_owned(), vec![]));
-        }
-        let first_key = |prefix: &str| prefix.split('.').next().unwrap_or_default().to_owned();
-        let preferred = SECTIONS.iter().find_map(|key| {
-            let mut of_key = best.iter().filter(|(prefix, _)| first_key(prefix) == *key);
-            match (of_key.next(), of_key.next()) {
-                (Some((prefix, _)), None) => Some((*prefix).to_owned()),
-                _ => None,
-            }
+        let found = search.find(&spec.name, &spec.shape)?;
+        Some((spec, Some(found)))
+    });
+    let parameters: Vec<_> = parameters.collect();
+    let norms = model.norms();
+    let mean = |norm: &str| format!("{norm}.running_mean");
+    let has_norms = norms
+        .iter()
+        .any(|(norm, _)| search.name_of(&mean(norm)).is_some());
+    let norms = norms.into_iter().filter(|_| has_norms || !to_be_trained);
+    let norms = norms.filter_map(|(norm, channels)| {
+        let [mean, variance] =
+            ["running_mean", "running_var"].map(|part| search.find(&format!("{norm}.{part}"), &[channels]));
+        Some((norm, [mean?, variance?]))
+    });
+    let norms: Vec<_> = norms.collect();
+    search.note_extras(model.tied_head())?;
+    if search.fits() {
+        return Ok(Fitted {
+            checkpoint,
+            parameters,
+            norms,
+            notes,
         });
-        let prefixes = best.iter().map(|(prefix, _)| (*prefix).to_owned());
-        match preferred {
-            Some(preferred) => {
-                let copies = prefixes.filter(|prefix| *prefix != preferred).collect();
-                Ok((preferred, copies))
-            }
-            None => Err(format!(
-                "it holds the model more than once, with the prefixes `{}`\n  hint: save one of them alone",
-                prefixes.collect::<Vec<_>>().join("` and `")
-            )),
+    }
+    Err(wrong(search.differences(wanted)))
+}
+
+/// Detects the common prefix of the model's tensor names in the checkpoint, such as `module.` from data-parallel
+/// training, or the keys of nested dictionaries. Also returns the prefixes of copies of the model that are not read.
+fn prefix(
+    checkpoint: &Checkpoint,
+    specs: &[ParameterSpec],
+    naming: Naming,
+) -> Result<(String, Vec<String>), String> {
+    /// Number of parameters to search for. A few are enough because all parameters have the same prefix.
+    const PROBES: usize = 4;
+    let of_head = |spec: &&ParameterSpec| naming.head.iter().any(|head| spec.name.starts_with(head));
+    let probes: Vec<String> = specs
+        .iter()
+        .filter(|spec| !of_head(spec))
+        .take(PROBES)
+        .flat_map(|spec| spellings(&spec.name, naming))
+        .collect();
+    let mut candidates = BTreeSet::from([""]);
+    for name in checkpoint.tensors().keys() {
+        for probe in &probes {
+            candidates.extend(
+                name.strip_suffix(probe.as_str())
+                    .filter(|rest| rest.ends_with('.')),
+            );
         }
     }
-
-    /// Returns the name of a tensor in the checkpoint under a prefix.
-    fn spelled(&self, prefix: &str, name: &str, naming: Naming) -> Option<String> {
-        let names = spellings(name, naming).into_iter();
-        let mut names = names.map(|name| format!("{prefix}{name}"));
-        names.find(|name| self.tensors.contains_key(name))
+    let found = |prefix: &str| -> BTreeSet<String> {
+        let names = specs
+            .iter()
+            .filter_map(|spec| spelled(checkpoint, prefix, &spec.name, naming));
+        names.collect()
+    };
+    let found: Vec<(&str, BTreeSet<String>)> = candidates
+        .into_iter()
+        .map(|prefix| (prefix, found(prefix)))
+        .collect();
+    let most = found.iter().map(|(_, names)| names.len()).max().unwrap_or(0);
+    if most == 0 {
+        let name = |name: Option<&String>| name.map_or("none".to_owned(), |name| format!("`{name}`"));
+        return Err(format!(
+            "none of its {} tensors has the name of one of the model's {}\n  it has {} and others, the model `{}` and others",
+            checkpoint.tensors().len(),
+            specs.len(),
+            name(checkpoint.tensors().keys().next()),
+            specs.first().map_or("", |spec| spec.name.as_str())
+        ));
     }
+    // Keep one prefix, the first in sorted order, of those that find the same tensors.
+    let mut best: Vec<(&str, &BTreeSet<String>)> = vec![];
+    for (prefix, names) in &found {
+        if names.len() == most && best.iter().all(|(_, others)| *others != names) {
+            best.push((prefix, names));
+        }
+    }
+    if let [(prefix, _)] = best[..] {
+        return Ok((prefix.to_owned(), vec![]));
+    }
+    let first_key = |prefix: &str| prefix.split('.').next().unwrap_or_default().to_owned();
+    let preferred = SECTIONS.iter().find_map(|key| {
+        let mut of_key = best.iter().filter(|(prefix, _)| first_key(prefix) == *key);
+        match (of_key.next(), of_key.next()) {
+            (Some((prefix, _)), None) => Some((*prefix).to_owned()),
+            _ => None,
+        }
+    });
+    let prefixes = best.iter().map(|(prefix, _)| (*prefix).to_owned());
+    match preferred {
+        Some(preferred) => {
+            let copies = prefixes.filter(|prefix| *prefix != preferred).collect();
+            Ok((preferred, copies))
+        }
+        None => Err(format!(
+            "it holds the model more than once, with the prefixes `{}`\n  hint: save one of them alone",
+            prefixes.collect::<Vec<_>>().join("` and `")
+        )),
+    }
+}
+
+/// Returns the name of a tensor in the checkpoint under a prefix.
+fn spelled(checkpoint: &Checkpoint, prefix: &str, name: &str, naming: Naming) -> Option<String> {
+    let names = spellings(name, naming).into_iter();
+    let mut names = names.map(|name| format!("{prefix}{name}"));
+    names.find(|name| checkpoint.tensors().contains_key(name))
 }
 
 /// Lists the possible names of a parameter in published checkpoints, without prefixes from training.
@@ -264,26 +255,26 @@ struct Search<'a> {
 impl Search<'_> {
     /// Returns the name of a tensor in the checkpoint.
     fn name_of(&self, name: &str) -> Option<String> {
-        self.checkpoint.spelled(&self.prefix, name, self.naming)
+        spelled(self.checkpoint, &self.prefix, name, self.naming)
     }
 
     /// Returns the key that contains the model in a nested PyTorch checkpoint.
     fn section(&self) -> Option<&str> {
         let key = self.prefix.split('.').next().unwrap_or_default();
-        self.checkpoint.sections.get(key).map(String::as_str)
+        self.checkpoint.sections().get(key).map(String::as_str)
     }
 
     /// Returns true if a tensor is in another dictionary than the model, or in a copy of the model.
     fn is_elsewhere(&self, name: &str) -> bool {
         let key = name.split('.').next().unwrap_or_default();
         let is_copy = |prefix: &String| !prefix.is_empty() && name.starts_with(prefix.as_str());
-        self.checkpoint.sections.contains(key) && self.section() != Some(key)
+        self.checkpoint.sections().contains(key) && self.section() != Some(key)
             || self.copies.iter().any(is_copy)
     }
 
     /// Describes the removed prefix and the dictionaries that are not read.
     fn about_prefix(&self) -> Option<String> {
-        let names = self.checkpoint.tensors.keys();
+        let names = self.checkpoint.tensors().keys();
         let elsewhere: BTreeSet<&str> = names
             .filter(|name| self.is_elsewhere(name))
             .map(|name| name.split('.').next().unwrap_or_default())
@@ -307,7 +298,7 @@ impl Search<'_> {
         let name = self
             .name_of(&spec.name)
             .filter(|_| spec.name.starts_with(layer))?;
-        let shape = self.checkpoint.tensors[&name].shape();
+        let shape = self.checkpoint.tensors()[&name].shape();
         let differs =
             shape.len() == spec.shape.len() && shape[1..] == spec.shape[1..] && shape[0] != spec.shape[0];
         differs.then(|| {
@@ -323,7 +314,7 @@ impl Search<'_> {
             self.missing.push(format!("missing `{name}` {shape:?}"));
             return None;
         };
-        let stored = &self.checkpoint.tensors[&found];
+        let stored = &self.checkpoint.tensors()[&found];
         self.used.insert(found.clone());
         if stored.shape() != shape {
             self.unfit
@@ -351,7 +342,7 @@ impl Search<'_> {
                     .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
             };
             let heads = checkpoint
-                .tensors
+                .tensors()
                 .iter()
                 .filter(|(name, _)| !self.is_elsewhere(name));
             let heads: Vec<_> = heads
@@ -369,7 +360,7 @@ impl Search<'_> {
             let bias = head.rsplit_once('.').map(|(module, _)| format!("{module}.bias"));
             let bias = bias.and_then(|bias| self.name_of(&bias));
             let biases = checkpoint
-                .tensors
+                .tensors()
                 .iter()
                 .filter(|(name, _)| !self.is_elsewhere(name));
             let biases: Vec<_> = biases
@@ -399,7 +390,7 @@ impl Search<'_> {
                 false => bare.ends_with(part),
             })
         };
-        let names = self.checkpoint.tensors.keys();
+        let names = self.checkpoint.tensors().keys();
         let extra =
             names.filter(|name| !self.used.contains(*name) && !beside(name) && !self.is_elsewhere(name));
         self.extra = extra.map(|name| format!("extra `{name}`")).collect();
@@ -407,7 +398,7 @@ impl Search<'_> {
     }
 
     fn are_equal(&self, (head, stored): (&str, &Stored), table: &str) -> Result<bool, WorkloadError> {
-        if stored.shape() != self.checkpoint.tensors[table].shape() || stored.no_floats().is_some() {
+        if stored.shape() != self.checkpoint.tensors()[table].shape() || stored.no_floats().is_some() {
             return Ok(false);
         }
         Ok(self.checkpoint.values(head, true)? == self.checkpoint.values(table, true)?)
@@ -478,7 +469,7 @@ impl Fitted<'_> {
     pub(crate) fn bytes(&self) -> u64 {
         let parameters = self.parameters.iter().filter_map(|(_, name)| name.as_ref());
         let names = parameters.chain(self.norms.iter().flat_map(|(_, names)| names));
-        names.map(|name| self.checkpoint.tensors[name].bytes()).sum()
+        names.map(|name| self.checkpoint.tensors()[name].bytes()).sum()
     }
 
     /// Returns true if the checkpoint has running statistics.
@@ -550,7 +541,7 @@ mod tests {
     /// Reads a checkpoint in the order of the model's parameters.
     fn read(path: &Path, to_be_trained: bool) -> Result<Vec<Weight>, String> {
         let checkpoint = Checkpoint::open(path).map_err(|error| error.to_string())?;
-        let fitted = checkpoint.fit(&model(), to_be_trained);
+        let fitted = fit(&checkpoint, &model(), to_be_trained);
         let fitted = fitted.map_err(|error| error.to_string())?;
         Ok(fitted.parameters(7, Format::F32).map(Result::unwrap).collect())
     }
@@ -677,7 +668,7 @@ mod tests {
             write(&path, &renamed(&|name| format!("{prefix}{name}")));
             assert_eq!(read(&path, false).unwrap(), expected(), "{prefix}");
             let checkpoint = Checkpoint::open(&path).unwrap();
-            let notes = checkpoint.fit(&model(), false).unwrap().notes().join("\n");
+            let notes = fit(&checkpoint, &model(), false).unwrap().notes().join("\n");
             assert!(notes.contains(&format!("the prefix `{prefix}`")), "{notes}");
         }
     }
@@ -692,7 +683,7 @@ mod tests {
         });
         write(&path, &tensors.collect());
         let checkpoint = Checkpoint::open(&path).unwrap();
-        let fitted = checkpoint.fit(&model(), false).unwrap();
+        let fitted = fit(&checkpoint, &model(), false).unwrap();
         for (format, value) in [(Format::F64, fine), (Format::F32, 1.0)] {
             let values = fitted
                 .parameters(7, format)
@@ -724,7 +715,7 @@ mod tests {
         write(&path, &with("model.").into_iter().chain(averaged).collect());
         assert_eq!(read(&path, false).unwrap(), expected());
         let checkpoint = Checkpoint::open(&path).unwrap();
-        let notes = checkpoint.fit(&model(), false).unwrap().notes().join("\n");
+        let notes = fit(&checkpoint, &model(), false).unwrap().notes().join("\n");
         assert!(notes.contains("not read: the tensors under `ema`"), "{notes}");
         let others = tensors().into_values().enumerate();
         let others = others.map(|(number, tensor)| (format!("block_{number}.kernel"), tensor));
@@ -754,7 +745,7 @@ mod tests {
         tensors.insert("classifier.bias".into(), (vec![5], Dtype::F32, vec![0; 20]));
         write(&path, &tensors);
         let checkpoint = Checkpoint::open(&path).unwrap();
-        let fitted = checkpoint.fit(&model(), true).unwrap();
+        let fitted = fit(&checkpoint, &model(), true).unwrap();
         assert_eq!(fitted.lacking(), ["classifier.weight", "classifier.bias"]);
         assert!(
             fitted.notes()[0].contains("5 classes and the data of 2"),
@@ -793,8 +784,7 @@ mod tests {
         let fits = |tensors: &Tensors| {
             write(&path, tensors);
             let checkpoint = Checkpoint::open(&path).unwrap();
-            checkpoint
-                .fit(&model, false)
+            fit(&checkpoint, &model, false)
                 .map(|_| ())
                 .map_err(|error| error.to_string())
         };
@@ -870,7 +860,7 @@ mod tests {
         other.values_mut().for_each(|(_, _, bytes)| bytes.fill(0));
         write(&whole, &other);
         assert_ne!(read(folder.path(), false).unwrap(), expected());
-        let notes = Checkpoint::open(folder.path()).unwrap().notes;
+        let notes = Checkpoint::open(folder.path()).unwrap().notes().to_vec();
         assert!(
             notes[0].contains("`model.safetensors.index.json` is not"),
             "{notes:?}"
@@ -895,7 +885,7 @@ mod tests {
         let put = |name: &str| std::fs::copy(&path, folder.path().join(name)).unwrap();
         put("model-00003-of-00003.safetensors");
         let checkpoint = Checkpoint::open(folder.path()).unwrap();
-        let notes = checkpoint.fit(&model(), false).unwrap().notes().join("\n");
+        let notes = fit(&checkpoint, &model(), false).unwrap().notes().join("\n");
         assert!(notes.contains("`model-00003-of-00003.safetensors`"), "{notes}");
         put("adapter_model.safetensors");
         let error = Checkpoint::open(folder.path()).err().unwrap().to_string();

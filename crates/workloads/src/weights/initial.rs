@@ -1,11 +1,11 @@
 //! Seeded initial weights.
 
-use mantissa_precision::Values;
+use mantissa_core::Values;
+use mantissa_inputs::weights::Weight;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::Weight;
 use crate::models::{Init, ParameterSpec};
 
 /// Seeded initial weights, one after the other: the same on every machine and under every setting.

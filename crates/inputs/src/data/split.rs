@@ -83,7 +83,7 @@ fn to_test<T>(given: Given<T>, limit: Option<u32>) -> Vec<T> {
 
 /// Examples of which a part may be meant for the test, as they are wanted: for training, validation and test; with
 /// what the name of the data says beside it.
-pub(crate) fn divided<T>(
+pub fn divided<T>(
     train: Vec<T>,
     test: Option<Vec<T>>,
     wanted: &Wanted,

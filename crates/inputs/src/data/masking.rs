@@ -16,7 +16,7 @@ const EXCHANGED: f64 = 0.1;
 pub(super) const AROUND: usize = 2;
 
 /// How many tokens a full sequence of so many hides.
-pub(crate) fn hidden_of(sequence: u32) -> usize {
+pub fn hidden_of(sequence: u32) -> usize {
     asked_of((sequence as usize).saturating_sub(AROUND))
 }
 

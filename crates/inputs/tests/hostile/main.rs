@@ -208,7 +208,7 @@ fn configurations() {
 
 #[test]
 fn checkpoints() {
-    let tensors = file("tests/golden/distilbert-tiny.safetensors");
+    let tensors = file("../workloads/tests/golden/distilbert-tiny.safetensors");
     // Its header is what can lie, and stays a header that way.
     endures("safetensors", &[tensors], FILES, readers::safetensors);
     let small = [

@@ -50,7 +50,7 @@ pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
 ///
 /// # Errors
 /// A malformed configuration, or one whose `id2label`, `label2id`, `num_labels` and output head differ.
-pub(crate) fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, String>, String> {
+pub fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, String>, String> {
     let Some(config) = config_of(path) else {
         return Ok(BTreeMap::new());
     };
@@ -101,7 +101,7 @@ pub(crate) fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u3
 ///
 /// # Errors
 /// A malformed configuration, or another number.
-pub(crate) fn check_vocabulary_size(path: &Path, rows: u32) -> Result<(), String> {
+pub fn check_vocabulary_size(path: &Path, rows: u32) -> Result<(), String> {
     let Some(config) = config_of(path) else {
         return Ok(());
     };

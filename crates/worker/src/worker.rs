@@ -7,20 +7,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Backend, Event, Series, Status};
+use mantissa_core::{Backend, Event, Phase, Series, Status};
+use mantissa_runner::{
+    Advance, Finished, MemorySoFar, Message, Request, WorkerExit, is_out_of_memory, oom_kills, write_samples,
+};
 use mantissa_telemetry::{
     Glance, GpuSource, HostMemory, Peaks, Sampler, Source, Throttling, keep_freed_memory,
 };
 use mantissa_workloads::{
-    AllocatorBytes, Measured, Observer, Outcome, OwnModel, Phase, Progress, WorkloadError,
+    AllocatorBytes, Measured, Observer, Outcome, OwnModel, Progress, WorkloadError,
     peer::{self, Peer},
 };
 
 use crate::{
-    folder::write_samples,
     heap,
-    message::{Advance, Finished, MemorySoFar, Message, Request},
-    process::{is_out_of_memory, oom_kills},
     summarise::{Measurements, summarise},
 };
 
@@ -43,46 +43,6 @@ static SO_FAR: Mutex<Advance> = Mutex::new(Advance {
 
 /// What is sampled beside it.
 static SAMPLED: OnceLock<Glance> = OnceLock::new();
-
-/// Exit codes of a worker, known to its parent alone. They avoid those of the command line and of shells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i32)]
-pub enum WorkerExit {
-    /// It said its last word.
-    Done = 0,
-    /// Memory of device or host ran out.
-    OutOfMemory = 64,
-    /// A thread panicked; what it would have computed is lost, whatever burn reads back.
-    Panicked = 65,
-    /// The parent is gone.
-    Orphaned = 66,
-    /// The request is none.
-    BadRequest = 67,
-    /// The samples could not be written.
-    NotWritten = 68,
-}
-
-impl WorkerExit {
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Done,
-        Self::OutOfMemory,
-        Self::Panicked,
-        Self::Orphaned,
-        Self::BadRequest,
-        Self::NotWritten,
-    ];
-
-    pub(crate) fn meaning(self) -> &'static str {
-        match self {
-            Self::Done => "the worker ended without a result",
-            Self::OutOfMemory => "out of memory",
-            Self::Panicked => "a thread panicked",
-            Self::Orphaned => "the worker could not reach its parent",
-            Self::BadRequest => "the worker did not understand its request",
-            Self::NotWritten => "the samples could not be written",
-        }
-    }
-}
 
 /// Runs the request on standard input, with the program's `own` model where that is asked for. Prints nothing but messages on standard output.
 pub fn worker(own: Option<&OwnModel>) -> WorkerExit {

@@ -326,7 +326,7 @@ fn is_usual(post_processor: &Value) -> bool {
 ///
 /// # Errors
 /// A malformed configuration, or one that truncates texts to fewer than `sequence` tokens; the message names the field.
-pub(crate) fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> {
+pub fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> {
     let beside = if path.is_dir() {
         path.join(CONFIG)
     } else {
@@ -396,7 +396,7 @@ fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
 ///
 /// # Errors
 /// Other tokens, or another normalization.
-pub(crate) fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError> {
+pub fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError> {
     let weights = match weights.is_dir() {
         true => weights,
         false => weights.parent().unwrap_or(weights),

@@ -8,12 +8,12 @@ use std::{
 };
 
 use mantissa_core::{DatasetKind, Model, Split};
-use mantissa_workloads::{
+use mantissa_inputs::{
     data::{
         ColumnNames, DataError, Dataset, Part, Preparation, Reading, Shades, TextTokenizer, Tokenized,
         Wanted, Words, check, kind_of, load_images, load_passages, load_reviews,
     },
-    model_of, weights_in,
+    weights::{model_of, weights_in},
 };
 
 /// Texts that a tokenizer is given.

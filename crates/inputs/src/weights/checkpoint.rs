@@ -5,7 +5,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use mantissa_precision::Values;
+use mantissa_core::Values;
 use pytorch_reader::Tensor;
 use serde::Deserialize;
 
@@ -13,25 +13,30 @@ use super::{
     Weight,
     form::Form,
     llama2c, pytorch,
-    tensors::{Mapped, Place, Places},
+    tensors::{Mapped, Span, Spans},
 };
-use crate::{WorkloadError, contents};
+use crate::contents;
+
+/// Why a checkpoint is refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WeightsError(pub String);
 
 /// A file, or a folder of files, with tensors by name.
-pub(crate) struct Checkpoint {
-    pub(super) path: PathBuf,
+pub struct Checkpoint {
+    path: PathBuf,
     files: Vec<Mapped>,
-    pub(super) tensors: BTreeMap<String, Stored>,
-    /// Keys of a file of PyTorch's under which it has dictionaries; names of their tensors begin with them.
-    pub(super) sections: BTreeSet<String>,
-    /// Notes about how it was read, for the report.
-    pub(super) notes: Vec<String>,
+    tensors: BTreeMap<String, Stored>,
+    sections: BTreeSet<String>,
+    notes: Vec<String>,
 }
 
 /// A tensor that has not been read.
-pub(super) enum Stored {
+pub struct Stored(Place);
+
+enum Place {
     /// In one of the files.
-    Mapped { file: usize, place: Place },
+    Mapped { file: usize, span: Span },
     /// In an archive of PyTorch's.
     Pickled(Tensor),
 }
@@ -58,7 +63,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// What is wrong with the file. None of its tensors is read.
-    pub(crate) fn open(path: &Path) -> Result<Self, WorkloadError> {
+    pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let mut checkpoint = Self {
             path: path.to_owned(),
             files: vec![],
@@ -66,8 +71,7 @@ impl Checkpoint {
             sections: BTreeSet::new(),
             notes: vec![],
         };
-        let wrong =
-            |path: &Path, text: String| WorkloadError::Weights(format!("`{}`: {text}", path.display()));
+        let wrong = |path: &Path, text: String| WeightsError(format!("`{}`: {text}", path.display()));
         let (file, notes) = file_of(path).map_err(|text| wrong(path, text))?;
         checkpoint.notes = notes;
         if path.is_dir() {
@@ -89,16 +93,16 @@ impl Checkpoint {
                 let (tensors, sections) = pytorch::tensors(path)?;
                 self.sections.extend(sections);
                 let mut tensors = tensors.into_iter();
-                tensors.try_for_each(|(name, tensor)| self.insert(name, Stored::Pickled(tensor)))
+                tensors.try_for_each(|(name, tensor)| self.insert(name, Stored(Place::Pickled(tensor))))
             }
         }
     }
 
-    fn add_mapped(&mut self, path: &Path, find: fn(&Mapped) -> Result<Places, String>) -> Result<(), String> {
+    fn add_mapped(&mut self, path: &Path, find: fn(&Mapped) -> Result<Spans, String>) -> Result<(), String> {
         let mapped = Mapped::open(path).map_err(|error| error.to_string())?;
         let file = self.files.len();
-        for (name, place) in find(&mapped)? {
-            self.insert(name, Stored::Mapped { file, place })?;
+        for (name, span) in find(&mapped)? {
+            self.insert(name, Stored(Place::Mapped { file, span }))?;
         }
         self.files.push(mapped);
         Ok(())
@@ -139,14 +143,49 @@ impl Checkpoint {
         ))
     }
 
-    /// The values of a tensor that has been found to be there and to be of floats: in f64 if it is stored so and they are wanted `wide`,
-    /// else in f32.
-    pub(super) fn values(&self, name: &str, wide: bool) -> Result<Values, WorkloadError> {
-        let wrong =
-            |text: String| WorkloadError::Weights(format!("`{}`: `{name}`: {text}", self.path.display()));
-        match &self.tensors[name] {
-            Stored::Mapped { file, place } => self.files[*file].values(place, wide).map_err(wrong),
-            Stored::Pickled(tensor) => pytorch::values(tensor, wide).map_err(wrong),
+    /// The path that was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The tensors by name.
+    pub fn tensors(&self) -> &BTreeMap<String, Stored> {
+        &self.tensors
+    }
+
+    /// Keys of a PyTorch file under which it has dictionaries. The names of their tensors begin with these keys.
+    pub fn sections(&self) -> &BTreeSet<String> {
+        &self.sections
+    }
+
+    /// Notes for the report on how the checkpoint was read.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Returns the number of rows of a tensor, ignoring prefixes of its name in the checkpoint.
+    pub fn rows(&self, name: &str) -> Option<usize> {
+        let ends = |other: &&String| {
+            other
+                .strip_suffix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        let found = self.tensors.keys().find(ends)?;
+        self.tensors[found].shape().first().copied()
+    }
+
+    /// Reads the values of a tensor of floats: in f64 if it is stored in f64 and `wide` is true, otherwise in f32.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the tensor is not of floats.
+    ///
+    /// # Panics
+    /// The checkpoint has no tensor of this name.
+    pub fn values(&self, name: &str, wide: bool) -> Result<Values, WeightsError> {
+        let wrong = |text: String| WeightsError(format!("`{}`: `{name}`: {text}", self.path.display()));
+        match &self.tensors[name].0 {
+            Place::Mapped { file, span } => self.files[*file].values(span, wide).map_err(wrong),
+            Place::Pickled(tensor) => pytorch::values(tensor, wide).map_err(wrong),
         }
     }
 }
@@ -223,7 +262,7 @@ pub fn weight_files(path: &Path) -> Result<Vec<PathBuf>, String> {
 ///
 /// # Errors
 /// What is wrong with the file.
-pub fn weights_in(path: &Path) -> Result<Vec<Weight>, WorkloadError> {
+pub fn weights_in(path: &Path) -> Result<Vec<Weight>, WeightsError> {
     let checkpoint = Checkpoint::open(path)?;
     let stored = checkpoint.tensors.iter();
     let floats = stored.filter(|(_, stored)| stored.no_floats().is_none());
@@ -234,29 +273,31 @@ pub fn weights_in(path: &Path) -> Result<Vec<Weight>, WorkloadError> {
 }
 
 impl Stored {
-    pub(super) fn shape(&self) -> Vec<usize> {
-        match self {
-            Self::Mapped { place, .. } => place.shape.clone(),
-            Self::Pickled(tensor) => tensor.shape().to_vec(),
+    /// Returns its shape.
+    pub fn shape(&self) -> Vec<usize> {
+        match &self.0 {
+            Place::Mapped { span, .. } => span.shape.clone(),
+            Place::Pickled(tensor) => tensor.shape().to_vec(),
         }
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        match self {
-            Self::Mapped { place, .. } => place.bytes.len() as u64,
-            Self::Pickled(tensor) => tensor.byte_len() as u64,
+    /// Returns its size in the file, in bytes.
+    pub fn bytes(&self) -> u64 {
+        match &self.0 {
+            Place::Mapped { span, .. } => span.bytes.len() as u64,
+            Place::Pickled(tensor) => tensor.byte_len() as u64,
         }
     }
 
-    /// The type of its values, if they are no floats.
-    pub(super) fn no_floats(&self) -> Option<String> {
+    /// Returns the name of its type unless that is F64, F32, F16 or BF16.
+    pub fn no_floats(&self) -> Option<String> {
         use safetensors::Dtype;
-        match self {
-            Self::Mapped { place, .. } => {
-                let is_float = matches!(place.dtype, Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16);
-                (!is_float).then(|| format!("{:?}", place.dtype))
+        match &self.0 {
+            Place::Mapped { span, .. } => {
+                let is_float = matches!(span.dtype, Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16);
+                (!is_float).then(|| format!("{:?}", span.dtype))
             }
-            Self::Pickled(tensor) => pytorch::dtype(tensor)
+            Place::Pickled(tensor) => pytorch::dtype(tensor)
                 .is_none()
                 .then(|| format!("{:?}", tensor.dtype())),
         }

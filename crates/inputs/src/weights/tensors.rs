@@ -3,8 +3,8 @@
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path};
 
 use half::slice::HalfFloatSliceExt;
+use mantissa_core::Values;
 use mantissa_core::open_regular;
-use mantissa_precision::Values;
 use memmap2::Mmap;
 use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
@@ -17,14 +17,14 @@ pub(crate) struct Mapped {
 
 /// A tensor's place in a file.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Place {
+pub(super) struct Span {
     pub shape: Vec<usize>,
     pub dtype: Dtype,
     pub bytes: Range<usize>,
 }
 
 /// The places of tensors by name, in the order of the file.
-pub(super) type Places = Vec<(String, Place)>;
+pub(super) type Spans = Vec<(String, Span)>;
 
 impl Mapped {
     /// Maps a file.
@@ -42,7 +42,7 @@ impl Mapped {
     }
 
     /// The tensors of a safetensors file by name, in the order of the file.
-    pub(super) fn safetensors(&self) -> Result<Places, String> {
+    pub(super) fn safetensors(&self) -> Result<Spans, String> {
         // It checks that the header is within the file, and that tensors fill the rest without a gap or an overlap.
         SafeTensors::deserialize(&self.map).map_err(|error| error.to_string())?;
         let (header, metadata) = SafeTensors::read_metadata(&self.map).map_err(|error| error.to_string())?;
@@ -54,7 +54,7 @@ impl Mapped {
             .into_iter()
             .map(|(name, info)| {
                 let (from, to) = info.data_offsets;
-                let place = Place {
+                let place = Span {
                     shape: info.shape.clone(),
                     dtype: info.dtype,
                     bytes: begin + from..begin + to,
@@ -70,7 +70,7 @@ impl Mapped {
     ///
     /// # Errors
     /// They are no floats, or cannot be read.
-    pub(super) fn values(&self, place: &Place, wide: bool) -> Result<Values, String> {
+    pub(super) fn values(&self, place: &Span, wide: bool) -> Result<Values, String> {
         let bytes = &place.bytes;
         let values = match place.dtype {
             Dtype::F32 => self.read(bytes).map(Values::F32),

@@ -6,8 +6,8 @@ use std::{
     path::Path,
 };
 
+use mantissa_core::Values;
 use mantissa_core::open_regular;
-use mantissa_precision::Values;
 use pytorch_reader::{DType, PickleValue, PytorchReader, Tensor};
 use safetensors::Dtype;
 

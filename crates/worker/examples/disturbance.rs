@@ -6,7 +6,7 @@
 //! what falls upon few readings. Beside them stands a placebo: the same comparison, as often, at moments half-way between two
 //! readings, at which nothing is read. A reading costs what it shows beyond that.
 //!
-//! `cargo run --release -p mantissa-runner --example disturbance [READINGS [DEVICE [LIBRARY]]]`: a device by UUID or
+//! `cargo run --release -p mantissa-worker --example disturbance [READINGS [DEVICE [LIBRARY]]]`: a device by UUID or
 //! PCI bus id is sampled too, through the NVML of this machine or of a file (the stand-in of `tests/nvml`). Beside one,
 //! readings come a hundred times a second, nine of ten of them brief: the share is then also told as if each
 //! were whole, which bounds it.
@@ -22,10 +22,11 @@ use std::{
 };
 
 use mantissa_analysis::{Interval, Sample, bca_interval, median};
-use mantissa_core::{Backend, Cell, Profile};
+use mantissa_core::{Backend, Cell, Phase, Profile};
+use mantissa_inputs::Inputs;
 use mantissa_suite::{PlanOptions, StartingWeights, parse, plan};
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Sampler, Source};
-use mantissa_workloads::{Inputs, Observer, Phase, Progress};
+use mantissa_workloads::{Observer, Progress};
 
 /// Readings whose neighbourhood is looked at.
 const READINGS: usize = 3000;

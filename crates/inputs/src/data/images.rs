@@ -99,8 +99,8 @@ impl Images {
         self.edge
     }
 
-    /// The same with other classes.
-    #[cfg(test)]
+    /// Returns the images with other classes.
+    #[must_use]
     pub fn with_labels(mut self, change: impl Fn(i32) -> i32) -> Self {
         self.labels.iter_mut().for_each(|label| *label = change(*label));
         self

@@ -49,7 +49,7 @@ const IGNORED: &[&str] = &[
 ///
 /// # Errors
 /// A malformed configuration, or one that chooses tokens in a way that is not implemented; the message names the fields.
-pub(crate) fn generation_note(weights: &Path) -> Result<Option<String>, String> {
+pub fn generation_note(weights: &Path) -> Result<Option<String>, String> {
     let path = match weights.is_dir() {
         true => weights.join(NAME),
         false => weights.with_file_name(NAME),

@@ -3,7 +3,7 @@
 
 use safetensors::Dtype;
 
-use super::tensors::{Mapped, Place, Places};
+use super::tensors::{Mapped, Span, Spans};
 
 /// More blocks than any model has.
 const MOST_LAYERS: usize = 10_000;
@@ -195,7 +195,7 @@ impl Header {
 }
 
 /// Where each tensor of a file is.
-pub(super) fn tensors(file: &Mapped) -> Result<Places, String> {
+pub(super) fn tensors(file: &Mapped) -> Result<Spans, String> {
     let header = Header::read(file.bytes())?;
     if header.bytes() != file.bytes().len() as u128 {
         return Err(format!(
@@ -210,7 +210,7 @@ pub(super) fn tensors(file: &Mapped) -> Result<Places, String> {
         let bytes = shape.iter().product::<usize>() * 4;
         let end = at + bytes;
         if let Some(name) = name {
-            let place = Place {
+            let place = Span {
                 shape,
                 dtype: Dtype::F32,
                 bytes: at..end,

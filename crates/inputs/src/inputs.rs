@@ -1,0 +1,54 @@
+//! Paths given on the command line.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use mantissa_core::DatasetKind;
+
+use crate::data::ColumnNames;
+
+/// Paths of the files that workloads read.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+pub struct Inputs {
+    /// Data by kind. If absent, the data are synthetic.
+    #[serde(default, deserialize_with = "none_is_empty")]
+    pub data: BTreeMap<DatasetKind, PathBuf>,
+    /// Column names given for labelled texts.
+    #[serde(default)]
+    pub columns: ColumnNames,
+    /// WordPiece vocabulary with one token per line. If absent, it is built from the training part.
+    pub vocabulary: Option<PathBuf>,
+    /// Checkpoints by workload name. The empty name applies to all other workloads. If absent, weights are seeded.
+    #[serde(default, deserialize_with = "none_is_empty")]
+    pub weights: BTreeMap<String, PathBuf>,
+    /// Use seeded weights even for workloads that need a checkpoint.
+    #[serde(default)]
+    pub random: bool,
+    /// Folder for tokenized data, whose files are named by content hash.
+    pub cache: PathBuf,
+}
+
+/// Deserializes `null`, which older runs recorded, as an empty map.
+fn none_is_empty<'de, D, K>(deserializer: D) -> Result<BTreeMap<K, PathBuf>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    K: Ord + serde::Deserialize<'de>,
+{
+    use serde::Deserialize;
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl Inputs {
+    /// Returns the checkpoint that a workload starts from.
+    pub fn weights_of(&self, workload: &str) -> Option<&Path> {
+        let found = self.weights.get(workload).or_else(|| self.weights.get(""));
+        found.map(PathBuf::as_path)
+    }
+
+    /// Returns the data given for a kind.
+    pub fn data_of(&self, kind: DatasetKind) -> Option<&Path> {
+        self.data.get(&kind).map(PathBuf::as_path)
+    }
+}

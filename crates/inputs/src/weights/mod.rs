@@ -1,0 +1,21 @@
+//! Readers of checkpoints and of their configuration files.
+
+mod checkpoint;
+mod config;
+mod fields;
+mod form;
+mod generation;
+mod llama2c;
+mod pytorch;
+mod tensors;
+
+pub use checkpoint::{Checkpoint, Stored, WeightsError, weight_files, weights_in};
+pub use config::{check_vocabulary_size, class_names, model_of};
+pub(crate) use fields::{Fields, is_bert_tokenizer};
+pub use generation::generation_note;
+pub(crate) use tensors::Mapped;
+
+use mantissa_core::Values;
+
+/// Name, shape and row-major values of a parameter.
+pub type Weight = (String, Vec<usize>, Values);

@@ -1,0 +1,68 @@
+//! Exit codes of worker processes, and detection of exhausted memory.
+
+/// Exit codes of a worker. Only its parent reads them. They differ from those of the command line and of shells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum WorkerExit {
+    /// The final message was sent.
+    Done = 0,
+    /// Memory of device or host ran out.
+    OutOfMemory = 64,
+    /// A thread panicked; what it would have computed is lost, whatever burn reads back.
+    Panicked = 65,
+    /// The parent is gone.
+    Orphaned = 66,
+    /// The request is malformed.
+    BadRequest = 67,
+    /// The samples could not be written.
+    NotWritten = 68,
+}
+
+impl WorkerExit {
+    /// Every exit code.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Done,
+        Self::OutOfMemory,
+        Self::Panicked,
+        Self::Orphaned,
+        Self::BadRequest,
+        Self::NotWritten,
+    ];
+
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "the worker ended without a result",
+            Self::OutOfMemory => "out of memory",
+            Self::Panicked => "a thread panicked",
+            Self::Orphaned => "the worker could not reach its parent",
+            Self::BadRequest => "the worker did not understand its request",
+            Self::NotWritten => "the samples could not be written",
+        }
+    }
+}
+
+/// Returns true if an error text reports exhausted memory: of Rust's allocator, cubecl, CUDA or Vulkan.
+pub fn is_out_of_memory(text: &str) -> bool {
+    let text = text.to_lowercase();
+    [
+        "memory allocation of",
+        "can't allocate buffer",
+        "out of memory",
+        "out_of_memory",
+        "outofmemory",
+        // More than any address space has.
+        "capacity overflow",
+    ]
+    .iter()
+    .any(|sign| text.contains(sign))
+}
+
+/// Returns the number of processes that the kernel has killed because memory ran out, in this control group or, without one, on the machine.
+pub fn oom_kills() -> Option<u64> {
+    let read = |path: &str, key: &str| {
+        let text = std::fs::read_to_string(path).ok()?;
+        text.lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
+    };
+    read("/sys/fs/cgroup/memory.events", "oom_kill").or_else(|| read("/proc/vmstat", "oom_kill"))
+}
