@@ -88,6 +88,10 @@ fn put(folder: &Path, files: &[Vec<u8>; 4]) -> Result<(), String> {
         fs::write(path, bytes).map_err(said)?;
     }
     let run = load(folder).map_err(said)?;
+    // A million reports take days to render.
+    if std::env::var_os("MANTISSA_HOSTILE_PARSE_ONLY").is_some() {
+        return Ok(());
+    }
     let report = Report::new(&run).map_err(said)?;
     assert!(!markdown(&report).is_empty());
     csv(&report).map_err(said)?;
