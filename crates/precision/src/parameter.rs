@@ -3,11 +3,14 @@
 //! Every parameter is kept as a vector, so that optimizers, gradient sums and rounding know one shape only; a model
 //! reshapes where it uses them, which costs nothing.
 
-use burn::tensor::{Device, Tensor};
+use burn::{
+    backend::Autodiff,
+    tensor::{Tensor, backend::Backend},
+};
 use mantissa_core::Format;
 
 use crate::{
-    Compute, Values,
+    Compute, PrecisionBackend, Values,
     compute::{dtype, round},
     gradient,
     values::data_of,
@@ -16,12 +19,12 @@ use crate::{
 /// Named parameters on a device, in order.
 ///
 /// ```
-/// use burn::tensor::{DType, Device};
-/// use mantissa_precision::{Compute, ParameterSet, Precision};
+/// use burn::tensor::DType;
+/// use mantissa_precision::{Compute, ParameterSet, Precision, device::Flex};
 ///
 /// let precision = Precision::MixedBf16;
 /// let weight = ("weight".to_owned(), vec![1, 2], vec![0.1, 0.2]);
-/// let parameters = ParameterSet::new([weight], precision.parameters(), &Device::flex());
+/// let parameters = ParameterSet::<Flex>::new([weight], precision.parameters(), &Default::default());
 /// assert_eq!(parameters.freeze().matrix("weight").dtype(), DType::F32);
 ///
 /// // What forward passes read until the next update: each weight is rounded once.
@@ -29,30 +32,30 @@ use crate::{
 /// assert_eq!(working.freeze().matrix("weight").dtype(), DType::BF16);
 /// ```
 #[derive(Debug, Clone)]
-pub struct ParameterSet {
-    entries: Vec<Entry>,
+pub struct ParameterSet<B: Backend> {
+    entries: Vec<Entry<B>>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct Entry<B: Backend> {
     name: String,
     shape: Vec<usize>,
-    value: Tensor<1>,
+    value: Tensor<B, 1>,
 }
 
-impl ParameterSet {
+impl<B: PrecisionBackend> ParameterSet<B> {
     /// Puts `(name, shape, values)` on a device, rounded to `format`. Values are in row-major order.
     pub fn new<V: Into<Values>>(
         parts: impl IntoIterator<Item = (String, Vec<usize>, V)>,
         format: Format,
-        device: &Device,
+        device: &B::Device,
     ) -> Self {
         let entries = parts
             .into_iter()
             .map(|(name, shape, values)| {
                 let values = values.into().for_format(format);
                 let data = data_of(values, [shape.iter().product::<usize>()]);
-                let stored = data.dtype();
+                let stored = data.dtype;
                 let value = Tensor::from_data(data, (device, stored));
                 Entry {
                     name,
@@ -83,7 +86,7 @@ impl ParameterSet {
     }
 
     /// Names and values, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor<1>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor<B, 1>)> {
         self.entries
             .iter()
             .map(|entry| (entry.name.as_str(), &entry.value))
@@ -101,7 +104,7 @@ impl ParameterSet {
     /// operations, once for all micro-batches of an optimizer step; the others as they are. Gradients of a copy are those of
     /// its parameter, rounded as they would be on their way through the cast.
     pub fn working(&self, compute: &Compute, multiplied: impl Fn(&str) -> bool) -> Self {
-        let working = |entry: &Entry| match multiplied(&entry.name) {
+        let working = |entry: &Entry<B>| match multiplied(&entry.name) {
             true => Entry {
                 value: compute.operand(entry.value.clone()),
                 ..entry.clone()
@@ -115,7 +118,7 @@ impl ParameterSet {
 
     /// The parameters rounded to a format.
     pub fn in_format(&self, format: Format) -> Self {
-        let rounded = |entry: &Entry| Entry {
+        let rounded = |entry: &Entry<B>| Entry {
             value: round(entry.value.clone(), dtype(format)),
             ..entry.clone()
         };
@@ -125,11 +128,11 @@ impl ParameterSet {
     }
 
     /// The parameters as leaves of a fresh graph.
-    pub fn track(&self) -> Tracked {
-        let leaf = |entry: &Entry| Entry {
+    pub fn track(&self) -> Tracked<Autodiff<B>> {
+        let leaf = |entry: &Entry<B>| Entry {
             name: entry.name.clone(),
             shape: entry.shape.clone(),
-            value: Tensor::<1>::from_inner(entry.value.clone()).require_grad(),
+            value: Tensor::<Autodiff<B>, 1>::from_inner(entry.value.clone()).require_grad(),
         };
         Tracked {
             entries: self.entries.iter().map(leaf).collect(),
@@ -137,14 +140,14 @@ impl ParameterSet {
     }
 
     /// The parameters without a graph, for inference.
-    pub fn freeze(&self) -> Tracked {
+    pub fn freeze(&self) -> Tracked<B> {
         Tracked {
             entries: self.entries.clone(),
         }
     }
 
     /// Replaces each value by what `update(index, dimensions of its shape, value)` makes of it.
-    pub(crate) fn update(&mut self, mut update: impl FnMut(usize, usize, Tensor<1>) -> Tensor<1>) {
+    pub(crate) fn update(&mut self, mut update: impl FnMut(usize, usize, Tensor<B, 1>) -> Tensor<B, 1>) {
         // Values are handed over, so that an update may happen in place.
         let entries = std::mem::take(&mut self.entries).into_iter().enumerate();
         let updated = entries.map(|(index, entry)| Entry {
@@ -157,12 +160,12 @@ impl ParameterSet {
 
 /// Parameters as a forward pass sees them.
 #[derive(Debug, Clone)]
-pub struct Tracked {
-    entries: Vec<Entry>,
+pub struct Tracked<B: Backend> {
+    entries: Vec<Entry<B>>,
 }
 
-impl Tracked {
-    fn entry(&self, name: &str) -> &Entry {
+impl<B: Backend> Tracked<B> {
+    fn entry(&self, name: &str) -> &Entry<B> {
         self.entries
             .iter()
             .find(|entry| entry.name == name)
@@ -173,7 +176,7 @@ impl Tracked {
     ///
     /// # Panics
     /// If there is none: models name their own parameters.
-    pub fn vector(&self, name: &str) -> Tensor<1> {
+    pub fn vector(&self, name: &str) -> Tensor<B, 1> {
         self.entry(name).value.clone()
     }
 
@@ -181,7 +184,7 @@ impl Tracked {
     ///
     /// # Panics
     /// If there is none, or it is no matrix.
-    pub fn matrix(&self, name: &str) -> Tensor<2> {
+    pub fn matrix(&self, name: &str) -> Tensor<B, 2> {
         let entry = self.entry(name);
         let shape: [usize; 2] = entry
             .shape
@@ -192,7 +195,7 @@ impl Tracked {
     }
 
     /// Values in order.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Tensor<1>> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Tensor<B, 1>> {
         self.entries.iter().map(|entry| &entry.value)
     }
 }

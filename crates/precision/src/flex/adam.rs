@@ -11,23 +11,19 @@ use super::{
     packed::packed,
     stored::{BLOCK, Stored, by_format, changed},
 };
-use crate::backend::AdamRates;
+use crate::backend::{Adam, AdamRates};
 
 /// What the same operations one by one store is rounded to the format of the parameters. Gradients come in that format, or
 /// in f32.
-pub(super) fn adam(
-    state: [FlexTensor; 3],
-    gradient: FlexTensor,
-    rates: AdamRates,
-) -> (FlexTensor, FlexTensor, FlexTensor) {
-    by_format!(state[0].dtype(), adam_in(state, gradient, rates))
+pub(super) fn adam(state: Adam<FlexTensor>, gradient: FlexTensor, rates: AdamRates) -> Adam<FlexTensor> {
+    by_format!(state.value.dtype(), adam_in(state, gradient, rates))
 }
 
 fn adam_in<T: Stored<Wide: Stored<Wide = T::Wide>>>(
-    state: [FlexTensor; 3],
+    state: Adam<FlexTensor>,
     gradient: FlexTensor,
     rates: AdamRates,
-) -> (FlexTensor, FlexTensor, FlexTensor) {
+) -> Adam<FlexTensor> {
     let gradient = packed(gradient);
     if gradient.dtype() == <T::Wide as burn::tensor::Element>::dtype() {
         step::<T, T::Wide>(state, gradient.storage(), rates)
@@ -37,14 +33,15 @@ fn adam_in<T: Stored<Wide: Stored<Wide = T::Wide>>>(
 }
 
 fn step<T: Stored, G: Stored<Wide = T::Wide>>(
-    state: [FlexTensor; 3],
+    Adam { value, first, second }: Adam<FlexTensor>,
     gradients: &[G],
     rates: AdamRates,
-) -> (FlexTensor, FlexTensor, FlexTensor) {
-    let [mut value, mut first, mut second] = state.map(|tensor| match tensor.is_contiguous() {
-        true => tensor,
-        false => packed(tensor),
-    });
+) -> Adam<FlexTensor> {
+    let [mut value, mut first, mut second] =
+        [value, first, second].map(|tensor| match tensor.is_contiguous() {
+            true => tensor,
+            false => packed(tensor),
+        });
     let rates = rates.map(T::Wide::of);
     value
         .storage_mut::<T>()
@@ -59,7 +56,7 @@ fn step<T: Stored, G: Stored<Wide = T::Wide>>(
                 rates,
             })
         });
-    (value, first, second)
+    Adam { value, first, second }
 }
 
 struct Chunk<'a, T: Stored, G> {

@@ -21,19 +21,16 @@ mod tiles;
 mod windows;
 mod written;
 
-use burn::{
-    backend::{
-        ops::FloatTensorOps,
-        tensor::{BoolTensor, FloatTensor},
-    },
-    tensor::{DType, FloatDType},
+use burn::tensor::{
+    DType, FloatDType,
+    ops::{BoolTensor, FloatTensor, FloatTensorOps},
 };
 use burn_flex::Flex;
 use mantissa_core::{Gelu, Layout};
 
 use crate::{
-    Convolution, MatmulMode,
-    backend::{AdamRates, PrecisionBackend},
+    Convolution, MatmulMode, Normalized,
+    backend::{Adam, AdamRates, LayerNormGradients, PrecisionBackend},
 };
 
 impl PrecisionBackend for Flex {
@@ -63,14 +60,8 @@ impl PrecisionBackend for Flex {
         windows::windows(images, filter, stride, padding)
     }
 
-    fn normalize_columns(
-        rows: FloatTensor<Self>,
-        mean: FloatTensor<Self>,
-        deviation: FloatTensor<Self>,
-        scale: FloatTensor<Self>,
-        shift: FloatTensor<Self>,
-    ) -> FloatTensor<Self> {
-        columns::normalize(rows, [mean, deviation, scale, shift])
+    fn normalize_columns(rows: FloatTensor<Self>, by: [FloatTensor<Self>; 4]) -> FloatTensor<Self> {
+        columns::normalize(rows, by)
     }
 
     fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -153,7 +144,7 @@ impl PrecisionBackend for Flex {
         scale: FloatTensor<Self>,
         shift: FloatTensor<Self>,
         epsilon: f64,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+    ) -> Normalized<FloatTensor<Self>> {
         norm::normalize(input, scale, Some(shift), epsilon)
     }
 
@@ -163,7 +154,7 @@ impl PrecisionBackend for Flex {
         mean: FloatTensor<Self>,
         inverse_deviation: FloatTensor<Self>,
         grad: FloatTensor<Self>,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+    ) -> LayerNormGradients<FloatTensor<Self>> {
         norm::normalize_backward(input, scale, Some(mean), inverse_deviation, grad)
     }
 
@@ -172,8 +163,8 @@ impl PrecisionBackend for Flex {
         scale: FloatTensor<Self>,
         epsilon: f64,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (output, _, inverse_rms) = norm::normalize(input, scale, None, epsilon);
-        (output, inverse_rms)
+        let made = norm::normalize(input, scale, None, epsilon);
+        (made.output, made.inverse_deviation)
     }
 
     fn rms_normalize_last_backward(
@@ -187,12 +178,10 @@ impl PrecisionBackend for Flex {
     }
 
     fn adam(
-        value: FloatTensor<Self>,
-        first: FloatTensor<Self>,
-        second: FloatTensor<Self>,
+        state: Adam<FloatTensor<Self>>,
         gradient: FloatTensor<Self>,
         rates: AdamRates,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        adam::adam([value, first, second], gradient, rates)
+    ) -> Adam<FloatTensor<Self>> {
+        adam::adam(state, gradient, rates)
     }
 }

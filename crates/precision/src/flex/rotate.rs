@@ -1,7 +1,7 @@
 //! Rotary embeddings on the CPU: rows in parallel, one pass over memory, f32 inside for half tensors. burn's own operations on halves of
 //! rows and on tables that repeat go value by value, on one core.
 
-use burn::backend::TensorMetadata;
+use burn::tensor::TensorMetadata;
 use burn_flex::FlexTensor;
 use num_traits::Zero;
 use pulp::{Arch, NullaryFnOnce};
@@ -92,8 +92,8 @@ impl<T: Stored> NullaryFnOnce for Rows<'_, T> {
 #[cfg(test)]
 mod tests {
     use burn::{
-        backend::{Dispatch, DispatchTensor},
-        tensor::{DType, Device, Distribution, Tensor},
+        backend::Autodiff,
+        tensor::{DType, Distribution, Tensor, TensorPrimitive, ops::FloatTensor},
     };
     use burn_flex::Flex;
 
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn rows_turn_bit_for_bit_as_by_burns_operations() {
-        let device = Device::flex();
+        let device = Default::default();
         for (dtype, wide) in [
             (DType::F64, DType::F64),
             (DType::F32, DType::F32),
@@ -110,7 +110,7 @@ mod tests {
             (DType::BF16, DType::F32),
         ] {
             let random = |shape: [usize; 4], dtype| {
-                Tensor::<4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
+                Tensor::<Flex, 4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
             };
             // The larger one is two pieces of work and a part of one, which begins within a sequence.
             let sizes = [(5, 2, 8), (257, 5, 24)];
@@ -119,15 +119,16 @@ mod tests {
             {
                 let [cosine, sine] = [0, 1].map(|_| {
                     random([1, 1, sequence, width / 2], wide)
-                        .try_into_primitive::<Flex>()
-                        .unwrap()
+                        .into_primitive()
+                        .tensor()
                 });
                 let input = random([3, sequence, heads, width], dtype).swap_dims(1, 2);
-                let input = input.try_into_primitive::<Flex>().unwrap();
+                let input = input.into_primitive().tensor();
                 let widened = Flex::round_to(input.clone(), wide.into());
                 let by_burn = turn::<Flex>(widened, cosine.clone(), sine.clone(), interleaved);
                 let by_burn = Flex::round_to(by_burn, dtype.into());
-                let of = |tensor| Tensor::<4>::from_primitive::<Flex>(tensor).into_data();
+                let of =
+                    |tensor| Tensor::<Flex, 4>::from_primitive(TensorPrimitive::Float(tensor)).into_data();
                 assert_eq!(of(rotate(input, cosine, sine, interleaved)), of(by_burn));
             }
         }
@@ -135,8 +136,8 @@ mod tests {
 
     #[test]
     fn gradients_are_those_through_burns_operations() {
-        type Turn = fn(DispatchTensor, [DispatchTensor; 2], bool) -> DispatchTensor;
-        let device = Device::flex().autodiff();
+        type Graph = Autodiff<Flex>;
+        let device = Default::default();
         for (dtype, wide) in [
             (DType::F64, DType::F64),
             (DType::F32, DType::F32),
@@ -144,15 +145,16 @@ mod tests {
             (DType::BF16, DType::F32),
         ] {
             let random = |shape: [usize; 4], dtype| {
-                Tensor::<4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
+                Tensor::<Graph, 4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
             };
             for interleaved in [false, true] {
-                let angles = [0, 1].map(|_| random([1, 1, 5, 4], wide).into_dispatch());
+                let [cosine, sine] = [0, 1].map(|_| random([1, 1, 5, 4], wide).into_primitive().tensor());
                 let (input, upstream) = (random([3, 2, 5, 8], dtype), random([3, 2, 5, 8], dtype));
-                let gradient = |turned: Turn| {
+                let gradient = |turned: fn(Turned) -> Turned| {
                     let input = input.clone().detach().require_grad();
-                    let output = turned(input.clone().into_dispatch(), angles.clone(), interleaved);
-                    let output = Tensor::<4>::from_dispatch(output);
+                    let primitive = input.clone().into_primitive().tensor();
+                    let (output, ..) = turned((primitive, cosine.clone(), sine.clone(), interleaved));
+                    let output = Tensor::<Graph, 4>::from_primitive(TensorPrimitive::Float(output));
                     let gradients = (output * upstream.clone()).sum().backward();
                     input
                         .grad(&gradients)
@@ -161,15 +163,17 @@ mod tests {
                         .iter::<f64>()
                         .collect::<Vec<_>>()
                 };
-                let own = gradient(|input, [cosine, sine], interleaved| {
-                    Dispatch::rotate(input, cosine, sine, interleaved)
+                type Turned = (FloatTensor<Graph>, FloatTensor<Graph>, FloatTensor<Graph>, bool);
+                let own = gradient(|(input, cosine, sine, interleaved)| {
+                    let output = Graph::rotate(input, cosine.clone(), sine.clone(), interleaved);
+                    (output, cosine, sine, interleaved)
                 });
-                let burns = gradient(|input, [cosine, sine], interleaved| {
+                let burns = gradient(|(input, cosine, sine, interleaved)| {
                     let (narrow, wide) = (TensorMetadata::dtype(&input), TensorMetadata::dtype(&cosine));
                     // Not burn's cast, which rounds what is just above a tie the wrong way.
-                    let widened = Dispatch::round_to(input, wide.into());
-                    let output = turn::<Dispatch>(widened, cosine, sine, interleaved);
-                    Dispatch::round_to(output, narrow.into())
+                    let widened = Graph::round_to(input, wide.into());
+                    let output = turn::<Graph>(widened, cosine.clone(), sine.clone(), interleaved);
+                    (Graph::round_to(output, narrow.into()), cosine, sine, interleaved)
                 });
                 assert_eq!(own, burns, "{dtype:?}, interleaved: {interleaved}");
                 assert!(own.iter().any(|value| *value != 0.0));

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use mantissa_core::ConvolutionShape;
-use mantissa_precision::Compute;
+use mantissa_precision::{Compute, PrecisionBackend};
 
 use super::{
     Inputs, OnBurn, Operation,
@@ -18,7 +18,11 @@ pub(super) struct Convolution {
 }
 
 impl Convolution {
-    pub(super) fn new(shape: ConvolutionShape, size: usize, inputs: &mut Inputs<'_>) -> Self {
+    pub(super) fn new<B: PrecisionBackend>(
+        shape: ConvolutionShape,
+        size: usize,
+        inputs: &mut Inputs<'_, B>,
+    ) -> Self {
         let [images, filters] = shapes(shape, size).map(|shape| inputs.draw(shape.iter().product()));
         Self {
             images,
@@ -67,10 +71,10 @@ fn shapes(shape: ConvolutionShape, size: usize) -> [[usize; 4]; 2] {
     [[batch, channels, size, size], [filters, channels, edge, edge]]
 }
 
-impl OnBurn<4> for Convolution {
-    type OnDevice = [Tensor<4>; 2];
+impl<B: PrecisionBackend> OnBurn<B, 4> for Convolution {
+    type OnDevice = [Tensor<B, 4>; 2];
 
-    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
+    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
         let [images, filters] = shapes(self.shape, self.size);
         [
             inputs.upload(&self.images, images),
@@ -78,7 +82,7 @@ impl OnBurn<4> for Convolution {
         ]
     }
 
-    fn launch(&self, [images, filters]: &Self::OnDevice, compute: &Compute) -> Tensor<4> {
+    fn launch(&self, [images, filters]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {
         compute.convolution(
             images.clone(),
             filters.clone(),

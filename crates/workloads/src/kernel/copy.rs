@@ -4,7 +4,7 @@ use std::{ops::Range, time::Instant};
 
 use burn::tensor::{Shape, Tensor};
 use mantissa_core::{Event, KernelTask, Series};
-use mantissa_precision::dtype;
+use mantissa_precision::{PrecisionBackend, dtype};
 
 use super::{
     Inputs,
@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     WorkloadError,
-    outcome::{read, sync},
     sampling::{sample, warm_up},
     timing::{Launch, Timing, windows},
 };
@@ -43,7 +42,7 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    pub(super) fn of(traffic: u64, inputs: &Inputs<'_>, task: &KernelTask) -> Self {
+    pub(super) fn of<B: PrecisionBackend>(traffic: u64, inputs: &Inputs<'_, B>, task: &KernelTask) -> Self {
         let width = u64::from(inputs.stored.storage_bytes());
         let values = traffic.div_ceil(2 * width);
         let copies = Copies::of(task.cache, inputs.setting.backend(), values * width);
@@ -83,9 +82,9 @@ impl Copied {
 }
 
 /// Times it on a device of burn's.
-pub(super) fn by_burn(
+pub(super) fn by_burn<B: PrecisionBackend>(
     traffic: u64,
-    inputs: &Inputs<'_>,
+    inputs: &Inputs<'_, B>,
     task: &KernelTask,
     timing: &Timing,
     held_back: impl Fn(Instant) -> bool,
@@ -94,21 +93,15 @@ pub(super) fn by_burn(
     // What the numbers are does not matter to a copy, as long as they are not all zeros.
     let new = || {
         let size = Shape::new([copied.values as usize]);
-        Tensor::<1>::full(size, 1.5, (device, dtype(inputs.stored)))
+        Tensor::<B, 1>::full(size, 1.5, (device, dtype(inputs.stored)))
     };
     let mut turns = Turns::new(new(), copied.copies, new);
-    sync(device)?;
-    let mut last = None;
-    let times = copied.time(task, timing, || {
-        last = None;
-        let values = turns.next().clone();
-        let (result, launch) = timing.time(device, || mantissa_precision::copied(values))?;
-        last = Some(result);
+    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+    copied.time(task, timing, || {
+        let values = turns.next().clone().into_primitive().tensor();
+        let (result, launch) = timing.time::<B, _>(device, || B::copied(values))?;
+        drop(result);
         let held_back = held_back(launch.window.start);
         Ok((launch, held_back))
-    })?;
-    if let Some(last) = last {
-        let _: Vec<f64> = read(last)?;
-    }
-    Ok(times)
+    })
 }

@@ -1,6 +1,7 @@
 //! What models of text have in common that are asked for words.
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Int, Tensor, TensorData};
+use mantissa_precision::PrecisionBackend;
 
 use crate::data::TokenBatch;
 
@@ -14,16 +15,16 @@ pub(crate) enum TextHead {
 }
 
 /// A micro-batch for a model in which a position sees none after it. Padding is at the end, so that no token sees it.
-pub(crate) struct CausalInput {
+pub(crate) struct CausalInput<B: PrecisionBackend> {
     /// Token ids, `[n, sequence]`.
-    pub ids: Tensor<2, Int>,
+    pub ids: Tensor<B, 2, Int>,
     /// The rows of hidden states `[n · sequence, width]` that are asked for.
-    pub rows: Tensor<1, Int>,
+    pub rows: Tensor<B, 1, Int>,
 }
 
-impl CausalInput {
+impl<B: PrecisionBackend> CausalInput<B> {
     /// Puts a micro-batch on a device.
-    pub(crate) fn upload(batch: &TokenBatch, device: &Device) -> Self {
+    pub(crate) fn upload(batch: &TokenBatch, device: &B::Device) -> Self {
         let n = batch.lengths.len();
         let shape = [n, batch.ids.len() / n];
         Self {
@@ -34,6 +35,6 @@ impl CausalInput {
 }
 
 /// The rows of hidden states that a micro-batch asks for.
-pub(super) fn upload_rows(batch: &TokenBatch, device: &Device) -> Tensor<1, Int> {
+pub(super) fn upload_rows<B: PrecisionBackend>(batch: &TokenBatch, device: &B::Device) -> Tensor<B, 1, Int> {
     Tensor::from_data(TensorData::new(batch.rows.clone(), [batch.rows.len()]), device)
 }
