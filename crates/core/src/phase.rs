@@ -1,15 +1,15 @@
 //! Phases of a cell.
 
-/// What a workload is doing.
+/// Phase that a workload is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Reading data, building the model.
+    /// Reads data and builds the model.
     Prepare,
-    /// Compiling kernels, touching every shape once.
+    /// Compiles kernels and runs every shape once.
     WarmUp,
-    /// What is timed.
+    /// Runs the steps that are timed.
     Measure,
-    /// Testing the result.
+    /// Tests the result.
     Evaluate,
 }
