@@ -56,7 +56,7 @@ install_packages() {
 
 install_browser() { command -v chromium >/dev/null || install_packages chromium; }
 
-install_lavapipe() { ls /usr/share/vulkan/icd.d/lvp_icd.* >/dev/null 2>&1 || install_packages libvulkan1 mesa-vulkan-drivers; }
+install_lavapipe() { ls /usr/share/vulkan/icd.d/lvp_icd.* /usr/include/vulkan/vk_layer.h >/dev/null 2>&1 || install_packages libvulkan-dev mesa-vulkan-drivers; }
 
 # PyTorch and the peer's test dependencies: the environment of MANTISSA_TORCH or of peers/README.md, or one under target/ (6 GB).
 install_pytorch() {
@@ -74,10 +74,8 @@ build() { cargo build "${everything[@]}" --all-targets; }
 # nextest FLAGS…: runs tests of the build, each in a process of its own.
 nextest() { cargo nextest run "${everything[@]}" --no-fail-fast "$@"; }
 
-# lavapipe_tests FILTER: Vulkan tests in one process per program, where compiled kernels are kept; prefixed with the seconds of each.
-lavapipe_tests() {
-    MANTISSA_REQUIRE=vulkan RUST_TEST_THREADS=1 cargo test "${everything[@]}" --lib --tests --no-fail-fast -- --show-output "$1" | seconds_per_line
-}
+# lavapipe_tests FILTER: Vulkan tests, prefixed with the seconds of each.
+lavapipe_tests() { .ci/lavapipe-tests "$1" | seconds_per_line; }
 
 # Prefixes each line with the seconds since the one before.
 seconds_per_line() {

@@ -11,18 +11,18 @@ use mantissa::{
     burn::{
         module::Module,
         nn::{Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig},
-        tensor::{Tensor, TensorData, activation, backend::Backend},
+        tensor::{Device, Tensor, TensorData, activation},
     },
 };
 
 /// Any module of burn will do.
 #[derive(Module, Debug)]
-struct Net<B: Backend> {
-    first: Linear<B>,
-    norm: LayerNorm<B>,
-    second: Linear<B>,
+struct Net {
+    first: Linear,
+    norm: LayerNorm,
+    second: Linear,
     dropout: Dropout,
-    head: Linear<B>,
+    head: Linear,
 }
 
 /// Points on two spirals, one a class.
@@ -30,8 +30,8 @@ struct Spirals;
 
 impl Workload for Spirals {
     type Example = [f32; 2];
-    type Model<B: Backend> = Net<B>;
-    type Input<B: Backend> = Tensor<B, 2>;
+    type Model = Net;
+    type Input = Tensor<2>;
 
     fn examples(&self, _data: Option<&Path>) -> Result<Examples<[f32; 2]>, String> {
         // What `--data` names would be read here.
@@ -58,7 +58,7 @@ impl Workload for Spirals {
         2
     }
 
-    fn model<B: Backend>(&self, device: &B::Device) -> Net<B> {
+    fn model(&self, device: &Device) -> Net {
         const WIDTH: usize = 64;
         Net {
             first: LinearConfig::new(2, WIDTH).init(device),
@@ -69,12 +69,12 @@ impl Workload for Spirals {
         }
     }
 
-    fn input<B: Backend>(&self, examples: &[&[f32; 2]], device: &B::Device) -> Tensor<B, 2> {
+    fn input(&self, examples: &[&[f32; 2]], device: &Device) -> Tensor<2> {
         let values: Vec<f32> = examples.iter().copied().flatten().copied().collect();
         Tensor::from_data(TensorData::new(values, [examples.len(), 2]), device)
     }
 
-    fn forward<B: Backend>(&self, net: &Net<B>, points: Tensor<B, 2>) -> Tensor<B, 2> {
+    fn forward(&self, net: &Net, points: Tensor<2>) -> Tensor<2> {
         let hidden = activation::relu(net.first.forward(points));
         let hidden = activation::gelu(net.second.forward(net.norm.forward(hidden)));
         net.head.forward(net.dropout.forward(hidden))

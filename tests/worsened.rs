@@ -8,7 +8,7 @@ use mantissa::{
     burn::{
         module::Module,
         nn::{Linear, LinearConfig},
-        tensor::{Tensor, TensorData, activation, backend::Backend},
+        tensor::{Device, Tensor, TensorData, activation},
     },
 };
 
@@ -21,10 +21,10 @@ const SOME_MEMORY: usize = 5 << 19;
 const PRODUCTS: usize = 20;
 
 #[derive(Module, Debug)]
-struct Net<B: Backend> {
-    first: Linear<B>,
-    second: Linear<B>,
-    head: Linear<B>,
+struct Net {
+    first: Linear,
+    second: Linear,
+    head: Linear,
 }
 
 /// Points, a class for each side of a line.
@@ -46,8 +46,8 @@ fn more_products() -> usize {
 
 impl Workload for Sides {
     type Example = [f32; 8];
-    type Model<B: Backend> = Net<B>;
-    type Input<B: Backend> = Tensor<B, 2>;
+    type Model = Net;
+    type Input = Tensor<2>;
 
     fn examples(&self, _data: Option<&Path>) -> Result<Examples<[f32; 8]>, String> {
         let point = |number: u32| {
@@ -70,7 +70,7 @@ impl Workload for Sides {
         2
     }
 
-    fn model<B: Backend>(&self, device: &B::Device) -> Net<B> {
+    fn model(&self, device: &Device) -> Net {
         static KEPT: OnceLock<Vec<u8>> = OnceLock::new();
         let kept = match () {
             () if worsened("memory") => 64 << 20,
@@ -86,12 +86,12 @@ impl Workload for Sides {
         }
     }
 
-    fn input<B: Backend>(&self, examples: &[&[f32; 8]], device: &B::Device) -> Tensor<B, 2> {
+    fn input(&self, examples: &[&[f32; 8]], device: &Device) -> Tensor<2> {
         let values: Vec<f32> = examples.iter().copied().flatten().copied().collect();
         Tensor::from_data(TensorData::new(values, [examples.len(), 8]), device)
     }
 
-    fn forward<B: Backend>(&self, net: &Net<B>, points: Tensor<B, 2>) -> Tensor<B, 2> {
+    fn forward(&self, net: &Net, points: Tensor<2>) -> Tensor<2> {
         assert!(!worsened("fails"), "made to fail");
         let hidden = activation::relu(net.first.forward(points));
         let hidden = (0..PRODUCTS + more_products())

@@ -224,8 +224,8 @@ fn attention_alone(axes: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn the_packed_gelu_takes_two_halves_an_instruction_and_its_tanh_in_f32() {
-    for (precision, pair) in [("16-true", "__half2"), ("bf16-true", "__nv_bfloat162")] {
+fn the_packed_gelu_computes_in_16_bits_and_its_tanh_in_f32() {
+    for (precision, format) in [("16-true", "__half"), ("bf16-true", "__nv_bfloat16")] {
         for fusion in ["fusion=on", "fusion=off"] {
             let precision = format!("precision={precision}");
             let axes = [precision.as_str(), "gelu=tanh-packed", fusion, "size=16"];
@@ -233,10 +233,9 @@ fn the_packed_gelu_takes_two_halves_an_instruction_and_its_tanh_in_f32() {
             let mut packed = all.iter().filter(|text| text.contains("gelu_tanh_packed"));
             let source = packed.next().unwrap_or_else(|| panic!("{axes:?}: {all:?}"));
             assert!(packed.next().is_none(), "one kernel: {axes:?}");
-            let products = source
-                .lines()
-                .filter(|line| line.contains('*') && line.contains(pair));
-            assert!(products.count() >= 3, "{source}");
+            let is_product =
+                |line: &&str| line.starts_with(&format!("{format} const ")) && line.contains(" * ");
+            assert!(source.lines().filter(is_product).count() >= 3, "{source}");
             let tanhs: Vec<&str> = source.lines().filter(|line| line.contains("tanh(")).collect();
             assert!(
                 !tanhs.is_empty() && !source.contains("htanh") && !source.contains("h2tanh"),
@@ -300,8 +299,8 @@ fn metric(record: &Value, name: &str) -> f64 {
 
 #[test]
 fn a_training_that_runs_out_of_device_memory_in_a_step_says_how_far_it_came() {
-    // Room for the weights alone, and for a step but not for the next part of it.
-    for (mebibytes, peak) in [("8", WEIGHTS..=WEIGHTS), ("20", 4.0 * WEIGHTS..=20e6)] {
+    // Room for the weights and some scalars, and for a step but not for the next part of it.
+    for (mebibytes, peak) in [("16", WEIGHTS..=WEIGHTS + 256.0), ("22", 4.0 * WEIGHTS..=20e6)] {
         let record = training(&["fusion=off"], mebibytes);
         assert_eq!(record["status"], "oom", "{record}");
         let reason = record["reason"].as_str().unwrap();
@@ -410,7 +409,7 @@ fn peaks_of_a_product_hold_its_result_beside_its_operands() {
 }
 
 #[test]
-fn events_that_cannot_be_true_or_recorded_leave_the_wall_clock_with_the_reason() {
+fn events_that_cannot_be_true_or_read_leave_the_wall_clock_with_the_reason() {
     let wall = "; wall clock between two synchronisations";
     let (rate, long) = clock(("STANDIN_ELAPSED_NS", "1000000000000"));
     assert!(rate["method"].as_str().unwrap().ends_with(wall), "{rate}");
@@ -418,10 +417,10 @@ fn events_that_cannot_be_true_or_recorded_leave_the_wall_clock_with_the_reason()
         long.ends_with("; the device's clock gave times that cannot be"),
         "{long}"
     );
-    let (rate, refused) = clock(("STANDIN_RECORD", "801"));
+    let (rate, refused) = clock(("STANDIN_ELAPSED", "801"));
     assert!(rate["method"].as_str().unwrap().ends_with(wall), "{rate}");
     assert!(
-        refused.ends_with("; the driver could not record an event: CUDA error 801"),
+        refused.ends_with("; the device's clock gave times that cannot be"),
         "{refused}"
     );
 }

@@ -182,7 +182,7 @@ mod pytorch {
         let output = place.run(&["report", "burn", "torch", "--side-by-side", "--out", "page"]);
         assert!(output.status.success(), "{}", stderr(&output));
         let page = std::fs::read_to_string(place.path("page/side-by-side.html")).expect("there is a page");
-        assert!(page.contains("PyTorch 2.") && page.contains("burn 0.21"));
+        assert!(page.contains("PyTorch 2.") && page.contains("burn 0.22"));
         assert!(
             page.contains("Losses of B and A are at most ") && page.contains(" apart in the first 20 steps")
         );

@@ -37,7 +37,7 @@ fn a_record_says_what_it_was_measured_on() {
     place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
     let record = &place.records("run")[0];
     let fingerprint = &record["fingerprint"];
-    assert_eq!(fingerprint["burn"], "0.21.0");
+    assert_eq!(fingerprint["burn"], "0.22.1");
     assert_eq!(fingerprint["gpu"], Value::Null);
     assert_eq!(
         fingerprint["build"],

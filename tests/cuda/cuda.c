@@ -7,7 +7,7 @@
  *   STANDIN_LAUNCH  what a launch returns         STANDIN_MIB     memory of the card (default 4096)
  *   STANDIN_GONE    a file that the first failing launch makes, and with which no process finds the driver any more
  *   STANDIN_AFTER   how many launches succeed before STANDIN_LAUNCH holds (default 0)
- *   STANDIN_RECORD  what recording an event for the context returns
+ *   STANDIN_ELAPSED  what reading the time between two events returns
  *   STANDIN_ELAPSED_NS  nanoseconds between any two events (default 1000)
  */
 #include <stdint.h>
@@ -44,6 +44,7 @@ result cuDeviceGetName(char *name, int length, int device) {
 }
 
 result cuDeviceGetUuid_v2(char *uuid, int device) { memset(uuid, 0, 16); return 0; }
+result cuDeviceGetPCIBusId(char *id, int length, int device) { snprintf(id, length, "0000:01:00.0"); return 0; }
 
 result cuDeviceGetAttribute(int *value, int attribute, int device) {
     switch (attribute) {
@@ -66,15 +67,17 @@ result cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
 result cuCtxSetCurrent(void *context) { return 0; }
 result cuCtxGetCurrent(void **context) { *context = (void *)16; return 0; }
 result cuCtxSynchronize(void) { return 0; }
+result cuCtxGetStreamPriorityRange(int *least, int *greatest) { *least = *greatest = 0; return 0; }
 result cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)32; return 0; }
+result cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) { return cuStreamCreate(stream, flags); }
+result cuStreamDestroy_v2(void *stream) { return 0; }
 result cuStreamSynchronize(void *stream) { return 0; }
 result cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
 result cuEventCreate(void **event, unsigned flags) { *event = (void *)48; return 0; }
 result cuEventRecord(void *event, void *stream) { return 0; }
-result cuCtxRecordEvent(void *context, void *event) { return (result)setting("STANDIN_RECORD", 0); }
-result cuEventElapsedTime(float *milliseconds, void *start, void *stop) {
+result cuEventElapsedTime_v2(float *milliseconds, void *start, void *stop) {
     *milliseconds = setting("STANDIN_ELAPSED_NS", 1000) / 1e6f;
-    return 0;
+    return (result)setting("STANDIN_ELAPSED", 0);
 }
 result cuEventSynchronize(void *event) { return 0; }
 result cuEventDestroy_v2(void *event) { return 0; }
@@ -136,6 +139,11 @@ result cuMemcpyDtoHAsync_v2(void *to, device_pointer from, size_t bytes, void *s
     return 0;
 }
 
+result cuMemcpyDtoDAsync_v2(device_pointer to, device_pointer from, size_t bytes, void *stream) {
+    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
 struct copy {
     size_t from_x, from_y; int from_kind; const void *from_host; device_pointer from_device; void *from_array;
     size_t from_pitch;
@@ -159,6 +167,7 @@ result cuModuleLoadData(void **module, const void *image) {
     return (result)setting("STANDIN_MODULE", 0);
 }
 
+result cuModuleUnload(void *module) { return 0; }
 result cuModuleGetFunction(void **function, void *module, const char *name) { *function = (void *)80; return 0; }
 result cuFuncSetAttribute(void *function, int attribute, int value) { return 0; }
 

@@ -85,7 +85,7 @@ named! {
         Exact = "exact",
         /// With the hyperbolic tangent, which is near it; f32 inside for 16-bit values.
         Tanh = "tanh",
-        /// The same on pairs of 16-bit values: two an instruction, in their own arithmetic; the tanh alone in f32.
+        /// The same on pairs of 16-bit values, in their own arithmetic; the tanh alone in f32.
         TanhPacked = "tanh-packed",
     }
 }

@@ -64,9 +64,6 @@ pub enum SkipReason {
     /// flex executes operations one by one.
     #[error("`fusion=on` does not exist on the flex backend")]
     NoFusionOnFlex,
-    /// burn's fused kernels know the other formats.
-    #[error("burn fuses no f64 kernels: `64-true` runs with `fusion=off`")]
-    NoFusionOfF64,
     /// The axis value is part of the design and not built yet.
     #[error("`{axis}={value}` is not built yet")]
     NotBuilt {
@@ -265,9 +262,6 @@ impl Setting {
         }
         if self.backend() == Backend::Flex && self.fusion() {
             return Some(SkipReason::NoFusionOnFlex);
-        }
-        if precision == Precision::True64 && self.fusion() {
-            return Some(SkipReason::NoFusionOfF64);
         }
         self.iter()
             .find(|(axis, _)| !self.is_built(*axis))

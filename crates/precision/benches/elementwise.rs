@@ -5,15 +5,10 @@
 
 use std::hint::black_box;
 
-use burn::{
-    backend::Autodiff,
-    tensor::{DType, Distribution, Tensor},
-};
+use burn::tensor::{DType, Device, Distribution, Tensor};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use mantissa_core::{Accumulator, Format, Gelu, MatmulPrecision, OptimizerKind, Precision};
-use mantissa_precision::{
-    Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, device::Flex, dtype,
-};
+use mantissa_precision::{Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, dtype};
 
 /// What a transformer of DistilBERT's size hands from layer to layer: 8 sequences of 512 tokens.
 const SHAPE: [usize; 2] = [4096, 768];
@@ -26,9 +21,9 @@ const FORMATS: [(Precision, u64); 3] = [
     (Precision::TrueBf16, 2),
 ];
 
-fn draw(format: Format) -> Tensor<Flex, 2> {
-    let device = Default::default();
-    Tensor::<Flex, 2>::random(SHAPE, Distribution::Normal(0.0, 1.0), &device).cast(dtype(format))
+fn draw(format: Format) -> Tensor<2> {
+    let device = Device::flex();
+    Tensor::<2>::random(SHAPE, Distribution::Normal(0.0, 1.0), &device).cast(dtype(format))
 }
 
 fn compute(precision: Precision) -> Compute {
@@ -40,7 +35,7 @@ fn one_to_one(
     criterion: &mut Criterion,
     name: &str,
     formats: &[(Precision, u64)],
-    kernel: impl Fn(&Compute, Tensor<Flex, 2>) -> Tensor<Flex, 2>,
+    kernel: impl Fn(&Compute, Tensor<2>) -> Tensor<2>,
 ) {
     let mut group = criterion.benchmark_group(name);
     group.sample_size(20);
@@ -70,12 +65,12 @@ fn rows(criterion: &mut Criterion) {
         compute.softmax(input)
     });
     one_to_one(criterion, "layer norm", &FORMATS, |compute, input| {
-        let device = Default::default();
-        let row = || Tensor::<Flex, 1>::ones([SHAPE[1]], (&device, input.dtype()));
+        let device = Device::flex();
+        let row = || Tensor::<1>::ones([SHAPE[1]], (&device, input.dtype()));
         compute.layer_norm(input.clone(), row(), row(), 1e-5)
     });
     one_to_one(criterion, "rms norm", &FORMATS, |compute, input| {
-        let row = Tensor::<Flex, 1>::ones([SHAPE[1]], (&Default::default(), input.dtype()));
+        let row = Tensor::<1>::ones([SHAPE[1]], (&Device::flex(), input.dtype()));
         compute.rms_norm(input, row, 1e-5)
     });
 }
@@ -106,14 +101,14 @@ fn adamw(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("adamw");
     group.sample_size(20);
     for (precision, width) in FORMATS {
-        let device = Default::default();
+        let device = Device::flex();
         let shape = vec![SHAPE[0], SHAPE[1]];
-        let values: Vec<f32> = draw(Format::F32).into_data().into_vec().unwrap();
+        let values: Vec<f32> = draw(Format::F32).into_data().try_into_vec().unwrap();
         let parts = [("w".to_owned(), shape, values)];
-        let mut parameters = ParameterSet::<Flex>::new(parts, precision.parameters(), &device);
+        let mut parameters = ParameterSet::new(parts, precision.parameters(), &device);
         let mut gradients = GradientSum::new(1);
         let tracked = parameters.track();
-        let weight = Tensor::<Autodiff<Flex>, 1>::from_inner(draw(precision.parameters()).flatten(0, 1));
+        let weight = Tensor::<1>::from_inner(draw(precision.parameters()).flatten(0, 1));
         gradients.add((tracked.vector("w") * weight).sum(), &tracked);
         drop(tracked);
         let mut optimizer = Optimizer::new(OptimizerSettings::new(OptimizerKind::AdamW, 1e-3), 1);
@@ -133,8 +128,8 @@ fn copy(criterion: &mut Criterion) {
     group.sample_size(20);
     group.throughput(Throughput::Bytes(8 * VALUES));
     let input = draw(Format::F32).into_data();
-    assert_eq!(input.dtype, DType::F32);
-    let input = input.into_vec::<f32>().unwrap();
+    assert_eq!(input.dtype(), DType::F32);
+    let input = input.try_into_vec::<f32>().unwrap();
     group.bench_function("f32, one core", |bencher| {
         bencher.iter(|| black_box(input.clone()))
     });

@@ -3,10 +3,13 @@
 
 use std::hint::black_box;
 
-use burn::tensor::{DType, Distribution, Tensor, module::conv2d, ops::ConvOptions};
+use burn::{
+    backend::ops::ConvOptions,
+    tensor::{DType, Device, Distribution, Tensor, module::conv2d},
+};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, device::Flex};
+use mantissa_precision::Compute;
 
 /// Square products, and those that a transformer is made of: a projection, the scores of attention, one token against a
 /// large weight, and a tall, thin one. `[batch, m, k, n]`.
@@ -26,7 +29,7 @@ fn products(criterion: &mut Criterion) {
         group.sample_size(20);
         let draw = |shape, dtype| {
             let normal = Distribution::Normal(0.0, 1.0);
-            Tensor::<Flex, 3>::random(shape, normal, &Default::default()).cast(dtype)
+            Tensor::<3>::random(shape, normal, &Device::flex()).cast(dtype)
         };
         let operands = |dtype: DType| (draw([batch, m, k], dtype), draw([batch, k, n], dtype));
         let (lhs, rhs) = operands(DType::F32);
@@ -65,8 +68,8 @@ fn products(criterion: &mut Criterion) {
 
 /// A layer of a CIFAR ResNet.
 fn convolutions(criterion: &mut Criterion) {
-    let device = Default::default();
-    let draw = |shape: [usize; 4]| Tensor::<Flex, 4>::random(shape, Distribution::Normal(0.0, 1.0), &device);
+    let device = Device::flex();
+    let draw = |shape: [usize; 4]| Tensor::<4>::random(shape, Distribution::Normal(0.0, 1.0), &device);
     let (images, filters) = (draw([64, 32, 16, 16]), draw([32, 32, 3, 3]));
     let mut group = criterion.benchmark_group("convolution 64 × 32 × 16 × 16, 3 × 3");
     group.throughput(Throughput::Elements(2 * 64 * 32 * 16 * 16 * 32 * 9));

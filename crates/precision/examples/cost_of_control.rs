@@ -6,10 +6,13 @@
 
 use std::{hint::black_box, time::Instant};
 
-use burn::tensor::{Distribution, Tensor, module::conv2d, ops::ConvOptions};
+use burn::{
+    backend::ops::ConvOptions,
+    tensor::{Device, Distribution, Tensor, module::conv2d},
+};
 use mantissa_analysis::median;
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, device::Flex};
+use mantissa_precision::Compute;
 
 fn main() {
     let rounds = std::env::args()
@@ -45,8 +48,8 @@ fn main() {
     compare("convolution 64 × 32 × 16 × 16, 3 × 3", rounds, own, ours);
 }
 
-fn draw<const D: usize>(shape: [usize; D]) -> Tensor<Flex, D> {
-    Tensor::random(shape, Distribution::Normal(0.0, 1.0), &Default::default())
+fn draw<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), &Device::flex())
 }
 
 fn compare(what: &str, rounds: usize, own: impl Fn(), ours: impl Fn(Compute)) {

@@ -7,10 +7,10 @@
 
 use std::{env, error::Error, f32::consts::TAU};
 
-use burn::tensor::{ElementConversion, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use mantissa_precision::{
     Compute, GradientSum, LossScaler, Optimizer, OptimizerKind, OptimizerSettings, ParameterSet, Precision,
-    PrecisionBackend, Tracked, device::Flex,
+    Tracked,
 };
 
 const CLASSES: usize = 3;
@@ -32,8 +32,8 @@ fn train(precision: Precision) -> Result<f64, Box<dyn Error>> {
     let compute = Compute::from(precision);
     let mut random = Random(1);
     let (train, test) = (spiral(960, &mut random), spiral(480, &mut random));
-    let mut parameters =
-        ParameterSet::<Flex>::new(layers(&mut random), precision.parameters(), &Default::default());
+    let device = Device::flex();
+    let mut parameters = ParameterSet::new(layers(&mut random), precision.parameters(), &device);
     let settings = OptimizerSettings::new(OptimizerKind::AdamW, 1e-2);
     let mut optimizer = Optimizer::new(settings, parameters.len());
     let mut scaler = LossScaler::of(precision);
@@ -46,9 +46,9 @@ fn train(precision: Precision) -> Result<f64, Box<dyn Error>> {
             let mut gradients = GradientSum::new(parameters.len());
             for batch in group.chunks(BATCH) {
                 let weights = working.track();
-                let (points, arms) = upload(batch);
+                let (points, arms) = upload(batch, &device.clone().autodiff());
                 let loss = compute.cross_entropy_sum(model(&weights, &compute, points), arms);
-                sum += loss.clone().into_scalar().elem::<f64>();
+                sum += loss.clone().into_scalar::<f64>();
                 gradients.add(loss.mul_scalar(scaler.scale() / group.len() as f64), &weights);
             }
             scaler.step(&mut optimizer, &mut parameters, gradients)?;
@@ -56,16 +56,16 @@ fn train(precision: Precision) -> Result<f64, Box<dyn Error>> {
         println!("epoch {epoch:2}: loss {:.4}", sum / train.len() as f64);
     }
 
-    let (points, arms) = upload::<Flex>(&test);
+    let (points, arms) = upload(&test, &device);
     let found = model(&parameters.freeze(), &compute, points)
         .argmax(1)
         .flatten::<1>(0, 1);
-    let right = found.equal(arms).int().sum().into_scalar().elem::<f64>();
+    let right: f64 = found.equal(arms).int().sum().into_scalar();
     Ok(right / test.len() as f64)
 }
 
 /// Logits `[n, CLASSES]` of points `[n, 2]`.
-fn model<B: PrecisionBackend>(weights: &Tracked<B>, compute: &Compute, points: Tensor<B, 2>) -> Tensor<B, 2> {
+fn model(weights: &Tracked, compute: &Compute, points: Tensor<2>) -> Tensor<2> {
     let linear = |input, layer: &str| {
         let (weight, bias) = (format!("{layer}.weight"), format!("{layer}.bias"));
         compute.linear(input, weights.matrix(&weight), weights.vector(&bias))
@@ -109,13 +109,12 @@ fn spiral(n: usize, random: &mut Random) -> Vec<Example> {
     (0..n).map(point).collect()
 }
 
-fn upload<B: PrecisionBackend>(batch: &[Example]) -> (Tensor<B, 2>, Tensor<B, 1, Int>) {
-    let device = Default::default();
+fn upload(batch: &[Example], device: &Device) -> (Tensor<2>, Tensor<1, Int>) {
     let points: Vec<f32> = batch.iter().flat_map(|(point, _)| *point).collect();
     let arms: Vec<i32> = batch.iter().map(|(_, arm)| *arm).collect();
     (
-        Tensor::from_data(TensorData::new(points, [batch.len(), 2]), &device),
-        Tensor::from_data(TensorData::new(arms, [batch.len()]), &device),
+        Tensor::from_data(TensorData::new(points, [batch.len(), 2]), device),
+        Tensor::from_data(TensorData::new(arms, [batch.len()]), device),
     )
 }
 

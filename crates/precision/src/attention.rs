@@ -1,14 +1,15 @@
 //! Attention in one kernel, and its gradient.
 //!
-//! On GPUs the kernel is burn's, and with it the arithmetic: it multiplies in f16 tiles, whatever its inputs are. On the CPU it
-//! is ours, in f32 for halves. What it executes is for the probe to find out. burn has no gradient for it; here the backward pass computes the weights of
-//! attention anew, in the precision of the setting, and keeps none of them between the passes.
+//! On GPUs the kernel is cubek's: f16 inputs are multiplied on the matrix units where the device has them, all others in their own format on the
+//! ordinary units. On the CPU it is Mantissa's own, in f32 for 16-bit inputs. The probe observes which of them ran. burn has no gradient for it: the
+//! backward pass computes the weights of attention again, in the precision of the setting, and keeps none of them between the passes.
 
-#[cfg(feature = "cubecl")]
-use burn::tensor::Shape;
-use burn::tensor::{
-    DType, TensorMetadata,
-    ops::{BoolTensor, FloatTensor},
+use burn::{
+    backend::{
+        TensorMetadata,
+        tensor::{BoolTensor, FloatTensor},
+    },
+    tensor::{DType, Shape},
 };
 
 use crate::{MatmulMode, PrecisionBackend, backend::times};

@@ -2,24 +2,41 @@
 //! pass.
 
 use burn::{
-    backend::autodiff::{
-        Autodiff,
-        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-        grads::Gradients,
-        ops::{Backward, Ops, OpsKind, binary, broadcast_shape, unary},
+    backend::{
+        Autodiff, AutodiffBackend, TensorMetadata,
+        autodiff::{
+            checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+            grads::Gradients,
+            ops::{Backward, NodeGuard, Ops, OpsKind, binary, broadcast_shape, unary},
+        },
+        tensor::{BoolTensor, FloatTensor, IntTensor},
     },
-    tensor::{
-        FloatDType, Shape, TensorMetadata,
-        backend::AutodiffBackend,
-        ops::{BoolTensor, FloatTensor, IntTensor},
-    },
+    tensor::{FloatDType, Shape},
 };
 use mantissa_core::{Gelu, Layout};
 
-use crate::{
-    Convolution, MatmulMode, Normalized, Pass, attention,
-    backend::{LayerNormGradients, PrecisionBackend},
-};
+use crate::{Convolution, MatmulMode, Pass, attention, backend::PrecisionBackend};
+
+/// The output of an operation, recorded with what its backward pass needs if any of its inputs is tracked.
+fn recorded<B, C, O, const N: usize>(
+    operation: O,
+    nodes: [NodeGuard; N],
+    output: FloatTensor<B>,
+    state: impl FnOnce(&FloatTensor<B>) -> O::State,
+) -> FloatTensor<Autodiff<B, C>>
+where
+    B: PrecisionBackend,
+    C: CheckpointStrategy,
+    O: Backward<B, N>,
+{
+    match operation.prepare::<C>(nodes).compute_bound().stateful() {
+        OpsKind::Tracked(prep) => {
+            let state = state(&output);
+            prep.finish(state, output)
+        }
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}
 
 /// Operands that the other operand's gradient needs, their shapes, and the mode.
 type MatmulState<T> = (Option<T>, Option<T>, Shape, Shape, MatmulMode);
@@ -38,7 +55,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
         let matmul = |a, b| B::controlled_matmul(a, b, mode.rounded());
         // What follows sums that were not rounded rounds its gradient to the format of the operands: nothing is lost here.
         let like = |grad, operand: &FloatTensor<B>| match operand.dtype() {
-            dtype if dtype == FloatTensor::<B>::dtype(&grad) => grad,
+            dtype if dtype == TensorMetadata::dtype(&grad) => grad,
             dtype => B::round_to(grad, dtype.into()),
         };
         binary::<B, _, _>(
@@ -74,21 +91,17 @@ fn matmul<B: PrecisionBackend, C: CheckpointStrategy>(
     by_columns: bool,
 ) -> FloatTensor<Autodiff<B, C>> {
     let (lhs_shape, rhs_shape) = (lhs.shape(), rhs.shape());
-    let keep_lhs = rhs.is_tracked().then(|| lhs.primitive.clone());
-    let keep_rhs = lhs.is_tracked().then(|| rhs.primitive.clone());
-    let (left, right) = (lhs.primitive, rhs.primitive);
+    let keep_lhs = rhs.is_tracked().then(|| lhs.primitive().clone());
+    let keep_rhs = lhs.is_tracked().then(|| rhs.primitive().clone());
+    let nodes = [lhs.node(), rhs.node()];
+    let (left, right) = (lhs.into_primitive(), rhs.into_primitive());
     let output = match by_columns {
         true => B::controlled_matmul_by_columns(left, right, mode),
         false => B::controlled_matmul(left, right, mode),
     };
-    match (Matmul { by_columns })
-        .prepare::<C>([lhs.node, rhs.node])
-        .compute_bound()
-        .stateful()
-    {
-        OpsKind::Tracked(prep) => prep.finish((keep_lhs, keep_rhs, lhs_shape, rhs_shape, mode), output),
-        OpsKind::UnTracked(prep) => prep.finish(output),
-    }
+    recorded::<B, C, _, 2>(Matmul { by_columns }, nodes, output, |_| {
+        (keep_lhs, keep_rhs, lhs_shape, rhs_shape, mode)
+    })
 }
 
 /// Images and filters that the other one's gradient needs, both shapes, and what was done.
@@ -328,27 +341,21 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
             "second derivatives are never asked for"
         );
         let (images_shape, filters_shape) = (lhs.shape(), rhs.shape());
-        let keep_images = rhs.is_tracked().then(|| lhs.primitive.clone());
-        let keep_filters = lhs.is_tracked().then(|| rhs.primitive.clone());
-        let output = B::controlled_convolution(lhs.primitive, rhs.primitive, convolution, mode);
-        match Convolve
-            .prepare::<C>([lhs.node, rhs.node])
-            .compute_bound()
-            .stateful()
-        {
-            OpsKind::Tracked(prep) => {
-                let state = (
-                    keep_images,
-                    keep_filters,
-                    images_shape,
-                    filters_shape,
-                    convolution,
-                    mode,
-                );
-                prep.finish(state, output)
-            }
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        let keep_images = rhs.is_tracked().then(|| lhs.primitive().clone());
+        let keep_filters = lhs.is_tracked().then(|| rhs.primitive().clone());
+        let nodes = [lhs.node(), rhs.node()];
+        let (images, filters) = (lhs.into_primitive(), rhs.into_primitive());
+        let output = B::controlled_convolution(images, filters, convolution, mode);
+        recorded::<B, C, _, 2>(Convolve, nodes, output, |_| {
+            (
+                keep_images,
+                keep_filters,
+                images_shape,
+                filters_shape,
+                convolution,
+                mode,
+            )
+        })
     }
 
     fn fused_attention(
@@ -358,47 +365,31 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         padding: BoolTensor<Self>,
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
-        let inputs = [query.primitive, key.primitive, value.primitive];
+        let nodes = [query.node(), key.node(), value.node()];
+        let inputs = [query, key, value].map(|input| input.into_primitive());
         let [q, k, v] = inputs.clone();
         let output = B::fused_attention(q, k, v, padding.clone(), mode);
-        match Attention
-            .prepare::<C>([query.node, key.node, value.node])
-            .compute_bound()
-            .stateful()
-        {
-            OpsKind::Tracked(prep) => prep.finish((inputs, padding, mode), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        recorded::<B, C, _, 3>(Attention, nodes, output, |_| (inputs, padding, mode))
     }
 
     fn round_to(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
+        let nodes = [tensor.node()];
         let from = FloatDType::from(tensor.dtype());
-        let output = B::round_to(tensor.primitive, dtype);
-        match RoundTo.prepare::<C>([tensor.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(from, output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        let output = B::round_to(tensor.into_primitive(), dtype);
+        recorded::<B, C, _, 1>(RoundTo, nodes, output, |_| from)
     }
 
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
-        let output = B::round_to_layout(tensor.primitive, layout);
-        match RoundToLayout
-            .prepare::<C>([tensor.node])
-            .compute_bound()
-            .stateful()
-        {
-            OpsKind::Tracked(prep) => prep.finish((), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        let nodes = [tensor.node()];
+        let output = B::round_to_layout(tensor.into_primitive(), layout);
+        recorded::<B, C, _, 1>(RoundToLayout, nodes, output, |_| ())
     }
 
     fn look_up(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
-        let shape = table.primitive.shape();
-        let output = B::look_up(table.primitive, rows.clone());
-        match LookUp.prepare::<C>([table.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((rows, shape), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        let nodes = [table.node()];
+        let shape = table.shape();
+        let output = B::look_up(table.into_primitive(), rows.clone());
+        recorded::<B, C, _, 1>(LookUp, nodes, output, |_| (rows, shape))
     }
 
     fn look_up_backward(_: Shape, _: IntTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -406,11 +397,9 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
     }
 
     fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        let output = B::swap_middle(tensor.primitive);
-        match SwapMiddle.prepare::<C>([tensor.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        let nodes = [tensor.node()];
+        let output = B::swap_middle(tensor.into_primitive());
+        recorded::<B, C, _, 1>(SwapMiddle, nodes, output, |_| ())
     }
 
     fn rotate(
@@ -419,28 +408,22 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         sine: FloatTensor<Self>,
         interleaved: bool,
     ) -> FloatTensor<Self> {
-        let (cosine, sine) = (cosine.primitive, sine.primitive);
-        let output = B::rotate(input.primitive, cosine.clone(), sine.clone(), interleaved);
-        match Rotate.prepare::<C>([input.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((cosine, sine, interleaved), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        let nodes = [input.node()];
+        let (cosine, sine) = (cosine.into_primitive(), sine.into_primitive());
+        let output = B::rotate(input.into_primitive(), cosine.clone(), sine.clone(), interleaved);
+        recorded::<B, C, _, 1>(Rotate, nodes, output, |_| (cosine, sine, interleaved))
     }
 
     fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
-        let output = B::hide(tensor.primitive, hidden.clone(), value);
-        match Hide.prepare::<C>([tensor.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(hidden, output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        let nodes = [tensor.node()];
+        let output = B::hide(tensor.into_primitive(), hidden.clone(), value);
+        recorded::<B, C, _, 1>(Hide, nodes, output, |_| hidden)
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        let output = B::softmax_last(tensor.primitive);
-        match Softmax.prepare::<C>([tensor.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(output.clone(), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        let nodes = [tensor.node()];
+        let output = B::softmax_last(tensor.into_primitive());
+        recorded::<B, C, _, 1>(Softmax, nodes, output, |output| output.clone())
     }
 
     fn softmax_last_backward(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -448,11 +431,9 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
     }
 
     fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
-        let output = B::rectify(input.primitive);
-        match Rectify.prepare::<C>([input.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish(output.clone(), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        let nodes = [input.node()];
+        let output = B::rectify(input.into_primitive());
+        recorded::<B, C, _, 1>(Rectify, nodes, output, |output| output.clone())
     }
 
     fn rectify_backward(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -460,11 +441,10 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
     }
 
     fn gelu_form(input: FloatTensor<Self>, form: Gelu) -> FloatTensor<Self> {
-        let output = B::gelu_form(input.primitive.clone(), form);
-        match GeluStep.prepare::<C>([input.node]).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((input.primitive, form), output),
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        }
+        let nodes = [input.node()];
+        let input = input.into_primitive();
+        let output = B::gelu_form(input.clone(), form);
+        recorded::<B, C, _, 1>(GeluStep, nodes, output, |_| (input, form))
     }
 
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -480,35 +460,16 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         scale: FloatTensor<Self>,
         shift: FloatTensor<Self>,
         epsilon: f64,
-    ) -> Normalized<FloatTensor<Self>> {
-        let made = B::normalize_last(
-            input.primitive.clone(),
-            scale.primitive.clone(),
-            shift.primitive.clone(),
-            epsilon,
-        );
-        let (mean, inverse_deviation) = (made.mean, made.inverse_deviation);
-        let prepared = LayerNorm
-            .prepare::<C>([input.node, scale.node, shift.node])
-            .compute_bound()
-            .stateful();
-        let output = match prepared {
-            OpsKind::Tracked(prep) => {
-                let state = (
-                    input.primitive,
-                    scale.primitive,
-                    mean.clone(),
-                    inverse_deviation.clone(),
-                );
-                prep.finish(state, made.output)
-            }
-            OpsKind::UnTracked(prep) => prep.finish(made.output),
-        };
-        Normalized {
-            output,
-            mean: <Self as AutodiffBackend>::from_inner(mean),
-            inverse_deviation: <Self as AutodiffBackend>::from_inner(inverse_deviation),
-        }
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        let nodes = [input.node(), scale.node(), shift.node()];
+        let [input, scale, shift] = [input, scale, shift].map(|input| input.into_primitive());
+        let (output, mean, inverse_deviation) =
+            B::normalize_last(input.clone(), scale.clone(), shift, epsilon);
+        let output = recorded::<B, C, _, 3>(LayerNorm, nodes, output, |_| {
+            (input, scale, mean.clone(), inverse_deviation.clone())
+        });
+        let [mean, inverse_deviation] = [mean, inverse_deviation].map(<Self as AutodiffBackend>::from_inner);
+        (output, mean, inverse_deviation)
     }
 
     fn normalize_last_backward(
@@ -517,7 +478,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         _: FloatTensor<Self>,
         _: FloatTensor<Self>,
         _: FloatTensor<Self>,
-    ) -> LayerNormGradients<FloatTensor<Self>> {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         unreachable!("second derivatives are never asked for")
     }
 
@@ -526,18 +487,10 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         scale: FloatTensor<Self>,
         epsilon: f64,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (output, inverse) =
-            B::rms_normalize_last(input.primitive.clone(), scale.primitive.clone(), epsilon);
-        let prepared = RmsNorm
-            .prepare::<C>([input.node, scale.node])
-            .compute_bound()
-            .stateful();
-        let output = match prepared {
-            OpsKind::Tracked(prep) => {
-                prep.finish((input.primitive, scale.primitive, inverse.clone()), output)
-            }
-            OpsKind::UnTracked(prep) => prep.finish(output),
-        };
+        let nodes = [input.node(), scale.node()];
+        let (input, scale) = (input.into_primitive(), scale.into_primitive());
+        let (output, inverse) = B::rms_normalize_last(input.clone(), scale.clone(), epsilon);
+        let output = recorded::<B, C, _, 2>(RmsNorm, nodes, output, |_| (input, scale, inverse.clone()));
         (output, <Self as AutodiffBackend>::from_inner(inverse))
     }
 

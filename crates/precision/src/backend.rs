@@ -2,15 +2,18 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use burn::tensor::{
-    DType, FloatDType, Shape, TensorMetadata,
-    backend::Backend,
-    ops::{AttentionModuleOptions, BoolTensor, FloatTensor, IntTensor},
+use burn::{
+    backend::{
+        Autodiff, Backend, Dispatch, TensorMetadata, backend_extension,
+        ops::AttentionModuleOptions,
+        tensor::{BoolTensor, FloatTensor, IntTensor},
+    },
+    tensor::{DType, FloatDType, IndexingUpdateOp, Shape, Tensor, calculate_matmul_output},
 };
 use mantissa_core::{Accumulator, Gelu, Layout, MatmulPrecision};
 
 use crate::{
-    batch_norm,
+    attention, batch_norm,
     compute::inside,
     convolution::{self, Convolution},
     rotation,
@@ -46,31 +49,9 @@ impl MatmulMode {
     }
 }
 
-/// A normalised tensor with what its backward pass needs.
-#[derive(Debug, Clone)]
-pub struct Normalized<T> {
-    /// Scaled and shifted, shape and dtype of the input.
-    pub output: T,
-    /// Mean over the last dimension, kept as size 1; f32 for half inputs.
-    pub mean: T,
-    /// One over the standard deviation, shape and dtype of `mean`.
-    pub inverse_deviation: T,
-}
-
 /// The tanh of GELU's approximation is that of `TANH_LINE · (x + TANH_CUBE · x³)` (arXiv 1606.08415).
 pub(crate) const TANH_LINE: f64 = 0.797_884_560_802_865_4; // √(2/π)
 pub(crate) const TANH_CUBE: f64 = 0.044_715;
-
-/// What a step of Adam changes: vectors of one length and one dtype.
-#[derive(Debug, Clone)]
-pub struct Adam<T> {
-    /// The parameters.
-    pub value: T,
-    /// Running mean of the gradients, from 0.
-    pub first: T,
-    /// Running mean of their squares, from 0.
-    pub second: T,
-}
 
 /// The factors of a step of Adam. They are no numbers of the parameters' format: 0.999 is 1 in bf16.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,25 +90,24 @@ impl<T> AdamRates<T> {
     }
 }
 
-/// Gradients of a layer norm: of its input, its scale and its shift.
-pub type LayerNormGradients<T> = (T, T, T);
-
-/// Bytes of a device's allocator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AllocatorUsage {
-    /// Taken from the device.
-    pub reserved: u64,
-    /// Handed out to tensors.
-    pub in_use: u64,
+/// Shape of a product of matrices.
+#[cfg(feature = "cubecl")]
+fn product_shape(lhs: &Shape, rhs: &Shape) -> Shape {
+    calculate_matmul_output(lhs, rhs).expect("the caller's shapes fit")
 }
 
 /// A backend whose arithmetic is under control.
 ///
 /// Methods with a body are composed of burn's operations, in f32 inside for half inputs and rounded once at the end,
 /// as the fused kernels of PyTorch do; a backend overrides them where it can do the same faster.
+///
+/// Under fusion, products and what has a kernel of its own are operations of the stream that nothing is fused into or chosen for; the others
+/// are the operations that they are composed of.
+#[backend_extension(Flex, Autodiff, Cube: cfg(feature = "cubecl"), Fusion: cfg(feature = "cubecl"))]
 pub trait PrecisionBackend: Backend {
     /// Batched, broadcasting matrix product, shapes `[…, m, k] × […, k, n] → […, m, n]`, in the dtype of
     /// [`MatmulMode::output`].
+    #[fusion(dtype = mode.output(lhs), shape = product_shape(lhs, rhs))]
     fn controlled_matmul(
         lhs: FloatTensor<Self>,
         rhs: FloatTensor<Self>,
@@ -135,6 +115,7 @@ pub trait PrecisionBackend: Backend {
     ) -> FloatTensor<Self>;
 
     /// The same with the columns of the right factor as rows, `[…, m, k] × […, n, k] → […, m, n]`: as linear layers keep their weights.
+    #[fusion(default)]
     fn controlled_matmul_by_columns(
         lhs: FloatTensor<Self>,
         columns: FloatTensor<Self>,
@@ -144,6 +125,7 @@ pub trait PrecisionBackend: Backend {
     }
 
     /// A product of a convolution, shapes as [`Convolution::shape`] has them, always in the dtype of the operands.
+    #[fusion(dtype = lhs, shape = convolution.shape(lhs, rhs))]
     fn controlled_convolution(
         lhs: FloatTensor<Self>,
         rhs: FloatTensor<Self>,
@@ -155,6 +137,7 @@ pub trait PrecisionBackend: Backend {
 
     /// All windows of `filter` rows and columns over channels-last images `[n, h, w, c]` with zeros around them, one a row:
     /// `[n · y · x, rows · columns · c]`.
+    #[fusion(default)]
     fn windows(
         images: FloatTensor<Self>,
         filter: [usize; 2],
@@ -166,22 +149,33 @@ pub trait PrecisionBackend: Backend {
 
     /// `(x − mean) / deviation · scale + shift` of `[rows, columns]`, each of the four `[columns]`: all floats, and of one dtype. Of halves
     /// the four are f32, and so is what is computed; it is rounded once.
-    fn normalize_columns(rows: FloatTensor<Self>, by: [FloatTensor<Self>; 4]) -> FloatTensor<Self> {
+    #[fusion(default)]
+    fn normalize_columns(
+        rows: FloatTensor<Self>,
+        mean: FloatTensor<Self>,
+        deviation: FloatTensor<Self>,
+        scale: FloatTensor<Self>,
+        shift: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
         let (wide, dtype) = widen::<Self>(rows);
+        let by = [mean, deviation, scale, shift];
         narrow::<Self>(batch_norm::normalize_columns::<Self>(wide, by), dtype)
     }
 
     /// The larger of each element and 0.
+    #[fusion(default)]
     fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::relu(input)
     }
 
     /// Gradient of [`PrecisionBackend::rectify`], from its output.
+    #[fusion(default)]
     fn rectify_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::relu_backward(output, grad)
     }
 
     /// The sum of two tensors of one shape and one dtype.
+    #[fusion(default)]
     fn plus(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_add(a, b)
     }
@@ -189,13 +183,15 @@ pub trait PrecisionBackend: Backend {
     /// Attention in one kernel: `softmax(query · keyᵀ / √width) · value` over the positions that are no `padding`. Floats
     /// are `[n, heads, sequence, width]` and `padding` is `[n, heads, sequence, sequence]`. The kernel's arithmetic is its
     /// own; the `mode` is that of the backward pass.
+    #[fusion(dtype = query, shape = attention::shape(query, value))]
     fn fused_attention(
         query: FloatTensor<Self>,
         key: FloatTensor<Self>,
         value: FloatTensor<Self>,
         padding: BoolTensor<Self>,
-        _mode: MatmulMode,
+        mode: MatmulMode,
     ) -> FloatTensor<Self> {
+        let _ = mode;
         Self::attention(
             query,
             key,
@@ -206,54 +202,48 @@ pub trait PrecisionBackend: Backend {
         )
     }
 
-    /// What the allocator behind the calling thread's stream holds; absent where there is none to ask.
-    fn allocator_usage(_device: &Self::Device) -> Option<AllocatorUsage> {
-        None
-    }
-
-    /// Hands over to the device what has been asked for, and does not wait for it.
-    ///
-    /// # Errors
-    /// What the device reports.
-    fn submit(_device: &Self::Device) -> Result<(), String> {
-        Ok(())
-    }
-
     /// The same values in a place of their own: the least that a kernel can do.
+    #[fusion(default)]
     fn copied(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_mul_scalar(tensor, 1.0.into())
     }
 
     /// Rounds to another dtype, to nearest even.
+    #[fusion(default)]
     fn round_to(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
         Self::float_cast(tensor, dtype)
     }
 
     /// Rounds f32 values to the nearest ones of a layout with fewer bits, ties to even, with gradual underflow and
     /// overflow to infinity. They stay in f32 words; a gradient passes as it is.
+    #[fusion(dtype = tensor, shape = tensor)]
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self>;
 
     /// Rows `[n]` of a table `[rows, width]`, by number: `[n, width]`.
+    #[fusion(default)]
     fn look_up(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
         Self::float_select(table, 0, rows)
     }
 
     /// Gradient of [`PrecisionBackend::look_up`] with respect to a table of this shape. That of a row that is read several times is
     /// summed in f32 at least and rounded once.
+    #[fusion(default)]
     fn look_up_backward(shape: Shape, rows: IntTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         let (grad, dtype) = widen::<Self>(grad);
-        let device = Self::float_device(&grad);
-        let zeros = Self::float_zeros(shape, &device, grad.dtype().into());
-        narrow::<Self>(Self::float_select_add(zeros, 0, rows, grad), dtype)
+        let zeros = Self::float_zeros(shape, &grad.device(), grad.dtype().into());
+        let sum = Self::float_select_assign(zeros, 0, rows, grad, IndexingUpdateOp::Add);
+        narrow::<Self>(sum, dtype)
     }
 
     /// `[a, b, c, d]` as `[a, c, b, d]`; the values stay where they are, or are put in order where that is faster in the end.
+    #[fusion(default)]
     fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_swap_dims(tensor, 1, 2)
     }
 
     /// Pairs of elements of `[n, heads, sequence, width]` turned by angles whose cosine and sine are `[1, 1, sequence, width / 2]`, in f32 at
     /// least, computed in that and rounded once. See [`crate::Rotation`] for what is a pair.
+    #[fusion(default)]
     fn rotate(
         input: FloatTensor<Self>,
         cosine: FloatTensor<Self>,
@@ -265,11 +255,13 @@ pub trait PrecisionBackend: Backend {
     }
 
     /// A tensor with a `value` where it is `hidden`, a mask of its shape, which may be a view that repeats.
+    #[fusion(default)]
     fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
         Self::float_mask_fill(tensor, hidden, value.into())
     }
 
     /// Softmax over the last dimension.
+    #[fusion(default)]
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         let (wide, dtype) = widen::<Self>(tensor);
         let last = wide.shape().num_dims() - 1;
@@ -277,6 +269,7 @@ pub trait PrecisionBackend: Backend {
     }
 
     /// Gradient of [`PrecisionBackend::softmax_last`], from its output.
+    #[fusion(default)]
     fn softmax_last_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         let ((output, dtype), (grad, _)) = (widen::<Self>(output), widen::<Self>(grad));
         let last = output.shape().num_dims() - 1;
@@ -285,6 +278,7 @@ pub trait PrecisionBackend: Backend {
     }
 
     /// GELU: `x · Φ(x)`, or what is near it.
+    #[fusion(default)]
     fn gelu_form(input: FloatTensor<Self>, form: Gelu) -> FloatTensor<Self> {
         if form == Gelu::TanhPacked {
             return Self::gelu_tanh_packed(input);
@@ -302,11 +296,13 @@ pub trait PrecisionBackend: Backend {
     }
 
     /// [`Gelu::TanhPacked`] of 16-bit values.
+    #[fusion(dtype = input, shape = input)]
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self>;
 
     /// Gradient of [`PrecisionBackend::gelu_form`], from its input: `Φ(x) + x · φ(x)`, or that of the approximation, in f32 inside
     /// for halves. burn's own GELU is exact in the forward pass only: outside the CPU its gradient is that of the tanh
     /// approximation, off by up to 10⁻³.
+    #[fusion(default)]
     fn gelu_form_backward(
         input: FloatTensor<Self>,
         grad: FloatTensor<Self>,
@@ -320,13 +316,15 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(Self::float_mul(grad, slope), dtype)
     }
 
-    /// Layer norm over the last dimension with the biased variance; `scale` and `shift` are `[n]`.
+    /// Layer norm over the last dimension with the biased variance; `scale` and `shift` are `[n]`. Beside the output come the mean over the last
+    /// dimension, kept as size 1, and one over the standard deviation, which its backward pass needs: f32 for half inputs.
+    #[fusion(default)]
     fn normalize_last(
         input: FloatTensor<Self>,
         scale: FloatTensor<Self>,
         shift: FloatTensor<Self>,
         epsilon: f64,
-    ) -> Normalized<FloatTensor<Self>> {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let (input, dtype) = widen::<Self>(input);
         let last = input.shape().num_dims() - 1;
         let mean = Self::float_mean_dim(input.clone(), last);
@@ -341,21 +339,18 @@ pub trait PrecisionBackend: Backend {
             Self::float_add(scaled, row::<Self>(widen::<Self>(shift).0, rank)),
             dtype,
         );
-        Normalized {
-            output,
-            mean,
-            inverse_deviation,
-        }
+        (output, mean, inverse_deviation)
     }
 
-    /// Gradients of [`PrecisionBackend::normalize_last`].
+    /// Gradients of [`PrecisionBackend::normalize_last`]: of its input, its scale and its shift.
+    #[fusion(default)]
     fn normalize_last_backward(
         input: FloatTensor<Self>,
         scale: FloatTensor<Self>,
         mean: FloatTensor<Self>,
         inverse_deviation: FloatTensor<Self>,
         grad: FloatTensor<Self>,
-    ) -> LayerNormGradients<FloatTensor<Self>> {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let ((input, dtype), (grad, _), (scale, scale_dtype)) =
             (widen::<Self>(input), widen::<Self>(grad), widen::<Self>(scale));
         let rank = input.shape().num_dims();
@@ -379,6 +374,7 @@ pub trait PrecisionBackend: Backend {
 
     /// Root-mean-square norm over the last dimension (arXiv 1910.07467); `scale` is `[n]`. The second tensor is what its
     /// backward pass needs: one over the root of the mean square, kept as size 1; f32 for half inputs.
+    #[fusion(default)]
     fn rms_normalize_last(
         input: FloatTensor<Self>,
         scale: FloatTensor<Self>,
@@ -394,6 +390,7 @@ pub trait PrecisionBackend: Backend {
     }
 
     /// Gradients of the input and the scale of [`PrecisionBackend::rms_normalize_last`].
+    #[fusion(default)]
     fn rms_normalize_last_backward(
         input: FloatTensor<Self>,
         scale: FloatTensor<Self>,
@@ -412,14 +409,17 @@ pub trait PrecisionBackend: Backend {
         (grad_input, narrow::<Self>(grad_scale, scale_dtype))
     }
 
-    /// A step of Adam. Parameters and means are rounded to the dtype of the parameters, and so are the gradients, where
-    /// PyTorch's tensors are; the factors are not.
+    /// A step of Adam on parameters and the running means of their gradients and of the squares of these, all vectors of one length and
+    /// one dtype: the three after the step. They are rounded to their dtype, and so are the gradients, where PyTorch's tensors are; the
+    /// factors are not.
+    #[fusion(default)]
     fn adam(
-        state: Adam<FloatTensor<Self>>,
+        value: FloatTensor<Self>,
+        first: FloatTensor<Self>,
+        second: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
         rates: AdamRates,
-    ) -> Adam<FloatTensor<Self>> {
-        let Adam { value, first, second } = state;
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         let dtype = value.dtype();
         let stored = |tensor| narrow::<Self>(tensor, dtype);
         let rounded = |tensor| widen::<Self>(stored(tensor)).0;
@@ -443,11 +443,8 @@ pub trait PrecisionBackend: Backend {
         let update = Self::float_div_scalar(update, rates.correction1.into());
         let update = Self::float_mul_scalar(update, rates.learning_rate.into());
         let value = rounded(Self::float_mul_scalar(value, rates.keep.into()));
-        Adam {
-            value: stored(Self::float_sub(value, update)),
-            first: stored(first),
-            second: stored(second),
-        }
+        let value = stored(Self::float_sub(value, update));
+        (value, stored(first), stored(second))
     }
 }
 
@@ -494,12 +491,12 @@ fn normal_distribution<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
 }
 
 /// Half tensors as f32, others as they are; and the dtype to come back to.
-fn widen<B: PrecisionBackend>(tensor: FloatTensor<B>) -> (FloatTensor<B>, DType) {
+pub(crate) fn widen<B: PrecisionBackend>(tensor: FloatTensor<B>) -> (FloatTensor<B>, DType) {
     let dtype = tensor.dtype();
     (narrow::<B>(tensor, inside(dtype)), dtype)
 }
 
-fn narrow<B: PrecisionBackend>(tensor: FloatTensor<B>, dtype: DType) -> FloatTensor<B> {
+pub(crate) fn narrow<B: PrecisionBackend>(tensor: FloatTensor<B>, dtype: DType) -> FloatTensor<B> {
     if tensor.dtype() == dtype {
         tensor
     } else {
@@ -518,4 +515,9 @@ fn row<B: Backend>(tensor: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
     let mut shape = vec![1; rank];
     shape[rank - 1] = tensor.shape().num_elements();
     B::float_reshape(tensor, Shape::from(shape))
+}
+
+/// The same values in a place of their own: the least that a kernel can do.
+pub fn copied<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    Tensor::from_dispatch(Dispatch::copied(tensor.into_dispatch()))
 }

@@ -1,27 +1,31 @@
 //! Batch norm of images (arXiv 1502.03167), and running statistics that mean the same however a batch is divided into
 //! micro-batches.
 
-use burn::tensor::{DType, Tensor, TensorPrimitive, ops::FloatTensor};
+use burn::{
+    backend::{Backend, Dispatch, TensorMetadata, tensor::FloatTensor},
+    tensor::{DType, Device, Shape, Tensor},
+};
 use mantissa_core::BatchNormMomentum;
 
 use crate::{
-    Compute, PrecisionBackend,
+    Compute,
     autocast::Operation,
-    compute::{inside, round, wide},
+    backend::PrecisionBackend,
+    compute::{inside, round, tensor_of, wide},
 };
 
 /// Mean and variance of every channel, `[c]` each, in f32 or f64.
 #[derive(Debug, Clone)]
-pub struct Moments<B: PrecisionBackend> {
+pub struct Moments {
     /// Means.
-    pub mean: Tensor<B, 1>,
+    pub mean: Tensor<1>,
     /// Variances: over n − 1 where they are of a sample, as PyTorch keeps them.
-    pub variance: Tensor<B, 1>,
+    pub variance: Tensor<1>,
 }
 
-impl<B: PrecisionBackend> Moments<B> {
+impl Moments {
     /// What running statistics start from: mean 0 and variance 1.
-    pub fn unit(channels: usize, dtype: DType, device: &B::Device) -> Self {
+    pub fn unit(channels: usize, dtype: DType, device: &Device) -> Self {
         Self {
             mean: Tensor::zeros([channels], (device, dtype)),
             variance: Tensor::ones([channels], (device, dtype)),
@@ -30,7 +34,7 @@ impl<B: PrecisionBackend> Moments<B> {
 
     /// Running statistics after a batch: `momentum` of the batch's and the rest of their own.
     pub fn follow(self, batch: Self, momentum: f64) -> Self {
-        let mix = |own: Tensor<B, 1>, other| own * (1.0 - momentum) + other * momentum;
+        let mix = |own: Tensor<1>, other| own * (1.0 - momentum) + other * momentum;
         Self {
             mean: mix(self.mean, batch.mean),
             variance: mix(self.variance, batch.variance),
@@ -55,13 +59,13 @@ impl Compute {
     ///
     /// # Panics
     /// If a channel has fewer than two values, whose variance says nothing.
-    pub fn batch_norm_training<B: PrecisionBackend>(
+    pub fn batch_norm_training(
         &self,
-        input: Tensor<B, 4>,
-        scale: Tensor<B, 1>,
-        shift: Tensor<B, 1>,
+        input: Tensor<4>,
+        scale: Tensor<1>,
+        shift: Tensor<1>,
         epsilon: f64,
-    ) -> (Tensor<B, 4>, Moments<B>) {
+    ) -> (Tensor<4>, Moments) {
         let [n, c, h, w] = input.dims();
         let count = n * h * w;
         assert!(count > 1, "batch norm needs two values of a channel, not {count}");
@@ -82,18 +86,18 @@ impl Compute {
     }
 
     /// Batch norm of `[n, c, h, w]` with running statistics, as in evaluation.
-    pub fn batch_norm<B: PrecisionBackend>(
+    pub fn batch_norm(
         &self,
-        input: Tensor<B, 4>,
-        scale: Tensor<B, 1>,
-        shift: Tensor<B, 1>,
-        running: &Moments<B>,
+        input: Tensor<4>,
+        scale: Tensor<1>,
+        shift: Tensor<1>,
+        running: &Moments,
         epsilon: f64,
-    ) -> Tensor<B, 4> {
+    ) -> Tensor<4> {
         let [n, c, h, w] = input.dims();
         let [input] = self.cast(Operation::BatchNorm, [input]);
         let format = inside(input.dtype());
-        let as_wide = |values: Tensor<B, 1>| round(values, format);
+        let as_wide = |values: Tensor<1>| round(values, format);
         let deviation = (as_wide(running.variance.clone()) + epsilon).sqrt();
         let by = [
             as_wide(running.mean.clone()),
@@ -103,31 +107,25 @@ impl Compute {
         ];
         // Products leave images channels-last in memory: they stay where they are.
         let rows = input.permute([0, 2, 3, 1]).reshape([n * h * w, c]);
-        let primitive = |tensor: Tensor<B, 1>| tensor.into_primitive().tensor();
-        let output = B::normalize_columns(rows.into_primitive().tensor(), by.map(primitive));
-        let output = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(output));
+        let [mean, deviation, scale, shift] = by.map(Tensor::into_dispatch);
+        let rows = rows.into_dispatch();
+        let output: Tensor<2> = tensor_of(Dispatch::normalize_columns(rows, mean, deviation, scale, shift));
         output.reshape([n, h, w, c]).permute([0, 3, 1, 2])
     }
 }
 
 /// [`PrecisionBackend::normalize_columns`] by burn's operations.
-pub(crate) fn normalize_columns<B: PrecisionBackend>(
-    rows: FloatTensor<B>,
-    by: [FloatTensor<B>; 4],
-) -> FloatTensor<B> {
-    let rows = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(rows));
-    let [mean, deviation, scale, shift] = by.map(|values| {
-        let values = Tensor::<B, 1>::from_primitive(TensorPrimitive::Float(values));
-        values.unsqueeze_dim::<2>(0)
-    });
-    let output = (rows - mean) / deviation * scale + shift;
-    output.into_primitive().tensor()
+pub(crate) fn normalize_columns<B: Backend>(rows: FloatTensor<B>, by: [FloatTensor<B>; 4]) -> FloatTensor<B> {
+    let [_, columns] = rows.shape().dims();
+    let [mean, deviation, scale, shift] = by.map(|values| B::float_reshape(values, Shape::new([1, columns])));
+    let normal = B::float_div(B::float_sub(rows, mean), deviation);
+    B::float_add(B::float_mul(normal, scale), shift)
 }
 
 /// `rows · scale + shift`, a row a channel.
-fn affine<B: PrecisionBackend>(rows: Tensor<B, 2>, scale: Tensor<B, 1>, shift: Tensor<B, 1>) -> Tensor<B, 2> {
+fn affine(rows: Tensor<2>, scale: Tensor<1>, shift: Tensor<1>) -> Tensor<2> {
     let dtype = rows.dtype();
-    let column = |values: Tensor<B, 1>| round(values, dtype).unsqueeze_dim::<2>(1);
+    let column = |values: Tensor<1>| round(values, dtype).unsqueeze_dim::<2>(1);
     rows * column(scale) + column(shift)
 }
 

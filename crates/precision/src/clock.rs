@@ -1,20 +1,21 @@
 //! How long work takes on a device, and by which clock.
 
-#[cfg(feature = "cuda")]
-mod events;
-
 use std::time::Instant;
 
-use mantissa_core::Backend;
-
-use crate::PrecisionBackend;
+#[cfg(feature = "cubecl")]
+use burn::backend::DispatchDevice;
+use burn::{
+    backend::{Backend, Dispatch, ProfileOptions, ProfileToken, read_sync},
+    tensor::Device,
+};
 
 /// Times work from an idle device to an idle device.
 ///
-/// burn's own profiling is no help: on CUDA it is a synchronised wall clock, and under fusion it gives zero.
+/// The device's own clock is that of burn's profiling windows: on CUDA a pair of events on the stream that the work runs on.
+/// See `docs/decisions/0023-profiling-windows.md`.
+#[derive(Debug, Clone)]
 pub struct Clock {
-    #[cfg(feature = "cuda")]
-    events: Option<events::Events>,
+    is_devices: bool,
     why_none: Option<String>,
 }
 
@@ -39,28 +40,24 @@ impl Timed {
 }
 
 impl Clock {
-    /// The best clock of a backend's first device.
-    pub fn of(backend: Backend) -> Self {
-        #[cfg(feature = "cuda")]
-        if backend == Backend::Cuda {
-            let events = events::Events::new();
-            return Self {
-                why_none: events.as_ref().err().cloned(),
-                events: events.ok(),
-            };
-        }
+    /// The best clock of a device.
+    pub fn of(device: &Device) -> Self {
+        // A driver may have a clock and refuse to read it: a window around nothing finds out before anything is timed.
+        let works = has_clock(device).and_then(|has| {
+            let window = if has { Window::open(device)? } else { None };
+            window.map(Window::close).transpose()?;
+            Ok(has)
+        });
         Self {
-            #[cfg(feature = "cuda")]
-            events: None,
-            why_none: (backend != Backend::Flex).then(|| "burn's Vulkan has no clock to ask".to_owned()),
+            is_devices: works.as_ref().is_ok_and(|has| *has),
+            why_none: works.err(),
         }
     }
 
     /// The wall clock, which is read around what is more than one stretch of work.
     pub fn of_the_wall() -> Self {
         Self {
-            #[cfg(feature = "cuda")]
-            events: None,
+            is_devices: false,
             why_none: None,
         }
     }
@@ -72,10 +69,7 @@ impl Clock {
 
     /// Whether the device has a clock of its own.
     pub fn is_devices(&self) -> bool {
-        #[cfg(feature = "cuda")]
-        return self.events.is_some();
-        #[cfg(not(feature = "cuda"))]
-        return false;
+        self.is_devices
     }
 
     /// Times work on a device that is idle. Work is timed as it is asked for: where the device is faster than that, the gaps
@@ -83,28 +77,67 @@ impl Clock {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn time<B: PrecisionBackend, T>(
-        &self,
-        device: &B::Device,
-        work: impl FnOnce() -> T,
-    ) -> Result<(T, Timed), String> {
-        let sync = || B::sync(device).map_err(|error| format!("{error:?}"));
-        #[cfg(feature = "cuda")]
-        if let Some(events) = &self.events {
-            let begun = Instant::now();
-            events.start()?;
-            let result = work();
-            B::submit(device)?;
-            events.stop()?;
-            sync()?;
-            let wall = begun.elapsed().as_secs_f64();
-            return Ok((result, Timed::new(Some(events.seconds()?), wall)));
-        }
+    pub fn time<T>(&self, device: &Device, work: impl FnOnce() -> T) -> Result<(T, Timed), String> {
         let begun = Instant::now();
+        let window = match self.is_devices {
+            true => Window::open(device)?,
+            false => None,
+        };
         let result = work();
-        sync()?;
+        let window = window.map(Window::close).transpose()?;
+        device.sync().map_err(|error| format!("{error:?}"))?;
         let wall = begun.elapsed().as_secs_f64();
-        Ok((result, Timed { device: None, wall }))
+        // What the events say is asked for once the device is idle: asking takes time, too.
+        let seconds = window.and_then(|window| read_sync(window.resolve()));
+        let seconds = seconds.map(|ticks| ticks.duration().as_secs_f64());
+        Ok((result, Timed::new(seconds, wall)))
+    }
+}
+
+/// Whether a device has a clock of its own, or why it has none though it is no CPU.
+fn has_clock(device: &Device) -> Result<bool, String> {
+    #[cfg(feature = "cubecl")]
+    if let DispatchDevice::Cube(device) = device.as_dispatch() {
+        return match device.client().properties().timing_method {
+            cubecl::profile::TimingMethod::Device => Ok(true),
+            cubecl::profile::TimingMethod::System => {
+                Err("the driver of this device gives no time stamps".to_owned())
+            }
+        };
+    }
+    let _ = device;
+    Ok(false)
+}
+
+/// A stretch of a device's stream that is timed, abandoned if it is not closed.
+struct Window<'a> {
+    device: &'a Device,
+    token: Option<ProfileToken>,
+}
+
+impl<'a> Window<'a> {
+    /// Absent where the device opens none.
+    fn open(device: &'a Device) -> Result<Option<Self>, String> {
+        let token = Dispatch::profile_start(device.as_dispatch()).map_err(|error| format!("{error:?}"))?;
+        Ok(token.map(|token| Self {
+            device,
+            token: Some(token),
+        }))
+    }
+
+    /// Closes it behind all that has been asked for, also what fusion holds back.
+    fn close(mut self) -> Result<burn::backend::ProfileDuration, String> {
+        let token = self.token.take().expect("a window is closed once");
+        let options = ProfileOptions::default().flush();
+        Dispatch::profile_end(self.device.as_dispatch(), token, options).map_err(|error| format!("{error:?}"))
+    }
+}
+
+impl Drop for Window<'_> {
+    fn drop(&mut self) {
+        if let Some(token) = self.token.take() {
+            Dispatch::profile_abandon(self.device.as_dispatch(), token);
+        }
     }
 }
 
@@ -120,16 +153,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::device::Flex;
 
     #[test]
     fn the_wall_clock_holds_all_the_work() {
-        let clock = Clock::of(Backend::Flex);
+        let clock = Clock::of(&Device::flex());
         let work = || {
             std::thread::sleep(Duration::from_millis(3));
             7
         };
-        let (result, timed) = clock.time::<Flex, _>(&Default::default(), work).unwrap();
+        let (result, timed) = clock.time(&Device::flex(), work).unwrap();
         assert_eq!(result, 7);
         assert!(timed.wall >= 0.003 && timed.device.is_none(), "{timed:?}");
         assert_eq!(clock.why_none(), None);

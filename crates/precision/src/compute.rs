@@ -1,17 +1,20 @@
 //! A precision setting as the operations of a model see it: one method an operation, each in the format that its class has
 //! in the table of [`autocast`](crate::autocast).
 
-use burn::tensor::{
-    DType, Distribution, FloatDType, Int, Tensor, TensorPrimitive, activation, backend::Backend,
-    module::max_pool2d, ops::FloatTensor, s,
+use burn::{
+    backend::{Dispatch, DispatchTensor},
+    tensor::{
+        DType, Distribution, FloatDType, Int, Tensor, activation, module::max_pool2d, ops::MaxPoolOptions, s,
+    },
 };
 use mantissa_core::{
     Accumulator, Attention, Format, Gelu, Layout, MatmulPrecision, Precision, Requested, Setting,
 };
 
 use crate::{
-    Convolution, MatmulMode, Pass, PrecisionBackend, Rotation, Sight, attention,
+    Convolution, MatmulMode, Pass, Rotation, Sight, attention,
     autocast::{OpClass, Operation},
+    backend::PrecisionBackend,
 };
 
 /// burn's name for a format. TF32 lives in f32 words.
@@ -25,15 +28,15 @@ pub const fn dtype(format: Format) -> DType {
 }
 
 /// Rounds a tensor to a dtype, to nearest even; nothing happens if it has it.
-pub(crate) fn round<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>, dtype: DType) -> Tensor<B, D> {
+pub(crate) fn round<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
     if tensor.dtype() == dtype {
         return tensor;
     }
-    tensor_of(B::round_to(primitive(tensor), FloatDType::from(dtype)))
+    tensor_of(Dispatch::round_to(primitive(tensor), FloatDType::from(dtype)))
 }
 
 /// Halves as f32, others as they are. A factor that is not a number of the format has to meet them so: in bf16 0.999 is 1.
-pub(crate) fn wide<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
+pub(crate) fn wide<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     let dtype = inside(tensor.dtype());
     round(tensor, dtype)
 }
@@ -47,33 +50,33 @@ pub(crate) fn inside(dtype: DType) -> DType {
 }
 
 /// Every element times a factor, rounded once.
-pub(crate) fn times<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>, factor: f64) -> Tensor<B, D> {
+pub(crate) fn times<const D: usize>(tensor: Tensor<D>, factor: f64) -> Tensor<D> {
     let dtype = tensor.dtype();
     round(wide(tensor).mul_scalar(factor), dtype)
 }
 
-pub(crate) fn primitive<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> FloatTensor<B> {
-    tensor.into_primitive().tensor()
+pub(crate) fn primitive<const D: usize>(tensor: Tensor<D>) -> DispatchTensor {
+    tensor.into_dispatch()
 }
 
-pub(crate) fn tensor_of<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {
-    Tensor::from_primitive(TensorPrimitive::Float(primitive))
+pub(crate) fn tensor_of<const D: usize>(primitive: DispatchTensor) -> Tensor<D> {
+    Tensor::from_dispatch(primitive)
 }
 
 /// Heads of attention beside the sequence, and back: `[n, sequence, heads, width]` as `[n, heads, sequence, width]`.
-pub fn swap_middle<B: PrecisionBackend>(tensor: Tensor<B, 4>) -> Tensor<B, 4> {
-    tensor_of(B::swap_middle(primitive(tensor)))
+pub fn swap_middle(tensor: Tensor<4>) -> Tensor<4> {
+    tensor_of(Dispatch::swap_middle(primitive(tensor)))
 }
 
 /// A precision setting as the operations of a model see it.
 ///
 /// ```
-/// use burn::tensor::{DType, Tensor};
-/// use mantissa_precision::{Compute, Precision, device::Flex};
+/// use burn::tensor::{DType, Device, Tensor};
+/// use mantissa_precision::{Compute, Precision};
 ///
 /// let compute = Compute::from(Precision::MixedBf16);
-/// let device = Default::default();
-/// let x = Tensor::<Flex, 2>::from_floats([[0.1, 0.2], [0.3, 0.4]], &device);
+/// let device = Device::flex();
+/// let x = Tensor::<2>::from_floats([[0.1, 0.2], [0.3, 0.4]], &device);
 /// let product = compute.matmul(x.clone(), x);
 /// assert_eq!(product.dtype(), DType::BF16);
 /// assert_eq!(compute.softmax(product).dtype(), DType::F32);
@@ -152,43 +155,43 @@ impl Compute {
     }
 
     /// Products and what follows them at once, in the emulated layout if there is one.
-    fn emulated<B: PrecisionBackend, const D: usize>(&self, tensor: Tensor<B, D>) -> Tensor<B, D> {
+    fn emulated<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
         match self.emulated {
             Some(layout) if tensor.dtype() == DType::F32 => {
-                tensor_of(B::round_to_layout(primitive(tensor), layout))
+                tensor_of(Dispatch::round_to_layout(primitive(tensor), layout))
             }
             _ => tensor,
         }
     }
 
     /// A tensor as an operation of class [`OpClass::Lower`] takes it: in the format of products.
-    pub fn operand<B: PrecisionBackend, const D: usize>(&self, tensor: Tensor<B, D>) -> Tensor<B, D> {
+    pub fn operand<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
         let [tensor] = self.cast_as(OpClass::Lower, [tensor]);
         tensor
     }
 
     /// A tensor as an operation of class [`OpClass::Full`] takes it: in the parameters' format. What no method here does
     /// (linear algebra such as decompositions and solvers, the processing before and after a model) works on these.
-    pub fn full<B: PrecisionBackend, const D: usize>(&self, tensor: Tensor<B, D>) -> Tensor<B, D> {
+    pub fn full<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
         let [tensor] = self.cast_as(OpClass::Full, [tensor]);
         tensor
     }
 
     /// The inputs as autocast gives them to an operation.
-    pub(crate) fn cast<B: PrecisionBackend, const D: usize, const N: usize>(
+    pub(crate) fn cast<const D: usize, const N: usize>(
         &self,
         operation: Operation,
-        inputs: [Tensor<B, D>; N],
-    ) -> [Tensor<B, D>; N] {
+        inputs: [Tensor<D>; N],
+    ) -> [Tensor<D>; N] {
         self.cast_as(operation.class(), inputs)
     }
 
     /// The inputs as autocast gives them to an operation of this class.
-    pub(crate) fn cast_as<B: PrecisionBackend, const D: usize, const N: usize>(
+    pub(crate) fn cast_as<const D: usize, const N: usize>(
         &self,
         class: OpClass,
-        inputs: [Tensor<B, D>; N],
-    ) -> [Tensor<B, D>; N] {
+        inputs: [Tensor<D>; N],
+    ) -> [Tensor<D>; N] {
         let dtype = class.dtype(self.precision, &inputs.each_ref().map(Tensor::dtype));
         let rounded = inputs.map(|input| round(input, dtype));
         match class {
@@ -198,58 +201,40 @@ impl Compute {
     }
 
     /// Matrix product `[…, m, k] × […, k, n]`.
-    pub fn matmul<B: PrecisionBackend, const D: usize>(
-        &self,
-        lhs: Tensor<B, D>,
-        rhs: Tensor<B, D>,
-    ) -> Tensor<B, D> {
+    pub fn matmul<const D: usize>(&self, lhs: Tensor<D>, rhs: Tensor<D>) -> Tensor<D> {
         self.product(self.cast(Operation::Matmul, [lhs, rhs]))
     }
 
     /// The same with the columns of the right factor as rows: `[…, m, k] × […, n, k]`.
-    pub fn matmul_by_columns<B: PrecisionBackend, const D: usize>(
-        &self,
-        lhs: Tensor<B, D>,
-        columns: Tensor<B, D>,
-    ) -> Tensor<B, D> {
+    pub fn matmul_by_columns<const D: usize>(&self, lhs: Tensor<D>, columns: Tensor<D>) -> Tensor<D> {
         let [lhs, columns] = self.cast(Operation::Matmul, [lhs, columns]).map(primitive);
-        self.emulated(tensor_of(B::controlled_matmul_by_columns(
+        self.emulated(tensor_of(Dispatch::controlled_matmul_by_columns(
             lhs, columns, self.mode,
         )))
     }
 
-    fn product<B: PrecisionBackend, const D: usize>(&self, operands: [Tensor<B, D>; 2]) -> Tensor<B, D> {
+    fn product<const D: usize>(&self, operands: [Tensor<D>; 2]) -> Tensor<D> {
         let [lhs, rhs] = operands.map(primitive);
-        self.emulated(tensor_of(B::controlled_matmul(lhs, rhs, self.mode)))
+        self.emulated(tensor_of(Dispatch::controlled_matmul(lhs, rhs, self.mode)))
     }
 
     /// `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`. The bias is rounded as the operands are and added to the
     /// sums before these are rounded, as cuBLAS does; f16 sums are what they are.
-    pub fn linear<B: PrecisionBackend>(
-        &self,
-        input: Tensor<B, 2>,
-        weight: Tensor<B, 2>,
-        bias: Tensor<B, 1>,
-    ) -> Tensor<B, 2> {
-        self.plus_bias(B::controlled_matmul_by_columns, [input, weight], bias)
+    pub fn linear(&self, input: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
+        self.plus_bias(Dispatch::controlled_matmul_by_columns, [input, weight], bias)
     }
 
     /// The same with weights `[in, out]`, as burn's own layer and GPT-2 keep them.
-    pub fn linear_by_inputs<B: PrecisionBackend>(
-        &self,
-        input: Tensor<B, 2>,
-        weight: Tensor<B, 2>,
-        bias: Tensor<B, 1>,
-    ) -> Tensor<B, 2> {
-        self.plus_bias(B::controlled_matmul, [input, weight], bias)
+    pub fn linear_by_inputs(&self, input: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
+        self.plus_bias(Dispatch::controlled_matmul, [input, weight], bias)
     }
 
-    fn plus_bias<B: PrecisionBackend>(
+    fn plus_bias(
         &self,
-        product: impl Fn(FloatTensor<B>, FloatTensor<B>, MatmulMode) -> FloatTensor<B>,
-        operands: [Tensor<B, 2>; 2],
-        bias: Tensor<B, 1>,
-    ) -> Tensor<B, 2> {
+        product: impl Fn(DispatchTensor, DispatchTensor, MatmulMode) -> DispatchTensor,
+        operands: [Tensor<2>; 2],
+        bias: Tensor<1>,
+    ) -> Tensor<2> {
         let operands = self.cast(Operation::Linear, operands);
         let dtype = operands[0].dtype();
         let mode = MatmulMode {
@@ -257,23 +242,19 @@ impl Compute {
             ..self.mode
         };
         let [lhs, rhs] = operands.map(primitive);
-        let sums: Tensor<B, 2> = tensor_of(product(lhs, rhs, mode));
+        let sums: Tensor<2> = tensor_of(product(lhs, rhs, mode));
         let bias = round(self.emulated(round(bias, dtype)), sums.dtype());
         self.emulated(round(sums + bias.unsqueeze(), dtype))
     }
 
     /// Rows `[n]` of a `table` `[rows, width]`, by number: `[n, width]`. The gradient of a row that is read several times is summed
     /// in f32 at least and rounded once, as PyTorch's embedding does on CUDA: a sum of ones in bf16 ends at 256.
-    pub fn embedding<B: PrecisionBackend>(
-        &self,
-        table: Tensor<B, 2>,
-        rows: Tensor<B, 1, Int>,
-    ) -> Tensor<B, 2> {
-        tensor_of(B::look_up(primitive(table), rows.into_primitive()))
+    pub fn embedding(&self, table: Tensor<2>, rows: Tensor<1, Int>) -> Tensor<2> {
+        tensor_of(Dispatch::look_up(primitive(table), rows.into_dispatch()))
     }
 
     /// A matrix `[rows, width]` so many times: `[times, rows, width]`. Its gradient is summed in f32 at least and rounded once.
-    pub fn repeated<B: PrecisionBackend>(&self, rows: Tensor<B, 2>, times: usize) -> Tensor<B, 3> {
+    pub fn repeated(&self, rows: Tensor<2>, times: usize) -> Tensor<3> {
         let (dtype, [count, width]) = (rows.dtype(), rows.dims());
         let repeated = wide(rows).unsqueeze::<3>().expand([times, count, width]);
         round(repeated, dtype)
@@ -285,12 +266,7 @@ impl Compute {
     ///
     /// # Panics
     /// On a `dropout` or a bias that the one kernel would leave out.
-    pub fn attention<B: PrecisionBackend>(
-        &self,
-        [query, key, value]: [Tensor<B, 4>; 3],
-        sight: &Sight<B>,
-        dropout: f64,
-    ) -> Tensor<B, 4> {
+    pub fn attention(&self, [query, key, value]: [Tensor<4>; 3], sight: &Sight, dropout: f64) -> Tensor<4> {
         let [n, heads, queries, width] = query.dims();
         let [_, shared, keys, _] = key.dims();
         if self.attention == Attention::Fused {
@@ -300,11 +276,11 @@ impl Compute {
             let [key, value] = [key, value].map(|part| per_head(part, heads));
             let inputs = self.cast(Operation::Attention, [query, key, value]);
             let [query, key, value] = inputs.map(primitive);
-            let hidden = hidden.into_primitive();
-            return tensor_of(B::fused_attention(query, key, value, hidden, self.mode));
+            let hidden = hidden.into_dispatch();
+            return tensor_of(Dispatch::fused_attention(query, key, value, hidden, self.mode));
         }
         // The queries of heads that share their keys are rows of one product.
-        let together = |part: Tensor<B, 4>| match heads / shared {
+        let together = |part: Tensor<4>| match heads / shared {
             1 => part,
             group => {
                 let [.., columns] = part.dims();
@@ -323,7 +299,7 @@ impl Compute {
         let scores = if sight.is_limited() {
             let hidden = sight.hidden([n, heads, queries, keys], &scores.device());
             let lowest = attention::lowest(dtype);
-            tensor_of(B::hide(primitive(scores), hidden.into_primitive(), lowest))
+            tensor_of(Dispatch::hide(primitive(scores), hidden.into_dispatch(), lowest))
         } else {
             scores
         };
@@ -334,18 +310,18 @@ impl Compute {
 
     /// Turns pairs of elements of `input` `[n, heads, sequence, width]` by the angles of their positions (arXiv 2104.09864), in f32
     /// at least, and rounds once. Models that compute it in halves round each product and the sine as well.
-    pub fn rotary<B: PrecisionBackend>(&self, input: Tensor<B, 4>, rotation: &Rotation<B>) -> Tensor<B, 4> {
+    pub fn rotary(&self, input: Tensor<4>, rotation: &Rotation) -> Tensor<4> {
         self.emulated(rotation.turn(input))
     }
 
     /// Convolution of images `[n, c, h, w]` with filters `[o, c, a, b]`: `[n, o, y, x]`. The `padding` is of zeros, on every side, and less than the filters' edges.
-    pub fn convolution<B: PrecisionBackend>(
+    pub fn convolution(
         &self,
-        images: Tensor<B, 4>,
-        filters: Tensor<B, 4>,
+        images: Tensor<4>,
+        filters: Tensor<4>,
         stride: usize,
         padding: usize,
-    ) -> Tensor<B, 4> {
+    ) -> Tensor<4> {
         let [images, filters] = self
             .cast(Operation::Convolution, [images, filters])
             .map(primitive);
@@ -354,71 +330,60 @@ impl Compute {
             stride,
             padding,
         };
-        let output = B::controlled_convolution(images, filters, convolution, self.mode);
+        let output = Dispatch::controlled_convolution(images, filters, convolution, self.mode);
         self.emulated(tensor_of(output))
     }
 
     /// The largest of each window of images `[n, c, h, w]`, whose `padding` is less than everything: `[n, c, y, x]`. Where windows
     /// overlap, the gradient of a value is summed in f32 at least and rounded once, as PyTorch's is on CUDA.
-    pub fn max_pool<B: PrecisionBackend>(
-        &self,
-        images: Tensor<B, 4>,
-        edge: usize,
-        stride: usize,
-        padding: usize,
-    ) -> Tensor<B, 4> {
+    pub fn max_pool(&self, images: Tensor<4>, edge: usize, stride: usize, padding: usize) -> Tensor<4> {
         let dtype = images.dtype();
-        let pooled = max_pool2d(wide(images), [edge; 2], [stride; 2], [padding; 2], [1; 2], false);
+        let options = MaxPoolOptions::new([edge; 2])
+            .with_stride([stride; 2])
+            .with_padding([padding; 2]);
+        let pooled = max_pool2d(wide(images), options);
         round(pooled, dtype)
     }
 
     /// Softmax over the last dimension.
-    pub fn softmax<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+    pub fn softmax<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let [input] = self.cast(Operation::Softmax, [input]).map(primitive);
-        tensor_of(B::softmax_last(input))
+        tensor_of(Dispatch::softmax_last(input))
     }
 
     /// Layer norm over the last dimension; `scale` and `shift` are `[n]`.
-    pub fn layer_norm<B: PrecisionBackend, const D: usize>(
+    pub fn layer_norm<const D: usize>(
         &self,
-        input: Tensor<B, D>,
-        scale: Tensor<B, 1>,
-        shift: Tensor<B, 1>,
+        input: Tensor<D>,
+        scale: Tensor<1>,
+        shift: Tensor<1>,
         epsilon: f64,
-    ) -> Tensor<B, D> {
+    ) -> Tensor<D> {
         let [input] = self.cast(Operation::LayerNorm, [input]).map(primitive);
-        tensor_of(B::normalize_last(input, primitive(scale), primitive(shift), epsilon).output)
+        let (output, ..) = Dispatch::normalize_last(input, primitive(scale), primitive(shift), epsilon);
+        tensor_of(output)
     }
 
     /// Root-mean-square norm over the last dimension; `scale` is `[n]`.
-    pub fn rms_norm<B: PrecisionBackend, const D: usize>(
-        &self,
-        input: Tensor<B, D>,
-        scale: Tensor<B, 1>,
-        epsilon: f64,
-    ) -> Tensor<B, D> {
+    pub fn rms_norm<const D: usize>(&self, input: Tensor<D>, scale: Tensor<1>, epsilon: f64) -> Tensor<D> {
         let [input] = self.cast(Operation::RmsNorm, [input]).map(primitive);
-        let (output, _) = B::rms_normalize_last(input, primitive(scale), epsilon);
+        let (output, _) = Dispatch::rms_normalize_last(input, primitive(scale), epsilon);
         tensor_of(output)
     }
 
     /// GELU with the exact error function.
-    pub fn gelu<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+    pub fn gelu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         self.gelu_as(Gelu::Exact, input)
     }
 
     /// GELU in one of its forms; [`Gelu::TanhPacked`] takes 16-bit values alone.
-    pub fn gelu_as<B: PrecisionBackend, const D: usize>(
-        &self,
-        form: Gelu,
-        input: Tensor<B, D>,
-    ) -> Tensor<B, D> {
+    pub fn gelu_as<const D: usize>(&self, form: Gelu, input: Tensor<D>) -> Tensor<D> {
         let [input] = self.cast(Operation::Gelu, [input]).map(primitive);
-        self.emulated(tensor_of(B::gelu_form(input, form)))
+        self.emulated(tensor_of(Dispatch::gelu_form(input, form)))
     }
 
     /// `x · σ(x)`, the sigmoid linear unit, in f32 inside for halves.
-    pub fn silu<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+    pub fn silu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let [input] = self.cast(Operation::Silu, [input]);
         let dtype = input.dtype();
         // burn's sigmoid is f32 inside on GPUs. What overflows here is beyond what f64 is asked for: x below -709.
@@ -431,47 +396,39 @@ impl Compute {
 
     /// Zeroes a `share` of the elements at random and scales up the rest. The mask is drawn in f32 whatever the setting, so
     /// that settings with one seed drop the same elements.
-    pub fn dropout<B: PrecisionBackend, const D: usize>(
-        &self,
-        input: Tensor<B, D>,
-        share: f64,
-    ) -> Tensor<B, D> {
+    pub fn dropout<const D: usize>(&self, input: Tensor<D>, share: f64) -> Tensor<D> {
         if share == 0.0 {
             return input;
         }
         let [input] = self.cast(Operation::Dropout, [input]);
         let keep = 1.0 - share;
         let options = (&input.device(), DType::F32);
-        let mask = Tensor::<B, D>::random(input.shape(), Distribution::Bernoulli(keep), options);
+        let mask = Tensor::<D>::random(input.shape(), Distribution::Bernoulli(keep), options);
         times(input, 1.0 / keep).mask_fill(mask.equal_elem(0.0), 0.0)
     }
 
     /// Sum of two tensors.
-    pub fn add<B: PrecisionBackend, const D: usize>(&self, a: Tensor<B, D>, b: Tensor<B, D>) -> Tensor<B, D> {
+    pub fn add<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
         let [a, b] = self.cast(Operation::Add, [a, b]);
         match a.shape() == b.shape() {
-            true => tensor_of(B::plus(primitive(a), primitive(b))),
+            true => tensor_of(Dispatch::plus(primitive(a), primitive(b))),
             false => a + b,
         }
     }
 
     /// The larger of each element and 0: a number of the input's format, whatever that is.
-    pub fn relu<B: PrecisionBackend, const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
-        tensor_of(B::rectify(primitive(input)))
+    pub fn relu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
+        tensor_of(Dispatch::rectify(primitive(input)))
     }
 
     /// Product of two tensors, element by element.
-    pub fn mul<B: PrecisionBackend, const D: usize>(&self, a: Tensor<B, D>, b: Tensor<B, D>) -> Tensor<B, D> {
+    pub fn mul<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
         let [a, b] = self.cast(Operation::Mul, [a, b]);
         self.emulated(a * b)
     }
 
     /// Summed cross-entropy of `logits` `[n, classes]` against `targets` `[n]`, in nats.
-    pub fn cross_entropy_sum<B: PrecisionBackend>(
-        &self,
-        logits: Tensor<B, 2>,
-        targets: Tensor<B, 1, Int>,
-    ) -> Tensor<B, 1> {
+    pub fn cross_entropy_sum(&self, logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
         let chosen = self.log_likelihoods(logits, targets);
         let format = chosen.dtype();
         round(total(wide(chosen).flatten(0, 1)), format).neg()
@@ -479,20 +436,12 @@ impl Compute {
 
     /// The cross-entropy of every row of `logits` `[n, classes]` against `targets` `[n]`, in nats: what
     /// [`Self::cross_entropy_sum`] adds up.
-    pub fn cross_entropies<B: PrecisionBackend>(
-        &self,
-        logits: Tensor<B, 2>,
-        targets: Tensor<B, 1, Int>,
-    ) -> Tensor<B, 1> {
+    pub fn cross_entropies(&self, logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
         self.log_likelihoods(logits, targets).flatten::<1>(0, 1).neg()
     }
 
     /// The logarithm of what each row gives its target, `[n, 1]`.
-    fn log_likelihoods<B: PrecisionBackend>(
-        &self,
-        logits: Tensor<B, 2>,
-        targets: Tensor<B, 1, Int>,
-    ) -> Tensor<B, 2> {
+    fn log_likelihoods(&self, logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<2> {
         let [logits] = self.cast(Operation::CrossEntropySum, [logits]);
         let format = logits.dtype();
         let log_probabilities = round(activation::log_softmax(wide(logits), 1), format);
@@ -501,7 +450,7 @@ impl Compute {
 }
 
 /// Keys or values `[n, shared, keys, width]`, repeated for every head that shares them.
-fn per_head<B: PrecisionBackend>(part: Tensor<B, 4>, heads: usize) -> Tensor<B, 4> {
+fn per_head(part: Tensor<4>, heads: usize) -> Tensor<4> {
     let [n, shared, keys, width] = part.dims();
     if shared == heads {
         return part;
@@ -513,7 +462,7 @@ fn per_head<B: PrecisionBackend>(part: Tensor<B, 4>, heads: usize) -> Tensor<B, 
 
 /// The sum of a vector, `[1]`: in rows of a fixed width first, since what burn does for a sum of everything may add up in
 /// another order each time. Within a process the order is the same.
-pub(crate) fn total<B: Backend>(vector: Tensor<B, 1>) -> Tensor<B, 1> {
+pub(crate) fn total(vector: Tensor<1>) -> Tensor<1> {
     const WIDTH: usize = 1024;
     let [count] = vector.dims();
     let whole = count / WIDTH * WIDTH;

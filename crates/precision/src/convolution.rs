@@ -4,11 +4,14 @@
 //! all three products of a layer, its output and both gradients, are one matrix product each: positions × window, times
 //! window × channels. Images stand channels-last in memory, as those products leave them.
 
-use burn::tensor::{Shape, Tensor, TensorMetadata, TensorPrimitive, ops::FloatTensor, s};
+use burn::{
+    backend::{Backend, TensorMetadata, tensor::FloatTensor},
+    tensor::{Shape, Slice, s},
+};
 
 use crate::{
     MatmulMode, PrecisionBackend,
-    compute::{round, wide},
+    backend::{narrow, widen},
 };
 
 /// Bytes of unfolded windows that exist at a time: larger batches are taken in parts. Windows of 3 × 3 repeat each value
@@ -79,8 +82,7 @@ pub(crate) fn by_unfolding<B: PrecisionBackend>(
             of_windows::<B>(images, filter, stride, padding, filters, product)
         },
     );
-    let product = round(tensor::<B, 4>(product), dtype);
-    product.into_primitive().tensor()
+    narrow::<B>(product, dtype)
 }
 
 /// Computes a product of a convolution by a given product of matrices, and one of all windows of channels-last images `[n, h, w, c]` and filters
@@ -95,20 +97,8 @@ pub(crate) fn by_products<B: PrecisionBackend>(
 ) -> FloatTensor<B> {
     let shape = convolution.shape(&lhs.shape(), &rhs.shape());
     if lhs.shape().num_elements() == 0 || rhs.shape().num_elements() == 0 {
-        return B::float_zeros(shape, &B::float_device(&lhs), lhs.dtype().into());
+        return B::float_zeros(shape, &lhs.device(), lhs.dtype().into());
     }
-    let multiply = |a: Tensor<B, 2>, b: Tensor<B, 2>| {
-        let operand = |tensor: Tensor<B, 2>| tensor.into_primitive().tensor();
-        tensor::<B, 2>(product(operand(a), operand(b)))
-    };
-    let multiply_windows = |images: Tensor<B, 4>, filter, stride, padding, filters: Tensor<B, 2>| {
-        let (images, filters) = (
-            images.into_primitive().tensor(),
-            filters.into_primitive().tensor(),
-        );
-        tensor::<B, 2>(of_windows(images, filter, stride, padding, filters))
-    };
-    let (lhs, rhs) = (tensor::<B, 4>(lhs), tensor::<B, 4>(rhs));
     let Convolution {
         pass,
         stride,
@@ -116,57 +106,64 @@ pub(crate) fn by_products<B: PrecisionBackend>(
     } = convolution;
     let result = match pass {
         Pass::Forward => {
-            let [o, c, a, b] = rhs.dims();
-            let filters = rhs.permute([2, 3, 1, 0]).reshape([a * b * c, o]);
-            let images = channels_last(lhs);
-            multiply_windows(images, [a, b], stride, padding, filters)
+            let [o, c, a, b] = rhs.shape().dims();
+            let filters = reshape::<B, 2>(B::float_permute(rhs, &[2, 3, 1, 0]), [a * b * c, o]);
+            of_windows(channels_last::<B>(lhs), [a, b], stride, padding, filters)
         }
         Pass::Images([h, w]) => {
             // A convolution again: of the gradient, its rows and columns as far apart as the stride, with the filters
             // turned by half a circle.
-            let [o, c, a, b] = rhs.dims();
-            let filters = rhs.flip([2, 3]).permute([2, 3, 0, 1]).reshape([a * b * o, c]);
+            let [o, c, a, b] = rhs.shape().dims();
+            let turned = B::float_permute(B::float_flip(rhs, &[2, 3]), &[2, 3, 0, 1]);
+            let filters = reshape::<B, 2>(turned, [a * b * o, c]);
             let (top, left) = (a - 1 - padding, b - 1 - padding);
-            let grad = spread(channels_last(lhs), [h + a - 1, w + b - 1], [top, left], stride);
-            multiply_windows(grad, [a, b], 1, 0, filters)
+            let grad = channels_last::<B>(lhs);
+            let grad = spread::<B>(grad, [h + a - 1, w + b - 1], [top, left], stride);
+            of_windows(grad, [a, b], 1, 0, filters)
         }
         Pass::Filters([a, b]) => {
-            let [_, o, y, x] = rhs.dims();
-            let (images, grad) = (channels_last(lhs), channels_last(rhs));
-            let c = images.dims()[3];
-            let part = images_at_a_time(&images, y * x * a * b);
-            let sum = images
-                .split(part, 0)
-                .into_iter()
-                .zip(grad.split(part, 0))
+            let [_, o, y, x] = rhs.shape().dims();
+            let (images, grad) = (channels_last::<B>(lhs), channels_last::<B>(rhs));
+            let [.., c] = images.shape().dims::<4>();
+            let part = images_at_a_time::<B>(&images, y * x * a * b);
+            let sum = parts::<B>(images, part)
+                .zip(parts::<B>(grad, part))
                 .map(|(images, grad)| {
-                    let rows = grad.dims()[0] * y * x;
-                    let windows = unfold(images, [a, b], stride, padding);
-                    multiply(windows.transpose(), grad.reshape([rows, o]))
+                    let [count, ..] = grad.shape().dims::<4>();
+                    let windows = unfold::<B>(images, [a, b], stride, padding);
+                    let grad = reshape::<B, 2>(grad, [count * y * x, o]);
+                    product(B::float_transpose(windows), grad)
                 })
-                .reduce(|sum, part| wide(sum) + wide(part))
+                .reduce(|sum, part| B::float_add(widen::<B>(sum).0, widen::<B>(part).0))
                 .expect("a batch that is not empty has a part");
-            let sum = sum.reshape([a, b, c, o]).permute([3, 2, 0, 1]);
-            return sum.into_primitive().tensor();
+            return B::float_permute(reshape::<B, 4>(sum, [a, b, c, o]), &[3, 2, 0, 1]);
         }
     };
     let [n, channels, h, w] = shape.dims();
-    let result = result.reshape([n, h, w, channels]).permute([0, 3, 1, 2]);
-    result.into_primitive().tensor()
+    B::float_permute(reshape::<B, 4>(result, [n, h, w, channels]), &[0, 3, 1, 2])
 }
 
-fn tensor<B: PrecisionBackend, const D: usize>(primitive: FloatTensor<B>) -> Tensor<B, D> {
-    Tensor::from_primitive(TensorPrimitive::Float(primitive))
+fn reshape<B: Backend, const D: usize>(tensor: FloatTensor<B>, shape: [usize; D]) -> FloatTensor<B> {
+    B::float_reshape(tensor, Shape::new(shape))
 }
 
 /// `[n, c, h, w]` as `[n, h, w, c]`.
-fn channels_last<B: PrecisionBackend>(images: Tensor<B, 4>) -> Tensor<B, 4> {
-    images.permute([0, 2, 3, 1])
+fn channels_last<B: Backend>(images: FloatTensor<B>) -> FloatTensor<B> {
+    B::float_permute(images, &[0, 2, 3, 1])
+}
+
+/// The images, some at a time.
+fn parts<B: Backend>(images: FloatTensor<B>, part: usize) -> impl Iterator<Item = FloatTensor<B>> {
+    let [n, ..] = images.shape().dims::<4>();
+    (0..n).step_by(part).map(move |first| match part >= n {
+        true => images.clone(),
+        false => B::float_slice(images.clone(), &[Slice::from(first..n.min(first + part))]),
+    })
 }
 
 /// How many images' windows fit into [`UNFOLDED_BYTES`], at least one.
-fn images_at_a_time<B: PrecisionBackend>(images: &Tensor<B, 4>, values: usize) -> usize {
-    let [n, _, _, c] = images.dims();
+fn images_at_a_time<B: Backend>(images: &FloatTensor<B>, values: usize) -> usize {
+    let [n, _, _, c] = images.shape().dims();
     let bytes = values * c * images.dtype().size();
     (UNFOLDED_BYTES / bytes.max(1)).clamp(1, n.max(1))
 }
@@ -180,95 +177,87 @@ pub(crate) fn of_windows<B: PrecisionBackend>(
     filters: FloatTensor<B>,
     product: impl Fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>,
 ) -> FloatTensor<B> {
-    let images = tensor::<B, 4>(images);
-    let [_, h, w, _] = images.dims();
+    let [_, h, w, _] = images.shape().dims();
     let steps = |image: usize, filter: usize| (image + 2 * padding - filter) / stride + 1;
     let values = steps(h, filter[0]) * steps(w, filter[1]) * filter[0] * filter[1];
-    let part = images_at_a_time(&images, values);
+    let part = images_at_a_time::<B>(&images, values);
     let multiply = |images| {
-        let windows = unfold(images, filter, stride, padding);
-        product(windows.into_primitive().tensor(), filters.clone())
+        let windows = unfold::<B>(images, filter, stride, padding);
+        product(windows, filters.clone())
     };
-    let mut parts: Vec<_> = images.split(part, 0).into_iter().map(multiply).collect();
-    if parts.len() == 1 {
-        return parts.remove(0);
+    let mut products: Vec<_> = parts::<B>(images, part).map(multiply).collect();
+    match products.len() {
+        1 => products.remove(0),
+        _ => B::float_cat(products, 0),
     }
-    let parts = parts.into_iter().map(tensor::<B, 2>).collect();
-    Tensor::cat(parts, 0).into_primitive().tensor()
 }
 
 /// All windows of channels-last images, one a row: `[n · y · x, a · b · c]`.
 fn unfold<B: PrecisionBackend>(
-    images: Tensor<B, 4>,
+    images: FloatTensor<B>,
     filter: [usize; 2],
     stride: usize,
     padding: usize,
-) -> Tensor<B, 2> {
-    let [n, h, w, c] = images.dims();
+) -> FloatTensor<B> {
+    let [n, h, w, c] = images.shape().dims();
     if (filter, stride, padding) == ([1, 1], 1, 0) {
-        return images.reshape([n * h * w, c]);
+        return reshape::<B, 2>(images, [n * h * w, c]);
     }
-    tensor(B::windows(
-        images.into_primitive().tensor(),
-        filter,
-        stride,
-        padding,
-    ))
+    B::windows(images, filter, stride, padding)
 }
 
 /// [`PrecisionBackend::windows`] by burn's operations.
-pub(crate) fn windows<B: PrecisionBackend>(
+pub(crate) fn windows<B: Backend>(
     images: FloatTensor<B>,
     [a, b]: [usize; 2],
     stride: usize,
     padding: usize,
 ) -> FloatTensor<B> {
-    let images = tensor::<B, 4>(images);
-    let [n, h, w, c] = images.dims();
+    let [n, h, w, c] = images.shape().dims();
     let images = match padding {
         0 => images,
-        padding => spread(images, [h + 2 * padding, w + 2 * padding], [padding; 2], 1),
+        padding => spread::<B>(images, [h + 2 * padding, w + 2 * padding], [padding; 2], 1),
     };
-    let windows: Tensor<B, 6> = images.unfold::<5, _>(1, a, stride).unfold::<6, _>(2, b, stride);
-    let [_, y, x, ..] = windows.dims();
-    let windows = windows
-        .permute([0, 1, 2, 4, 5, 3])
-        .reshape([n * y * x, a * b * c]);
-    windows.into_primitive().tensor()
+    let windows = B::float_unfold(B::float_unfold(images, 1, a, stride), 2, b, stride);
+    let [_, y, x, ..] = windows.shape().dims::<6>();
+    let windows = B::float_permute(windows, &[0, 1, 2, 4, 5, 3]);
+    reshape::<B, 2>(windows, [n * y * x, a * b * c])
 }
 
 /// Channels-last images on a larger field of zeros, beginning at a row and a column, their own rows and columns `step`
 /// apart.
-fn spread<B: PrecisionBackend>(
-    images: Tensor<B, 4>,
+fn spread<B: Backend>(
+    images: FloatTensor<B>,
     [h, w]: [usize; 2],
     [top, left]: [usize; 2],
     step: usize,
-) -> Tensor<B, 4> {
-    let [n, rows, columns, c] = images.dims();
+) -> FloatTensor<B> {
+    let [n, rows, columns, c] = images.shape().dims();
     if (rows, columns) == (h, w) {
         return images;
     }
-    let field = Tensor::zeros([n, h, w, c], (&images.device(), images.dtype()));
+    let field = B::float_zeros(Shape::new([n, h, w, c]), &images.device(), images.dtype().into());
     let (bottom, right) = (top + (rows - 1) * step + 1, left + (columns - 1) * step + 1);
-    field.slice_assign(s![.., top..bottom; step, left..right; step, ..], images)
+    B::float_slice_assign(field, &s![.., top..bottom; step, left..right; step, ..], images)
 }
 
 #[cfg(test)]
 mod tests {
     use mantissa_core::{Accumulator, MatmulPrecision};
 
-    use burn::tensor::DType;
+    use burn::{
+        backend::Flex,
+        tensor::{DType, Device, Tensor},
+    };
 
     use super::*;
-    use crate::device::Flex;
 
     #[test]
     fn parts_of_a_sum_over_the_batch_are_not_rounded_before_they_are_added() {
         // Windows of 36 images fit into a part. A filter's value at an edge meets 39 × 40 ones of each of 40 images.
         let ones = |shape: [usize; 4]| {
-            let ones = Tensor::<Flex, 4>::ones(shape, (&Default::default(), DType::BF16));
-            ones.into_primitive().tensor()
+            let ones = Tensor::<4>::ones(shape, (&Device::flex(), DType::BF16));
+            ones.try_into_primitive::<Flex>().unwrap()
         };
         let convolution = Convolution {
             pass: Pass::Filters([3, 3]),
@@ -281,7 +270,8 @@ mod tests {
             unrounded: false,
         };
         let (images, gradient) = (ones([40, 64, 40, 40]), ones([40, 1, 40, 40]));
-        let gradient = tensor::<Flex, 4>(by_unfolding::<Flex>(images, gradient, convolution, mode));
+        let gradient =
+            Tensor::<4>::from_primitive::<Flex>(by_unfolding::<Flex>(images, gradient, convolution, mode));
         assert_eq!(gradient.dtype(), DType::BF16);
         let data = gradient.into_data();
         // bf16 holds multiples of 256 there: 62400 is 62464. Rounded part by part, it would be 62208.
@@ -291,8 +281,8 @@ mod tests {
     #[test]
     fn a_gradient_in_f32_is_not_rounded_to_what_its_factors_were() {
         let ones = |shape: [usize; 4]| {
-            let ones = Tensor::<Flex, 4>::ones(shape, &Default::default());
-            ones.into_primitive().tensor()
+            let ones = Tensor::<4>::ones(shape, &Device::flex());
+            ones.try_into_primitive::<Flex>().unwrap()
         };
         let convolution = Convolution {
             pass: Pass::Filters([3, 3]),
@@ -306,8 +296,12 @@ mod tests {
                 unrounded: false,
             };
             let (images, gradient) = (ones([1, 1, 19, 19]), ones([1, 1, 19, 19]));
-            let gradient =
-                tensor::<Flex, 4>(Flex::controlled_convolution(images, gradient, convolution, mode));
+            let gradient = Tensor::<4>::from_primitive::<Flex>(Flex::controlled_convolution(
+                images,
+                gradient,
+                convolution,
+                mode,
+            ));
             // The filter's middle meets all 361 ones, which bf16 would hold as 360.
             assert_eq!(
                 gradient.into_data().iter::<f32>().nth(4),

@@ -1,26 +1,75 @@
 //! What this machine can execute, found out without waking a panic in the layers below.
 
-use burn::tensor::backend::{Backend as BurnBackend, DTypeUsage};
+use std::sync::OnceLock;
+
+use burn::{backend::DTypeUsage, tensor::Device};
 use mantissa_core::{Backend, Format, Support};
 
 use crate::compute::dtype;
+pub use crate::kernels::kernels_in;
 
-/// The CPU backend.
-pub type Flex = burn_flex::Flex;
+/// Opens the first device of a backend, with or without kernel fusion. Call it only if [`available`] says so.
+///
+/// burn has one stream of fused operations for the whole process, whatever device it is for: without fusion, its optimizations are removed from
+/// that stream, and every operation is a kernel of its own.
+///
+/// # Panics
+/// Another choice of `fusion` was made in this process before.
+pub fn open(backend: Backend, fusion: bool) -> Device {
+    match backend {
+        Backend::Flex => Device::flex(),
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => fused(fusion, || Device::cuda(0)),
+        #[cfg(feature = "vulkan")]
+        Backend::Vulkan => fused(fusion, || Device::vulkan(burn::tensor::DeviceKind::DefaultDevice)),
+        #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
+        backend => unreachable!("`{backend}` is not available in this build"),
+    }
+}
 
-/// CUDA, each operation a kernel of its own.
-#[cfg(feature = "cuda")]
-pub type CudaPlain = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
-/// CUDA with kernel fusion.
-#[cfg(feature = "cuda")]
-pub type CudaFused = burn_cuda::Cuda;
+/// A device on which operations are fused, or none is.
+#[cfg(feature = "cubecl")]
+fn fused(fusion: bool, device: impl FnOnce() -> Device) -> Device {
+    use burn_cubecl::fusion as registry;
 
-/// Vulkan, each operation a kernel of its own.
-#[cfg(feature = "vulkan")]
-pub type VulkanPlain = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u8>;
-/// Vulkan with kernel fusion.
-#[cfg(feature = "vulkan")]
-pub type VulkanFused = burn_fusion::Fusion<VulkanPlain>;
+    static CHOICE: OnceLock<bool> = OnceLock::new();
+    let chosen = *CHOICE.get_or_init(|| {
+        if !fusion {
+            for name in registry::BUILTIN_NAMES {
+                registry::remove(name).expect("no device of this process has fused anything yet");
+            }
+        }
+        fusion
+    });
+    assert_eq!(chosen, fusion, "fusion is one choice for a process");
+    device()
+}
+
+/// Bytes of a device's allocator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AllocatorUsage {
+    /// Taken from the device.
+    pub reserved: u64,
+    /// Handed out to tensors.
+    pub in_use: u64,
+}
+
+/// What the allocator of a device holds, on all its streams; absent where there is none to ask.
+pub fn allocator_usage(device: &Device) -> Option<AllocatorUsage> {
+    let usage = device.memory_pool_usage()?;
+    Some(AllocatorUsage {
+        reserved: usage.bytes_reserved,
+        in_use: usage.bytes_in_use,
+    })
+}
+
+/// Hands over to the device what has been asked for, and does not wait for it.
+///
+/// # Errors
+/// What the device reports.
+pub fn submit(device: &Device) -> Result<(), String> {
+    device.flush().map_err(|error| format!("{error:?}"))
+}
 
 /// Whether a backend can run here: `Err` holds one line that says what is missing.
 ///
@@ -86,7 +135,7 @@ fn cpu_cache() -> Option<u64> {
 }
 
 /// What tells the compiled kernels of one device from those of another: its name and the CUDA version of its driver.
-/// Wakes nothing that [`keep_kernels`] would come too late for.
+/// Wakes nothing that [`kernels_in`] would come too late for.
 pub fn kernel_identity(backend: Backend) -> String {
     match backend {
         #[cfg(feature = "cuda")]
@@ -95,23 +144,6 @@ pub fn kernel_identity(backend: Backend) -> String {
     }
 }
 
-/// Keeps compiled kernels and the autotuner's choices in a folder. What is kept there names neither the device nor the
-/// build, so each pair of them needs a folder of its own. To be called before the first use of a GPU.
-#[cfg(feature = "cubecl")]
-pub fn keep_kernels(folder: &std::path::Path) {
-    use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig, cache::CacheConfig};
-
-    let cache = || CacheConfig::File(folder.to_owned());
-    let mut config = CubeClRuntimeConfig::default();
-    config.autotune.cache = cache();
-    config.compilation.cache = Some(cache());
-    CubeClRuntimeConfig::set(config.override_from_env());
-}
-
-/// Without a GPU backend there is nothing to keep.
-#[cfg(not(feature = "cubecl"))]
-pub fn keep_kernels(_folder: &std::path::Path) {}
-
 /// How the first device of a backend computes in each format. Call it only if [`available`] says so.
 pub fn format_support(backend: Backend) -> Vec<(Format, Support)> {
     let support = |format| match backend {
@@ -119,9 +151,9 @@ pub fn format_support(backend: Backend) -> Vec<(Format, Support)> {
         Backend::Flex if matches!(format, Format::F64 | Format::F32) => Support::Native,
         Backend::Flex => Support::Emulated,
         #[cfg(feature = "cuda")]
-        Backend::Cuda => on_device::<cubecl::cuda::CudaRuntime>(format),
+        Backend::Cuda => on_device(&cubecl::Device::Cuda(Default::default()), format),
         #[cfg(feature = "vulkan")]
-        Backend::Vulkan => on_device::<cubecl::wgpu::WgpuRuntime>(format),
+        Backend::Vulkan => on_device(&vulkan::device(), format),
         #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
         _ => Support::Absent,
     };
@@ -132,27 +164,19 @@ pub fn format_support(backend: Backend) -> Vec<(Format, Support)> {
 }
 
 /// Whether tensors of a format can be stored and computed with on a device.
-pub fn supports<B: BurnBackend>(format: Format, device: &B::Device) -> bool {
-    let usage = B::dtype_usage(device, dtype(format));
+pub fn supports(format: Format, device: &Device) -> bool {
+    use burn::backend::{Backend, Dispatch};
+
+    let usage = Dispatch::dtype_usage(device.as_dispatch(), dtype(format));
     usage.contains(DTypeUsage::Storage) && usage.contains(DTypeUsage::Arithmetic)
 }
 
 #[cfg(feature = "cubecl")]
-fn on_device<R: burn_cubecl::CubeRuntime>(format: Format) -> Support {
-    use cubecl::ir::{ElemType, FloatKind};
-
-    let client = R::client(&Default::default());
-    let native = if format == Format::Tf32 {
+fn on_device(device: &cubecl::Device, format: Format) -> Support {
+    let native = match format {
         // No device stores TF32: it exists inside matrix units only.
-        let tf32 = ElemType::Float(FloatKind::TF32).into();
-        let matmul = &client.properties().features.matmul;
-        matmul
-            .cmma
-            .iter()
-            .chain(&matmul.mma)
-            .any(|unit| unit.a_type == tf32)
-    } else {
-        supports::<burn_cubecl::CubeBackend<R, f32, i32, u8>>(format, &Default::default())
+        Format::Tf32 => crate::cube::multiplies_tf32(device),
+        _ => supports(format, &Device::new(device.clone())),
     };
     match (native, format) {
         (true, _) => Support::Native,
@@ -162,7 +186,7 @@ fn on_device<R: burn_cubecl::CubeRuntime>(format: Format) -> Support {
 }
 
 #[cfg(feature = "cuda")]
-pub(crate) mod cuda {
+mod cuda {
     use std::path::PathBuf;
 
     use cudarc::driver::result;
@@ -222,18 +246,6 @@ pub(crate) mod cuda {
         bytes.ok()?.try_into().ok().filter(|bytes| *bytes > 0)
     }
 
-    /// The context that cubecl computes in, made the calling thread's own.
-    pub(crate) fn context() -> Result<cudarc::driver::sys::CUcontext, String> {
-        let device = first().ok_or("the driver shows no device")?;
-        // SAFETY: the device is one that the driver listed; its primary context is kept until the process ends.
-        #[expect(unsafe_code, reason = "the driver's own interface")]
-        unsafe {
-            let context = result::primary_ctx::retain(device).map_err(|error| error.to_string())?;
-            result::ctx::set_current(context).map_err(|error| error.to_string())?;
-            Ok(context)
-        }
-    }
-
     pub(super) fn identity() -> String {
         if available().is_err() {
             return "none".to_owned();
@@ -260,19 +272,27 @@ pub(crate) mod cuda {
 
 #[cfg(feature = "vulkan")]
 mod vulkan {
-    use cubecl::{Runtime, wgpu::WgpuRuntime};
+    use cubecl::Device;
+
+    /// The one that [`super::open`] opens.
+    pub(super) fn device() -> Device {
+        let device = burn::tensor::Device::vulkan(burn::tensor::DeviceKind::DefaultDevice);
+        match device.as_dispatch() {
+            burn::backend::DispatchDevice::Cube(device) => device.clone(),
+            other => unreachable!("a Vulkan device is one of CubeCL, not {other:?}"),
+        }
+    }
 
     /// cubecl panics where no adapter answers; the panic is caught and its message kept off the terminal.
     pub(super) fn available() -> Result<(), String> {
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));
-        let client = std::panic::catch_unwind(|| WgpuRuntime::client(&Default::default()));
+        let client = std::panic::catch_unwind(|| device().client());
         std::panic::set_hook(hook);
         client.map(drop).map_err(|_| "no Vulkan adapter answers".into())
     }
 
     pub(super) fn name() -> Option<String> {
-        let client = WgpuRuntime::client(&Default::default());
-        Some(WgpuRuntime::name(&client).to_owned())
+        Some(crate::cube::name(&device()))
     }
 }

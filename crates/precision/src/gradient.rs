@@ -1,14 +1,10 @@
 //! The running sum of gradients over the micro-batches of one optimizer step.
 
-use burn::{
-    backend::{Autodiff, autodiff::grads::Gradients},
-    tensor::Tensor,
-};
-
+use burn::tensor::{Gradients, Tensor};
 use mantissa_core::Format;
 
 use crate::{
-    PrecisionBackend, Tracked,
+    Tracked,
     compute::{dtype, round, total, wide},
 };
 
@@ -18,11 +14,11 @@ use crate::{
 /// loses what small micro-batches add.
 ///
 /// ```
-/// use mantissa_precision::{GradientSum, ParameterSet, Precision, device::Flex};
+/// use mantissa_precision::{GradientSum, ParameterSet, Precision};
 ///
 /// let bias = ("bias".to_owned(), vec![2], vec![1.0, 2.0]);
 /// let format = Precision::True32.parameters();
-/// let parameters = ParameterSet::<Flex>::new([bias], format, &Default::default());
+/// let parameters = ParameterSet::new([bias], format, &burn::tensor::Device::flex());
 /// let mut gradients = GradientSum::new(parameters.len());
 /// for micro_batch in [0.25, 0.75] {
 ///     let leaves = parameters.track();
@@ -32,11 +28,11 @@ use crate::{
 /// assert_eq!(sum.to_data().to_vec::<f32>().unwrap(), [1.0, 1.0]);
 /// ```
 #[derive(Debug, Clone)]
-pub struct GradientSum<B: PrecisionBackend> {
-    sums: Vec<Option<Tensor<B, 1>>>,
+pub struct GradientSum {
+    sums: Vec<Option<Tensor<1>>>,
 }
 
-impl<B: PrecisionBackend> GradientSum<B> {
+impl GradientSum {
     /// An empty sum over `parameters` tensors.
     pub fn new(parameters: usize) -> Self {
         Self {
@@ -45,17 +41,17 @@ impl<B: PrecisionBackend> GradientSum<B> {
     }
 
     /// The sum that has these parts, in the order of the parameters.
-    pub fn from_parts(parts: Vec<Option<Tensor<B, 1>>>) -> Self {
+    pub fn from_parts(parts: Vec<Option<Tensor<1>>>) -> Self {
         Self { sums: parts }
     }
 
     /// Runs the backward pass of `loss` and adds the gradients of the parameters it was computed from.
-    pub fn add(&mut self, loss: Tensor<Autodiff<B>, 1>, parameters: &Tracked<Autodiff<B>>) {
+    pub fn add(&mut self, loss: Tensor<1>, parameters: &Tracked) {
         self.collect(&mut loss.backward(), parameters);
     }
 
     /// Adds the gradients of the parameters that a backward pass has come to.
-    pub fn collect(&mut self, grads: &mut Gradients, parameters: &Tracked<Autodiff<B>>) {
+    pub fn collect(&mut self, grads: &mut Gradients, parameters: &Tracked) {
         for (sum, parameter) in self.sums.iter_mut().zip(parameters.values()) {
             let Some(grad) = parameter.grad_remove(grads) else {
                 continue;
@@ -70,7 +66,7 @@ impl<B: PrecisionBackend> GradientSum<B> {
 
     /// The same sum in another format, f32 at least.
     pub fn in_format(&self, format: Format) -> Self {
-        let cast = |sum: &Tensor<B, 1>| round(sum.clone(), dtype(format));
+        let cast = |sum: &Tensor<1>| round(sum.clone(), dtype(format));
         Self {
             sums: self.sums.iter().map(|sum| sum.as_ref().map(cast)).collect(),
         }
@@ -87,7 +83,7 @@ impl<B: PrecisionBackend> GradientSum<B> {
     /// factor `most / (norm + 10⁻⁶)`. Loss scales must be divided out before. Nothing is read from the device.
     ///
     /// Returns the norm before clipping as a vector of one element, or `None` without gradients.
-    pub fn clip(&mut self, most: f64) -> Option<Tensor<B, 1>> {
+    pub fn clip(&mut self, most: f64) -> Option<Tensor<1>> {
         let squares = self
             .sums
             .iter()
@@ -115,21 +111,19 @@ impl<B: PrecisionBackend> GradientSum<B> {
     }
 
     /// The sums so far, in the order of the parameters; absent where no gradient arrived.
-    pub fn iter(&self) -> impl Iterator<Item = Option<&Tensor<B, 1>>> {
+    pub fn iter(&self) -> impl Iterator<Item = Option<&Tensor<1>>> {
         self.sums.iter().map(Option::as_ref)
     }
 
     /// The sums in the order of the parameters; absent where no gradient arrived.
-    pub fn into_parts(self) -> Vec<Option<Tensor<B, 1>>> {
+    pub fn into_parts(self) -> Vec<Option<Tensor<1>>> {
         self.sums
     }
 }
 
 /// Whether every element is finite: zero times a number is zero, and zero times what is not finite is NaN, which no sum
 /// loses.
-pub(crate) fn all_finite<'a, B: PrecisionBackend>(
-    vectors: impl Iterator<Item = &'a Tensor<B, 1>>,
-) -> Result<bool, String> {
+pub(crate) fn all_finite<'a>(vectors: impl Iterator<Item = &'a Tensor<1>>) -> Result<bool, String> {
     let zeros = vectors.map(|vector| vector.clone().mul_scalar(0.0).sum());
     let Some(total) = zeros.reduce(|a, b| a + b) else {
         return Ok(true);

@@ -1,9 +1,9 @@
-//! Mixed-precision training for [burn](burn) 0.21: what a precision setting does to every operation of a model.
+//! Mixed-precision training for [burn](burn) 0.22: what a precision setting does to every operation of a model.
 //!
-//! - [`PrecisionBackend`] adds the operations whose arithmetic must be controlled to a burn backend, and
+//! - [`PrecisionBackend`] adds the operations whose arithmetic must be controlled to burn's backends, and
 //!   [`autodiff`](burn::backend::Autodiff) carries them into the backward pass in the same precision.
 //! - [`Compute`] is autocast: one method an operation, in the format that its class has in the table of [`autocast`].
-//! - [`Autocast`] does the same to burn modules that know nothing of it.
+//! - [`Autocast`] does the same for ordinary burn modules: it records and replays them.
 //! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] are the training step around it: weights in f32,
 //!   rounded once a step; gradients summed in f32; a loss scale that follows overflows.
 //! - [`Clock`] times work on a device, and [`probe()`] reads back what precision a device really computes in.
@@ -12,32 +12,31 @@
 //! and its data.
 //!
 //! ```
-//! use burn::tensor::{Int, Tensor};
+//! use burn::tensor::{Device, Int, Tensor};
 //! use mantissa_precision::{
 //!     Compute, GradientSum, LossScaler, Optimizer, OptimizerKind, OptimizerSettings, ParameterSet, Precision,
-//!     device::Flex,
 //! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let precision: Precision = "bf16-mixed".parse()?;
 //!
-//! let device = Default::default();
+//! let device = Device::flex();
 //! let weight = ("weight".to_owned(), vec![2, 3], vec![0.1, -0.2, 0.3, -0.4, 0.5, -0.6]);
 //! let bias = ("bias".to_owned(), vec![2], vec![0.0; 2]);
 //! let compute = Compute::from(precision);
-//! let mut parameters = ParameterSet::<Flex>::new([weight, bias], precision.parameters(), &device);
+//! let mut parameters = ParameterSet::new([weight, bias], precision.parameters(), &device);
 //! let settings = OptimizerSettings::new(OptimizerKind::AdamW, 0.1);
 //! let mut optimizer = Optimizer::new(settings, parameters.len());
 //! let mut scaler = LossScaler::of(precision);
 //! # let input = Tensor::from_floats([[1.0, 2.0, 3.0]], &device);
-//! # let class = Tensor::<_, 1, Int>::from_ints([1], &device);
+//! # let class = Tensor::<1, Int>::from_ints([1], &device);
 //! # let mut losses = vec![];
 //!
 //! for _ in 0..5 {
 //!     let weights = parameters.working(&compute, |_| true).track();
 //!     let logits = compute.linear(input.clone(), weights.matrix("weight"), weights.vector("bias"));
 //!     let loss = compute.cross_entropy_sum(logits, class.clone());
-//! #   losses.push(loss.clone().into_scalar());
+//! #   losses.push(loss.clone().into_scalar::<f32>());
 //!     let mut gradients = GradientSum::new(parameters.len());
 //!     gradients.add(loss.mul_scalar(scaler.scale()), &weights);
 //!     scaler.step(&mut optimizer, &mut parameters, gradients)?;
@@ -47,22 +46,21 @@
 //! # }
 //! ```
 //!
-//! Models are written for any [`PrecisionBackend`], whose products round their operands as they are told, and not as the
-//! fastest kernel would:
+//! Models run on any device, and their products round their operands as they are told, and not as the fastest kernel would:
 //!
 //! ```
-//! use burn::tensor::Tensor;
-//! use mantissa_precision::{Accumulator, Compute, MatmulPrecision, Precision, PrecisionBackend, device::Flex};
+//! use burn::tensor::{Device, Tensor};
+//! use mantissa_precision::{Accumulator, Compute, MatmulPrecision, Precision};
 //!
-//! fn squared<B: PrecisionBackend>(x: f32, matmul: MatmulPrecision) -> f32 {
+//! fn squared(x: f32, matmul: MatmulPrecision) -> f32 {
 //!     let compute = Compute::new(Precision::True32, matmul, Accumulator::F32);
-//!     let x = Tensor::<B, 2>::from_floats([[x]], &Default::default());
+//!     let x = Tensor::<2>::from_floats([[x]], &Device::flex());
 //!     compute.matmul(x.clone(), x).to_data().to_vec().expect("an f32")[0]
 //! }
 //!
 //! let x = 1.0 + 2f32.powi(-12); // which needs more than TF32's 11 bits
-//! assert_eq!(squared::<Flex>(x, MatmulPrecision::Highest), x * x);
-//! assert_eq!(squared::<Flex>(x, MatmulPrecision::High), 1.0);
+//! assert_eq!(squared(x, MatmulPrecision::Highest), x * x);
+//! assert_eq!(squared(x, MatmulPrecision::High), 1.0);
 //! ```
 //!
 //! # What it stands on
@@ -84,9 +82,8 @@ mod convolution;
 mod cube;
 pub mod device;
 mod flex;
-#[cfg(feature = "cubecl")]
-mod fusion;
 mod gradient;
+mod kernels;
 mod launched;
 mod layout;
 mod learning_rate;
@@ -103,12 +100,13 @@ pub use mantissa_core::{
     LearningRateSchedule, MatmulPrecision, OptimizerKind, Precision, Requested, Setting, Updates, Values,
 };
 
-pub use backend::{Adam, AdamRates, AllocatorUsage, MatmulMode, Normalized, PrecisionBackend};
+pub use backend::{AdamRates, MatmulMode, PrecisionBackend, copied};
 pub use batch_norm::{Moments, micro_batch_momentum};
-pub use cast::Autocast;
+pub use cast::{Autocast, Constants, Recorder};
 pub use clock::{Clock, Timed};
 pub use compute::{Compute, dtype, swap_middle};
 pub use convolution::{Convolution, Pass};
+pub use device::{AllocatorUsage, allocator_usage, submit};
 pub use gradient::GradientSum;
 pub use launched::aside;
 pub use learning_rate::LearningRate;

@@ -2,7 +2,7 @@
 
 use mantissa_core::Precision;
 
-use crate::{GradientSum, Optimizer, ParameterSet, PrecisionBackend};
+use crate::{GradientSum, Optimizer, ParameterSet};
 
 /// How a scale follows overflows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,11 +112,11 @@ impl LossScaler {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn step<B: PrecisionBackend>(
+    pub fn step(
         &mut self,
-        optimizer: &mut Optimizer<B>,
-        parameters: &mut ParameterSet<B>,
-        mut gradients: GradientSum<B>,
+        optimizer: &mut Optimizer,
+        parameters: &mut ParameterSet,
+        mut gradients: GradientSum,
     ) -> Result<ScaleChange, String> {
         let finite = self.policy == Policy::Off || gradients.all_finite()?;
         if finite {

@@ -1,11 +1,12 @@
 //! Optimizers over flat parameters, with the update rules of PyTorch (SGD, Adam, AdamW) and timm (LARS, LAMB). State and
 //! update are rounded to the format of the parameters where theirs are; rates and norms are f32 at least.
 
-use burn::tensor::{Tensor, TensorPrimitive};
+use burn::{backend::Dispatch, tensor::Tensor};
 use mantissa_core::{Format, OptimizerKind};
 
 use crate::{
-    Adam, AdamRates, GradientSum, ParameterSet, PrecisionBackend,
+    AdamRates, GradientSum, ParameterSet,
+    backend::PrecisionBackend,
     compute::{dtype, round, times, total, wide},
 };
 
@@ -58,12 +59,12 @@ impl OptimizerSettings {
 ///
 /// ```
 /// use mantissa_precision::{
-///     GradientSum, Optimizer, OptimizerKind, OptimizerSettings, ParameterSet, Precision, device::Flex,
+///     GradientSum, Optimizer, OptimizerKind, OptimizerSettings, ParameterSet, Precision,
 /// };
 ///
 /// let bias = ("bias".to_owned(), vec![1], vec![1.0]);
 /// let format = Precision::True32.parameters();
-/// let mut parameters = ParameterSet::<Flex>::new([bias], format, &Default::default());
+/// let mut parameters = ParameterSet::new([bias], format, &burn::tensor::Device::flex());
 /// let settings = OptimizerSettings::new(OptimizerKind::Sgd, 0.5);
 /// let mut optimizer = Optimizer::new(settings, parameters.len());
 ///
@@ -71,28 +72,28 @@ impl OptimizerSettings {
 /// let mut gradients = GradientSum::new(parameters.len());
 /// gradients.add(leaves.vector("bias").powi_scalar(2), &leaves); // whose gradient at 1 is 2
 /// optimizer.step(&mut parameters, gradients);
-/// assert_eq!(parameters.freeze().vector("bias").into_scalar(), 0.0);
+/// assert_eq!(parameters.freeze().vector("bias").into_scalar::<f32>(), 0.0);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Optimizer<B: PrecisionBackend> {
+pub struct Optimizer {
     settings: OptimizerSettings,
     /// Steps so far, by which timm's LAMB counts; Adam counts those that had a gradient for a parameter.
     steps: i32,
-    state: Vec<State<B>>,
+    state: Vec<State>,
     /// Norm of the gradients of the last step before clipping; `None` without clipping.
-    norm: Option<Tensor<B, 1>>,
+    norm: Option<Tensor<1>>,
 }
 
 /// Running means of one parameter; absent until the first gradient.
 #[derive(Debug, Clone)]
-struct State<B: PrecisionBackend> {
+struct State {
     /// Those that Adam counts.
     steps: i32,
-    first: Option<Tensor<B, 1>>,
-    second: Option<Tensor<B, 1>>,
+    first: Option<Tensor<1>>,
+    second: Option<Tensor<1>>,
 }
 
-impl<B: PrecisionBackend> Optimizer<B> {
+impl Optimizer {
     /// An optimizer for `parameters` tensors.
     pub fn new(settings: OptimizerSettings, parameters: usize) -> Self {
         let state = (0..parameters)
@@ -117,7 +118,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
 
     /// The same with its state rounded to a format.
     pub fn in_format(&self, format: Format) -> Self {
-        let rounded = |tensor: &Tensor<B, 1>| round(tensor.clone(), dtype(format));
+        let rounded = |tensor: &Tensor<1>| round(tensor.clone(), dtype(format));
         let state = self.state.iter().map(|state| State {
             first: state.first.as_ref().map(rounded),
             second: state.second.as_ref().map(rounded),
@@ -133,12 +134,12 @@ impl<B: PrecisionBackend> Optimizer<B> {
 
     /// Takes the norm of the gradients of the last step before clipping, a vector of one element. Returns `None`
     /// without clipping, or if the norm was already taken.
-    pub fn take_norm(&mut self) -> Option<Tensor<B, 1>> {
+    pub fn take_norm(&mut self) -> Option<Tensor<1>> {
         self.norm.take()
     }
 
     /// What is kept so far: the place of a parameter, which moment of its gradients, and its values.
-    pub fn state(&self) -> impl Iterator<Item = (usize, &'static str, &Tensor<B, 1>)> {
+    pub fn state(&self) -> impl Iterator<Item = (usize, &'static str, &Tensor<1>)> {
         self.state.iter().enumerate().flat_map(|(index, state)| {
             let moments = [("first moment", &state.first), ("second moment", &state.second)];
             moments
@@ -149,7 +150,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
 
     /// Applies one update. Gradients are clipped, then rounded to the precision of their parameter. A loss scale has to be
     /// divided out before: [`LossScaler::step`](crate::LossScaler::step) does.
-    pub fn step(&mut self, parameters: &mut ParameterSet<B>, mut gradients: GradientSum<B>) {
+    pub fn step(&mut self, parameters: &mut ParameterSet, mut gradients: GradientSum) {
         if let Some(most) = self.settings.clip_norm {
             self.norm = gradients.clip(most);
         }
@@ -173,13 +174,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
 
     /// Layer-wise adaptive rate scaling (arXiv 1708.03888): a matrix moves by a share of its norm. Vectors (biases, norms) are
     /// neither scaled nor decayed.
-    fn lars(
-        &mut self,
-        index: usize,
-        value: Tensor<B, 1>,
-        gradient: Tensor<B, 1>,
-        matrix: bool,
-    ) -> Tensor<B, 1> {
+    fn lars(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>, matrix: bool) -> Tensor<1> {
         if !matrix {
             return self.sgd(index, value, gradient);
         }
@@ -192,7 +187,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
         self.sgd(index, value, gradient)
     }
 
-    fn sgd(&mut self, index: usize, value: Tensor<B, 1>, gradient: Tensor<B, 1>) -> Tensor<B, 1> {
+    fn sgd(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>) -> Tensor<1> {
         let settings = &self.settings;
         if settings.momentum == 0.0 {
             return plus(value, gradient, -settings.learning_rate);
@@ -206,7 +201,7 @@ impl<B: PrecisionBackend> Optimizer<B> {
         plus(value, velocity, -settings.learning_rate)
     }
 
-    fn adam(&mut self, index: usize, value: Tensor<B, 1>, gradient: Tensor<B, 1>) -> Tensor<B, 1> {
+    fn adam(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>) -> Tensor<1> {
         let settings = &self.settings;
         let decay = match settings.kind {
             OptimizerKind::AdamW => settings.learning_rate * settings.weight_decay,
@@ -225,31 +220,20 @@ impl<B: PrecisionBackend> Optimizer<B> {
             learning_rate: settings.learning_rate,
         };
         let state = &mut self.state[index];
-        let mean = |mean: &mut Option<Tensor<B, 1>>| {
+        let mean = |mean: &mut Option<Tensor<1>>| {
             let mean = mean.take().unwrap_or_else(|| value.zeros_like());
-            mean.into_primitive().tensor()
+            mean.into_dispatch()
         };
         let (first, second) = (mean(&mut state.first), mean(&mut state.second));
-        let before = Adam {
-            value: value.into_primitive().tensor(),
-            first,
-            second,
-        };
-        let after = B::adam(before, gradient.into_primitive().tensor(), rates);
-        let [value, first, second] = [after.value, after.first, after.second]
-            .map(|part| Tensor::from_primitive(TensorPrimitive::Float(part)));
+        let value = value.into_dispatch();
+        let (value, first, second) = Dispatch::adam(value, first, second, gradient.into_dispatch(), rates);
+        let [value, first, second] = [value, first, second].map(Tensor::from_dispatch);
         (state.first, state.second) = (Some(first), Some(second));
         value
     }
 
     /// Adam's update scaled to the norm of its matrix (arXiv 1904.00962). Vectors are neither scaled nor decayed.
-    fn lamb(
-        &mut self,
-        index: usize,
-        value: Tensor<B, 1>,
-        gradient: Tensor<B, 1>,
-        matrix: bool,
-    ) -> Tensor<B, 1> {
+    fn lamb(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>, matrix: bool) -> Tensor<1> {
         let learning_rate = self.settings.learning_rate;
         let update = self.adapted(index, gradient, self.steps);
         if !matrix {
@@ -264,10 +248,10 @@ impl<B: PrecisionBackend> Optimizer<B> {
 
     /// Adam's update for a learning rate of 1: both means without their bias after `steps` steps, the first over the root of
     /// the second.
-    fn adapted(&mut self, index: usize, gradient: Tensor<B, 1>, steps: i32) -> Tensor<B, 1> {
+    fn adapted(&mut self, index: usize, gradient: Tensor<1>, steps: i32) -> Tensor<1> {
         let settings = &self.settings;
         let state = &mut self.state[index];
-        let before = |mean: &mut Option<Tensor<B, 1>>| mean.take().unwrap_or_else(|| gradient.zeros_like());
+        let before = |mean: &mut Option<Tensor<1>>| mean.take().unwrap_or_else(|| gradient.zeros_like());
         let (first, second) = (before(&mut state.first), before(&mut state.second));
         let dtype = gradient.dtype();
         let rounded = |tensor| round(tensor, dtype);
@@ -288,26 +272,26 @@ impl<B: PrecisionBackend> Optimizer<B> {
 }
 
 /// The Euclidean norm, `[1]`, in f32 at least: squares of halves overflow or vanish.
-fn norm<B: PrecisionBackend>(vector: &Tensor<B, 1>) -> Tensor<B, 1> {
+fn norm(vector: &Tensor<1>) -> Tensor<1> {
     let vector = wide(vector.clone());
     total(vector.clone() * vector).sqrt()
 }
 
 /// A ratio of norms, or 1 where one of them is zero.
-fn one_where_zero<B: PrecisionBackend>(ratio: Tensor<B, 1>, norms: [Tensor<B, 1>; 2]) -> Tensor<B, 1> {
+fn one_where_zero(ratio: Tensor<1>, norms: [Tensor<1>; 2]) -> Tensor<1> {
     norms
         .into_iter()
         .fold(ratio, |ratio, norm| ratio.mask_fill(norm.equal_elem(0.0), 1.0))
 }
 
 /// Every element times a factor `[1]` of f32 at least, rounded once.
-fn scaled<B: PrecisionBackend>(vector: Tensor<B, 1>, factor: Tensor<B, 1>) -> Tensor<B, 1> {
+fn scaled(vector: Tensor<1>, factor: Tensor<1>) -> Tensor<1> {
     let dtype = vector.dtype();
     round(wide(vector) * factor, dtype)
 }
 
 /// `a + factor · b`, rounded once.
-fn plus<B: PrecisionBackend>(a: Tensor<B, 1>, b: Tensor<B, 1>, factor: f64) -> Tensor<B, 1> {
+fn plus(a: Tensor<1>, b: Tensor<1>, factor: f64) -> Tensor<1> {
     let dtype = a.dtype();
     round(wide(a) + wide(b).mul_scalar(factor), dtype)
 }

@@ -3,14 +3,11 @@
 //! Every parameter is kept as a vector, so that optimizers, gradient sums and rounding know one shape only; a model
 //! reshapes where it uses them, which costs nothing.
 
-use burn::{
-    backend::Autodiff,
-    tensor::{Tensor, backend::Backend},
-};
+use burn::tensor::{Device, Tensor};
 use mantissa_core::Format;
 
 use crate::{
-    Compute, PrecisionBackend, Values,
+    Compute, Values,
     compute::{dtype, round},
     gradient,
     values::data_of,
@@ -19,12 +16,12 @@ use crate::{
 /// Named parameters on a device, in order.
 ///
 /// ```
-/// use burn::tensor::DType;
-/// use mantissa_precision::{Compute, ParameterSet, Precision, device::Flex};
+/// use burn::tensor::{DType, Device};
+/// use mantissa_precision::{Compute, ParameterSet, Precision};
 ///
 /// let precision = Precision::MixedBf16;
 /// let weight = ("weight".to_owned(), vec![1, 2], vec![0.1, 0.2]);
-/// let parameters = ParameterSet::<Flex>::new([weight], precision.parameters(), &Default::default());
+/// let parameters = ParameterSet::new([weight], precision.parameters(), &Device::flex());
 /// assert_eq!(parameters.freeze().matrix("weight").dtype(), DType::F32);
 ///
 /// // What forward passes read until the next update: each weight is rounded once.
@@ -32,30 +29,30 @@ use crate::{
 /// assert_eq!(working.freeze().matrix("weight").dtype(), DType::BF16);
 /// ```
 #[derive(Debug, Clone)]
-pub struct ParameterSet<B: Backend> {
-    entries: Vec<Entry<B>>,
+pub struct ParameterSet {
+    entries: Vec<Entry>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry<B: Backend> {
+struct Entry {
     name: String,
     shape: Vec<usize>,
-    value: Tensor<B, 1>,
+    value: Tensor<1>,
 }
 
-impl<B: PrecisionBackend> ParameterSet<B> {
+impl ParameterSet {
     /// Puts `(name, shape, values)` on a device, rounded to `format`. Values are in row-major order.
     pub fn new<V: Into<Values>>(
         parts: impl IntoIterator<Item = (String, Vec<usize>, V)>,
         format: Format,
-        device: &B::Device,
+        device: &Device,
     ) -> Self {
         let entries = parts
             .into_iter()
             .map(|(name, shape, values)| {
                 let values = values.into().for_format(format);
                 let data = data_of(values, [shape.iter().product::<usize>()]);
-                let stored = data.dtype;
+                let stored = data.dtype();
                 let value = Tensor::from_data(data, (device, stored));
                 Entry {
                     name,
@@ -86,7 +83,7 @@ impl<B: PrecisionBackend> ParameterSet<B> {
     }
 
     /// Names and values, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor<B, 1>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor<1>)> {
         self.entries
             .iter()
             .map(|entry| (entry.name.as_str(), &entry.value))
@@ -104,7 +101,7 @@ impl<B: PrecisionBackend> ParameterSet<B> {
     /// operations, once for all micro-batches of an optimizer step; the others as they are. Gradients of a copy are those of
     /// its parameter, rounded as they would be on their way through the cast.
     pub fn working(&self, compute: &Compute, multiplied: impl Fn(&str) -> bool) -> Self {
-        let working = |entry: &Entry<B>| match multiplied(&entry.name) {
+        let working = |entry: &Entry| match multiplied(&entry.name) {
             true => Entry {
                 value: compute.operand(entry.value.clone()),
                 ..entry.clone()
@@ -118,7 +115,7 @@ impl<B: PrecisionBackend> ParameterSet<B> {
 
     /// The parameters rounded to a format.
     pub fn in_format(&self, format: Format) -> Self {
-        let rounded = |entry: &Entry<B>| Entry {
+        let rounded = |entry: &Entry| Entry {
             value: round(entry.value.clone(), dtype(format)),
             ..entry.clone()
         };
@@ -128,11 +125,11 @@ impl<B: PrecisionBackend> ParameterSet<B> {
     }
 
     /// The parameters as leaves of a fresh graph.
-    pub fn track(&self) -> Tracked<Autodiff<B>> {
-        let leaf = |entry: &Entry<B>| Entry {
+    pub fn track(&self) -> Tracked {
+        let leaf = |entry: &Entry| Entry {
             name: entry.name.clone(),
             shape: entry.shape.clone(),
-            value: Tensor::<Autodiff<B>, 1>::from_inner(entry.value.clone()).require_grad(),
+            value: Tensor::<1>::from_inner(entry.value.clone()).require_grad(),
         };
         Tracked {
             entries: self.entries.iter().map(leaf).collect(),
@@ -140,14 +137,14 @@ impl<B: PrecisionBackend> ParameterSet<B> {
     }
 
     /// The parameters without a graph, for inference.
-    pub fn freeze(&self) -> Tracked<B> {
+    pub fn freeze(&self) -> Tracked {
         Tracked {
             entries: self.entries.clone(),
         }
     }
 
     /// Replaces each value by what `update(index, dimensions of its shape, value)` makes of it.
-    pub(crate) fn update(&mut self, mut update: impl FnMut(usize, usize, Tensor<B, 1>) -> Tensor<B, 1>) {
+    pub(crate) fn update(&mut self, mut update: impl FnMut(usize, usize, Tensor<1>) -> Tensor<1>) {
         // Values are handed over, so that an update may happen in place.
         let entries = std::mem::take(&mut self.entries).into_iter().enumerate();
         let updated = entries.map(|(index, entry)| Entry {
@@ -160,12 +157,12 @@ impl<B: PrecisionBackend> ParameterSet<B> {
 
 /// Parameters as a forward pass sees them.
 #[derive(Debug, Clone)]
-pub struct Tracked<B: Backend> {
-    entries: Vec<Entry<B>>,
+pub struct Tracked {
+    entries: Vec<Entry>,
 }
 
-impl<B: Backend> Tracked<B> {
-    fn entry(&self, name: &str) -> &Entry<B> {
+impl Tracked {
+    fn entry(&self, name: &str) -> &Entry {
         self.entries
             .iter()
             .find(|entry| entry.name == name)
@@ -176,7 +173,7 @@ impl<B: Backend> Tracked<B> {
     ///
     /// # Panics
     /// If there is none: models name their own parameters.
-    pub fn vector(&self, name: &str) -> Tensor<B, 1> {
+    pub fn vector(&self, name: &str) -> Tensor<1> {
         self.entry(name).value.clone()
     }
 
@@ -184,7 +181,7 @@ impl<B: Backend> Tracked<B> {
     ///
     /// # Panics
     /// If there is none, or it is no matrix.
-    pub fn matrix(&self, name: &str) -> Tensor<B, 2> {
+    pub fn matrix(&self, name: &str) -> Tensor<2> {
         let entry = self.entry(name);
         let shape: [usize; 2] = entry
             .shape
@@ -195,7 +192,7 @@ impl<B: Backend> Tracked<B> {
     }
 
     /// Values in order.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Tensor<B, 1>> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Tensor<1>> {
         self.entries.iter().map(|entry| &entry.value)
     }
 }

@@ -2,24 +2,27 @@
 
 use std::ops::Range;
 
-use burn::tensor::{DType, Tensor, TensorData, ops::FloatTensor};
+use burn::{
+    backend::{Backend, Dispatch, TensorMetadata, tensor::FloatTensor},
+    tensor::{DType, Device, Shape, Slice, Tensor, TensorData},
+};
 
 use crate::{
-    PrecisionBackend,
+    backend::PrecisionBackend,
     compute::{primitive, tensor_of},
 };
 
 /// Cosine and sine of the angle by which each pair of elements of a head turns at each place.
 #[derive(Debug, Clone)]
-pub struct Rotation<B: PrecisionBackend> {
+pub struct Rotation {
     /// `[1, 1, sequence, width / 2]`.
-    cosine: Tensor<B, 4>,
+    cosine: Tensor<4>,
     /// The same.
-    sine: Tensor<B, 4>,
+    sine: Tensor<4>,
     interleaved: bool,
 }
 
-impl<B: PrecisionBackend> Rotation<B> {
+impl Rotation {
     /// Angles of some `places` in a sequence, from the `frequencies` of a head's pairs, radians a place, `[width / 2]`. Element `i` turns
     /// with `i + width / 2`; if they are `interleaved`, `2 i` with `2 i + 1`. Angles are computed in f64 and kept in `dtype`, in f32 at
     /// least.
@@ -27,7 +30,7 @@ impl<B: PrecisionBackend> Rotation<B> {
         frequencies: &[f64],
         places: Range<usize>,
         interleaved: bool,
-        (device, dtype): (&B::Device, DType),
+        (device, dtype): (&Device, DType),
     ) -> Self {
         let dtype = match dtype {
             DType::F64 => DType::F64,
@@ -53,7 +56,7 @@ impl<B: PrecisionBackend> Rotation<B> {
     ///
     /// # Panics
     /// Its angles are of another length or width.
-    pub(crate) fn turn(&self, input: Tensor<B, 4>) -> Tensor<B, 4> {
+    pub(crate) fn turn(&self, input: Tensor<4>) -> Tensor<4> {
         let ([.., sequence, width], [.., places, pairs]) = (input.dims(), self.cosine.dims());
         assert_eq!(
             (sequence, width),
@@ -61,49 +64,54 @@ impl<B: PrecisionBackend> Rotation<B> {
             "sequence and width of the rotation"
         );
         let [input, cosine, sine] = [input, self.cosine.clone(), self.sine.clone()].map(primitive);
-        tensor_of(B::rotate(input, cosine, sine, self.interleaved))
+        tensor_of(Dispatch::rotate(input, cosine, sine, self.interleaved))
     }
 }
 
 /// The same of values in the format of the angles, by burn's operations.
-pub(crate) fn turn<B: PrecisionBackend>(
+pub(crate) fn turn<B: Backend>(
     input: FloatTensor<B>,
     cosine: FloatTensor<B>,
     sine: FloatTensor<B>,
     interleaved: bool,
 ) -> FloatTensor<B> {
-    let [input, cosine, sine] = [input, cosine, sine].map(tensor_of::<B, 4>);
-    let [n, heads, sequence, width] = input.dims();
+    let [n, heads, sequence, width] = input.shape().dims();
     let half = width / 2;
-    let [first, second]: [Tensor<B, 4>; 2] = if interleaved {
-        let pairs = input.reshape([n, heads, sequence, half, 2]);
-        [0, 1].map(|place| pairs.clone().narrow(4, place, 1).squeeze_dim(4))
-    } else {
-        [0, half].map(|place| input.clone().narrow(3, place, half))
+    // Pairs lie in a dimension of their own, the last or the last but one.
+    let (split, of_pair) = match interleaved {
+        true => ([n, heads, sequence, half, 2], 4),
+        false => ([n, heads, sequence, 2, half], 3),
     };
+    let pairs = B::float_reshape(input, Shape::new(split));
+    let [first, second] = [0, 1].map(|place| {
+        let mut slices = vec![Slice::from(..); of_pair + 1];
+        slices[of_pair] = Slice::from(place..place + 1);
+        let part = B::float_slice(pairs.clone(), &slices);
+        B::float_reshape(part, Shape::new([n, heads, sequence, half]))
+    });
+    let times = |part: &FloatTensor<B>, by: &FloatTensor<B>| B::float_mul(part.clone(), by.clone());
     let turned = [
-        first.clone() * cosine.clone() - second.clone() * sine.clone(),
-        second * cosine + first * sine,
+        B::float_sub(times(&first, &cosine), times(&second, &sine)),
+        B::float_add(times(&second, &cosine), times(&first, &sine)),
     ];
-    primitive(if interleaved {
-        let pairs = turned.map(|part| part.unsqueeze_dim::<5>(4)).to_vec();
-        Tensor::cat(pairs, 4).reshape([n, heads, sequence, width])
-    } else {
-        Tensor::cat(turned.to_vec(), 3)
-    })
+    let mut of_one = split;
+    of_one[of_pair] = 1;
+    let turned = turned.map(|part| B::float_reshape(part, Shape::new(of_one)));
+    let pairs = B::float_cat(turned.to_vec(), of_pair);
+    B::float_reshape(pairs, Shape::new([n, heads, sequence, width]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Compute, Precision, device::Flex};
+    use crate::{Compute, Precision};
 
     #[test]
     fn pairs_turn_by_place_times_frequency_whichever_way_they_lie() {
-        let device = Default::default();
+        let device = Device::flex();
         // Two places, one head of four: the pairs (1, 2) and (3, 4).
         let turned = |interleaved: bool, row: [f64; 4]| {
-            let input = Tensor::<Flex, 1>::from_data([row, row].concat().as_slice(), (&device, DType::F64));
+            let input = Tensor::<1>::from_data([row, row].concat().as_slice(), (&device, DType::F64));
             let rotation = Rotation::new(&[0.5, 0.25], 1..3, interleaved, (&device, DType::F64));
             let compute = Compute::from(Precision::True64);
             let turned = compute.rotary(input.reshape([1, 1, 2, 4]), &rotation);

@@ -1,19 +1,17 @@
 //! What each query of an attention sees of the keys.
 
-use burn::tensor::{Bool, Int, Tensor};
-
-use crate::PrecisionBackend;
+use burn::tensor::{Bool, Device, Int, Tensor};
 
 /// What each query of an attention sees of the keys, and how far away they seem.
 #[derive(Debug, Clone)]
-pub struct Sight<B: PrecisionBackend> {
+pub struct Sight {
     /// True where a query is not to see a key; broadcasts to `[n, heads, queries, keys]`.
-    hidden: Option<Tensor<B, 4, Bool>>,
+    hidden: Option<Tensor<4, Bool>>,
     /// What is added to scaled scores, `[1, heads, 1, keys]`.
-    bias: Option<Tensor<B, 4>>,
+    bias: Option<Tensor<4>>,
 }
 
-impl<B: PrecisionBackend> Sight<B> {
+impl Sight {
     /// Every query sees every key.
     pub const fn everything() -> Self {
         Self {
@@ -23,7 +21,7 @@ impl<B: PrecisionBackend> Sight<B> {
     }
 
     /// Every query of a sequence sees the keys that are no `padding` `[n, keys]`.
-    pub fn padded(padding: &Tensor<B, 2, Bool>) -> Self {
+    pub fn padded(padding: &Tensor<2, Bool>) -> Self {
         let [n, keys] = padding.dims();
         Self {
             hidden: Some(padding.clone().reshape([n, 1, 1, keys])),
@@ -35,12 +33,12 @@ impl<B: PrecisionBackend> Sight<B> {
     ///
     /// # Panics
     /// If there are more queries than keys.
-    pub fn causal(queries: usize, keys: usize, device: &B::Device) -> Self {
+    pub fn causal(queries: usize, keys: usize, device: &Device) -> Self {
         let before = keys.checked_sub(queries).expect("every query has a key");
         // The last of them sees all.
         let hidden = (queries > 1).then(|| {
             let places = |range: std::ops::Range<usize>| {
-                Tensor::<B, 1, Int>::arange(range.start as i64..range.end as i64, device)
+                Tensor::<1, Int>::arange(range.start as i64..range.end as i64, device)
             };
             let own = places(before..keys).reshape([1, 1, queries, 1]);
             let of_keys = places(0..keys).reshape([1, 1, 1, keys]);
@@ -52,7 +50,7 @@ impl<B: PrecisionBackend> Sight<B> {
 
     /// The same with a `bias` `[heads, keys]` that is added to scaled scores.
     #[must_use]
-    pub fn biased(self, bias: Tensor<B, 2>) -> Self {
+    pub fn biased(self, bias: Tensor<2>) -> Self {
         let [heads, keys] = bias.dims();
         Self {
             bias: Some(bias.reshape([1, heads, 1, keys])),
@@ -65,15 +63,15 @@ impl<B: PrecisionBackend> Sight<B> {
         self.hidden.is_some()
     }
 
-    pub(crate) fn bias(&self) -> Option<&Tensor<B, 4>> {
+    pub(crate) fn bias(&self) -> Option<&Tensor<4>> {
         self.bias.as_ref()
     }
 
     /// True where a query is not to see a key, `[n, heads, queries, keys]`.
-    pub(crate) fn hidden(&self, shape: [usize; 4], device: &B::Device) -> Tensor<B, 4, Bool> {
+    pub(crate) fn hidden(&self, shape: [usize; 4], device: &Device) -> Tensor<4, Bool> {
         match &self.hidden {
             Some(hidden) => hidden.clone().expand(shape),
-            None => Tensor::<B, 4, Bool>::full(shape, false, device),
+            None => Tensor::<4, Bool>::full(shape, false, device),
         }
     }
 }
@@ -81,13 +79,12 @@ impl<B: PrecisionBackend> Sight<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Flex;
 
     #[test]
     fn a_query_sees_itself_and_what_came_before() {
-        let device = Default::default();
+        let device = Device::flex();
         let hidden = |queries, keys| {
-            let sight = Sight::<Flex>::causal(queries, keys, &device);
+            let sight = Sight::causal(queries, keys, &device);
             let hidden = sight.hidden([1, 1, queries, keys], &device);
             hidden.into_data().iter::<bool>().collect::<Vec<_>>()
         };
@@ -95,6 +92,6 @@ mod tests {
         assert_eq!(hidden(3, 3), [f, t, t, f, f, t, f, f, f]);
         assert_eq!(hidden(2, 4), [f, f, f, t, f, f, f, f]);
         assert_eq!(hidden(1, 4), [f; 4]);
-        assert!(!Sight::<Flex>::causal(1, 4, &device).is_limited());
+        assert!(!Sight::causal(1, 4, &device).is_limited());
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! What was launched is noted for the whole process, as a worker is one. So each of these tests is a process of its own.
 
+use burn::tensor::{Device, Tensor};
 use mantissa_core::{Accumulator, Executed, ExecutedVerdict, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, Operation, PrecisionBackend, device::Flex, probe};
+use mantissa_precision::{Compute, Operation, probe};
 use mantissa_testing::alone;
 
 /// Every precision that the design defines, with every matmul precision and accumulator it allows.
@@ -20,18 +21,18 @@ fn defined() -> Vec<Compute> {
     all
 }
 
-fn executed<B: PrecisionBackend>(compute: Compute, asked: Compute) -> Executed {
-    of::<B>(Operation::Matmul, compute, asked)
+fn executed(device: &Device, compute: Compute, asked: Compute) -> Executed {
+    of(device, Operation::Matmul, compute, asked)
 }
 
-fn of<B: PrecisionBackend>(operation: Operation, compute: Compute, asked: Compute) -> Executed {
-    probe::<B>(&[operation], compute, &asked.requested(), &Default::default())
+fn of(device: &Device, operation: Operation, compute: Compute, asked: Compute) -> Executed {
+    probe(&[operation], compute, &asked.requested(), device)
         .unwrap()
         .confirm()
 }
 
-fn confirms<B: PrecisionBackend>(compute: Compute) -> Executed {
-    let seen = executed::<B>(compute, compute);
+fn confirms(device: &Device, compute: Compute) -> Executed {
+    let seen = executed(device, compute, compute);
     assert_eq!(
         seen.verdict,
         ExecutedVerdict::AsRequested,
@@ -41,11 +42,11 @@ fn confirms<B: PrecisionBackend>(compute: Compute) -> Executed {
 }
 
 /// TF32 where f32 was asked for, bf16 where TF32 was, f32 where bf16 was.
-fn convicts<B: PrecisionBackend>() {
+fn convicts(device: &Device) {
     use MatmulPrecision::{High, Highest, Medium};
     for (done, asked) in [(High, Highest), (Medium, High), (Highest, Medium)] {
         let single = |matmul| Compute::new(Precision::True32, matmul, Accumulator::F32);
-        let seen = executed::<B>(single(done), single(asked));
+        let seen = executed(device, single(done), single(asked));
         assert_eq!(
             seen.verdict,
             ExecutedVerdict::Differs,
@@ -57,11 +58,11 @@ fn convicts<B: PrecisionBackend>() {
 #[test]
 fn the_cpu_executes_what_is_asked_for_and_says_how() {
     alone(|| {
+        let device = Device::flex();
         for compute in defined() {
-            confirms::<Flex>(compute);
+            confirms(&device, compute);
         }
-        let kind =
-            |precision, matmul, accumulator| confirms::<Flex>(Compute::new(precision, matmul, accumulator));
+        let kind = |precision, matmul, sums| confirms(&device, Compute::new(precision, matmul, sums));
         let full = kind(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
         assert_eq!(
             (full.operand_bits, full.exponent_bits, full.emulated),
@@ -87,15 +88,15 @@ fn the_cpu_executes_what_is_asked_for_and_says_how() {
             let wide = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32);
             let narrow = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F16);
             assert_eq!(
-                executed::<Flex>(narrow, wide).verdict,
+                executed(&device, narrow, wide).verdict,
                 ExecutedVerdict::Differs,
                 "{precision}"
             );
         }
-        convicts::<Flex>();
+        convicts(&device);
 
         for compute in defined() {
-            let seen = of::<Flex>(Operation::Convolution, compute, compute);
+            let seen = of(&device, Operation::Convolution, compute, compute);
             assert_eq!(
                 seen.verdict,
                 ExecutedVerdict::AsRequested,
@@ -104,7 +105,7 @@ fn the_cpu_executes_what_is_asked_for_and_says_how() {
         }
         let single = |matmul| Compute::new(Precision::True32, matmul, Accumulator::F32);
         let (full, tf32) = (single(MatmulPrecision::Highest), single(MatmulPrecision::High));
-        let planted = of::<Flex>(Operation::Convolution, tf32, full);
+        let planted = of(&device, Operation::Convolution, tf32, full);
         assert_eq!(
             (planted.verdict, planted.operand_bits),
             (ExecutedVerdict::Differs, Some(11))
@@ -112,9 +113,8 @@ fn the_cpu_executes_what_is_asked_for_and_says_how() {
 
         // A kernel that was not observed takes the verdict back.
         let full = Compute::new(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
-        let probed =
-            probe::<Flex>(&[Operation::Matmul], full, &full.requested(), &Default::default()).unwrap();
-        let one = burn::tensor::Tensor::<Flex, 2>::ones([4, 4], &Default::default());
+        let probed = probe(&[Operation::Matmul], full, &full.requested(), &device).unwrap();
+        let one = Tensor::<2>::ones([4, 4], &device);
         Compute::new(Precision::True32, MatmulPrecision::High, Accumulator::F32).matmul(one.clone(), one);
         let seen = probed.confirm();
         assert_eq!(seen.verdict, ExecutedVerdict::Unverified);
@@ -127,7 +127,7 @@ fn few_rows_are_observed_where_they_are_asked_for() {
     alone(|| {
         for precision in [Precision::True32, Precision::TrueBf16, Precision::Mixed16] {
             let compute = Compute::from(precision);
-            let seen = of::<Flex>(Operation::FewRows, compute, compute);
+            let seen = of(&Device::flex(), Operation::FewRows, compute, compute);
             assert_eq!(
                 seen.verdict,
                 ExecutedVerdict::AsRequested,
@@ -138,16 +138,16 @@ fn few_rows_are_observed_where_they_are_asked_for() {
 }
 
 /// Attention in one kernel.
-fn attends<B: PrecisionBackend>(precision: Precision) -> Executed {
+fn attends(device: &Device, precision: Precision) -> Executed {
     let compute = Compute::from(precision);
-    of::<B>(Operation::FusedAttention, compute, compute)
+    of(device, Operation::FusedAttention, compute, compute)
 }
 
 #[test]
 fn attention_on_the_cpu_is_what_the_setting_says() {
     alone(|| {
         for &precision in Precision::ALL {
-            let seen = attends::<Flex>(precision);
+            let seen = attends(&Device::flex(), precision);
             assert_eq!(
                 seen.verdict,
                 ExecutedVerdict::AsRequested,
@@ -157,92 +157,97 @@ fn attention_on_the_cpu_is_what_the_setting_says() {
     });
 }
 
-/// The settings of [`defined`] that a Vulkan device can compute in.
+/// The settings of [`defined`] that a device can compute in.
 #[cfg(feature = "vulkan")]
-fn supported() -> Vec<Compute> {
-    use mantissa_precision::device::{VulkanPlain, supports};
+fn supported(device: &Device) -> Vec<Compute> {
+    use mantissa_precision::device::supports;
 
-    let device = Default::default();
     let is_supported = |compute: &Compute| {
         [compute.precision().parameters(), compute.precision().compute()]
             .iter()
-            .all(|format| supports::<VulkanPlain>(*format, &device))
+            .all(|format| supports(*format, device))
     };
     defined().into_iter().filter(is_supported).collect()
 }
 
 #[cfg(feature = "vulkan")]
 mod lavapipe {
-    use mantissa_precision::device::VulkanPlain;
-
     use super::*;
 
     #[test]
     fn plain_kernels_execute_what_is_asked_for() {
         alone(|| {
-            if !crate::vulkan_is_there() {
+            let Some(device) = crate::vulkan(false) else {
                 return;
+            };
+            for compute in supported(&device) {
+                confirms(&device, compute);
             }
-            for compute in supported() {
-                confirms::<VulkanPlain>(compute);
-            }
-            convicts::<VulkanPlain>();
+            convicts(&device);
         });
     }
 }
 
 #[cfg(feature = "vulkan")]
 mod lavapipe_full {
-    use mantissa_core::Format;
-    use mantissa_precision::device::{VulkanFused, VulkanPlain};
-
     use super::*;
 
     #[test]
-    fn fused_kernels_convolutions_and_f16_sums_execute_what_is_asked_for() {
+    fn fused_kernels_and_convolutions_execute_what_is_asked_for() {
         alone(|| {
-            if !crate::vulkan_is_there() {
+            let Some(device) = crate::vulkan(true) else {
                 return;
+            };
+            for compute in supported(&device) {
+                confirms(&device, compute);
             }
-            // burn fuses no f64 kernels.
-            let fused = |compute: &Compute| compute.precision().parameters() != Format::F64;
-            for compute in supported().into_iter().filter(fused) {
-                confirms::<VulkanFused>(compute);
-            }
-            convicts::<VulkanFused>();
+            convicts(&device);
 
-            let halves = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
-            let (wide, narrow) = (halves(Accumulator::F32), halves(Accumulator::F16));
-            if crate::vulkan_halves_are_there() {
-                assert_eq!(
-                    confirms::<VulkanPlain>(narrow).accumulator.as_deref(),
-                    Some("f16")
-                );
-                let planted = executed::<VulkanPlain>(narrow, wide);
-                assert_eq!(planted.verdict, ExecutedVerdict::Differs, "{planted:?}");
-            }
             for matmul in [MatmulPrecision::Highest, MatmulPrecision::High] {
                 let compute = Compute::new(Precision::True32, matmul, Accumulator::F32);
-                let seen = of::<VulkanFused>(Operation::Convolution, compute, compute);
+                let seen = of(&device, Operation::Convolution, compute, compute);
                 assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
             }
         });
     }
 
     #[test]
-    fn attention_on_a_gpu_multiplies_in_f16_and_the_probe_says_so() {
+    fn f16_sums_execute_what_is_asked_for() {
         alone(|| {
-            if !crate::vulkan_is_there() {
+            let Some(device) = crate::vulkan_with_f16(false) else {
                 return;
-            }
-            let seen = attends::<VulkanPlain>(Precision::True32);
+            };
+            let halves = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
+            let (wide, narrow) = (halves(Accumulator::F32), halves(Accumulator::F16));
+            assert_eq!(confirms(&device, narrow).accumulator.as_deref(), Some("f16"));
+            let planted = executed(&device, narrow, wide);
+            assert_eq!(planted.verdict, ExecutedVerdict::Differs, "{planted:?}");
+        });
+    }
+
+    #[test]
+    fn attention_without_matrix_units_multiplies_in_the_format_of_its_inputs() {
+        alone(|| {
+            let Some(device) = crate::vulkan(false) else {
+                return;
+            };
+            let seen = attends(&device, Precision::True32);
             assert_eq!(
                 (seen.operand_bits, seen.exponent_bits),
-                (Some(11), Some(5)),
+                (Some(24), Some(8)),
                 "{seen:?}"
             );
-            assert_eq!(seen.verdict, ExecutedVerdict::Differs);
-            let seen = attends::<VulkanFused>(Precision::Mixed16);
+            assert_eq!(seen.verdict, ExecutedVerdict::AsRequested);
+        });
+    }
+
+    #[test]
+    fn attention_among_fused_kernels_is_what_a_mixed_setting_says() {
+        alone(|| {
+            let Some(device) = crate::vulkan(true) else {
+                return;
+            };
+            let seen = attends(&device, Precision::Mixed16);
             assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
         });
     }

@@ -4,21 +4,27 @@ mod engine;
 mod executed;
 mod training;
 
-/// Whether a Vulkan device answers.
+/// Returns a Vulkan device with or without kernel fusion, or `None` where there is no Vulkan.
+///
+/// Fusion is one choice for a process, and `cargo test` runs all tests of this program in one: a test with fusion runs
+/// [`alone`](mantissa_testing::alone).
 #[cfg(feature = "vulkan")]
-fn vulkan_is_there() -> bool {
-    mantissa_testing::is_there(
-        "vulkan",
-        mantissa_precision::device::available(mantissa_core::Backend::Vulkan),
-    )
+fn vulkan(fusion: bool) -> Option<burn::tensor::Device> {
+    use mantissa_core::Backend::Vulkan;
+    use mantissa_precision::device::{available, open};
+
+    mantissa_testing::is_there("vulkan", available(Vulkan)).then(|| open(Vulkan, fusion))
 }
 
-/// Whether a Vulkan device computes in halves, as the software rasteriser does.
+/// Returns the same device if it computes in f16, as lavapipe does.
 #[cfg(feature = "vulkan")]
-fn vulkan_halves_are_there() -> bool {
-    use mantissa_precision::device::{VulkanPlain, supports};
+fn vulkan_with_f16(fusion: bool) -> Option<burn::tensor::Device> {
+    use mantissa_precision::device::supports;
 
-    let halves = || supports::<VulkanPlain>(mantissa_core::Format::F16, &Default::default());
-    let missing = || Err("Vulkan: the device does not compute in f16".into());
-    vulkan_is_there() && mantissa_testing::is_there("vulkan", if halves() { Ok(()) } else { missing() })
+    let device = vulkan(fusion)?;
+    let found = match supports(mantissa_core::Format::F16, &device) {
+        true => Ok(()),
+        false => Err("Vulkan: the device does not compute in f16".into()),
+    };
+    mantissa_testing::is_there("vulkan", found).then_some(device)
 }

@@ -29,7 +29,7 @@ fn on_one_line(reason: &str) -> String {
     let told = |line: &&str| !line.is_empty() && *line != "Caused by:" && !line.starts_with("No backtrace");
     let lines = reason.lines().map(str::trim);
     let lines = lines
-        .take_while(|line| !line.starts_with("Backtrace"))
+        .take_while(|line| !line.starts_with("Backtrace") && *line != "Asked at:")
         .filter(told);
     lines.collect::<Vec<_>>().join(": ")
 }
@@ -45,10 +45,16 @@ fn advice(status: Status, reason: &str) -> Option<&'static str> {
             "the driver did not take a generated kernel: a CUDA toolkit newer than the driver is the usual reason, and \
              `mantissa devices` names what was found",
         ),
-        Status::Failed if ["launch(", "cuda_error", "driver"].into_iter().any(says) => Some(
-            "see with `mantissa devices` whether the device still answers, and in the system's log what its driver \
+        Status::Failed
+            if ["launch error", "poisoned", "cuda_error", "driver"]
+                .into_iter()
+                .any(says) =>
+        {
+            Some(
+                "see with `mantissa devices` whether the device still answers, and in the system's log what its driver \
              says; `--resume` goes on with what is left",
-        ),
+            )
+        }
         _ => None,
     }
 }
@@ -83,7 +89,7 @@ mod tests {
                 .contains("`checkpointing=on`")
         );
         assert!(
-            hint(Status::Failed, "[Launch(An unknown error")
+            hint(Status::Failed, "A launch error happened")
                 .unwrap()
                 .contains("still answers")
         );
@@ -91,7 +97,10 @@ mod tests {
             hint(Status::Failed, "a thread panicked: index out of bounds"),
             None
         );
-        assert_eq!(hint(Status::Skipped, "burn fuses no f64 kernels"), None);
+        assert_eq!(
+            hint(Status::Skipped, "`fusion=on` does not exist on the flex backend"),
+            None
+        );
     }
 
     #[test]

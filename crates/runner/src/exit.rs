@@ -48,6 +48,7 @@ pub fn is_out_of_memory(text: &str) -> bool {
         "memory allocation of",
         "can't allocate buffer",
         "out of memory",
+        "out of device memory",
         "out_of_memory",
         "outofmemory",
         // More than any address space has.

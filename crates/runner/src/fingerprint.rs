@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn the_build_knows_its_burn() {
         let fingerprint = fingerprint(None);
-        assert!(fingerprint.burn.starts_with("0.21"), "{}", fingerprint.burn);
+        assert!(fingerprint.burn.starts_with("0.22"), "{}", fingerprint.burn);
         assert!(fingerprint.cores >= 1);
     }
 }

@@ -507,7 +507,7 @@ mod tests {
             let default = axis.default_value(Backend::Cuda);
             let default = match axis {
                 Axis::Backend => "that of the run".to_owned(),
-                Axis::Fusion => format!("`{default}`; `off` on flex and under `64-true`"),
+                Axis::Fusion => format!("`{default}`; `off` on flex"),
                 _ => format!("`{default}`"),
             };
             writeln!(text, "| `{axis}` | {} | {values} | {default} |", tasks.join(", ")).unwrap();

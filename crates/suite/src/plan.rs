@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use mantissa_core::{
     Attention, Axis, AxisValue, Backend, Cell, CellId, CellMaker, ConvolutionShape, DatasetKind,
     Distribution, Format, Gelu, Kernel, KernelKind, Model, Plan, PlannedCell, Precision, Profile, Setting,
-    SuiteInfo, Switch, Task, TaskKind, UnknownName, ValueError, Workload,
+    SuiteInfo, Task, TaskKind, UnknownName, ValueError, Workload,
 };
 
 use crate::{
@@ -447,14 +447,6 @@ impl<'a> Settings<'a> {
                     .expect("values are checked when they are read");
             }
         }
-        // burn fuses no f64 kernels; who asks for them by name gets the cell skipped, with that reason.
-        let named = chosen().any(|(axis, _)| axis == Axis::Fusion);
-        if !named && setting.precision() == Precision::True64 {
-            let off = AxisValue::Text(Switch::Off.name().to_owned());
-            setting
-                .set(Axis::Fusion, off)
-                .expect("`off` is a value of the axis");
-        }
         let AxisValue::Integer(seed) = seed else {
             unreachable!("seeds are whole numbers")
         };
@@ -680,8 +672,7 @@ mod tests {
         );
         for planned in &plan.cells {
             let setting = &planned.cell.setting;
-            let fuses = setting.backend() == Backend::Cuda && setting.precision() != Precision::True64;
-            assert_eq!(setting.fusion(), fuses);
+            assert_eq!(setting.fusion(), setting.backend() == Backend::Cuda);
         }
     }
 
@@ -694,10 +685,15 @@ mod tests {
     }
 
     #[test]
-    fn fusion_of_f64_is_skipped_with_its_reason() {
-        let plan = planned(&["backend=cuda", "fusion=on", "precision=64-true", "matmul=highest"]);
-        let why = |cell: &PlannedCell| cell.skip.as_ref().is_some_and(|why| why.contains("f64"));
-        assert!(!plan.cells.is_empty() && plan.cells.iter().all(why));
+    fn f64_is_planned_on_a_gpu_fused_or_not() {
+        let plan = planned(&[
+            "backend=cuda",
+            "fusion=on,off",
+            "precision=64-true",
+            "matmul=highest",
+        ]);
+        assert!(plan.cells.iter().any(|planned| planned.cell.setting.fusion()));
+        assert!(plan.cells.iter().all(|planned| planned.skip.is_none()));
     }
 
     #[test]

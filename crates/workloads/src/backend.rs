@@ -1,9 +1,10 @@
-//! From a cell to the backend that runs it: the one place where the backend becomes a type.
+//! From a cell to its device.
 
 use std::path::{Path, PathBuf};
 
+use burn::tensor::Device;
 use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Model, Setting, Task, open_own_program};
-use mantissa_precision::{Compute, Operation, PrecisionBackend, Probed, device, probe};
+use mantissa_precision::{Compute, Operation, Probed, device, probe};
 
 use crate::{
     Inputs, Observer, Outcome, OwnModel, WorkloadError, evaluate, generate, kernel,
@@ -14,7 +15,7 @@ use crate::{
 pub use mantissa_precision::device::{available, device_name, device_uuid, format_support};
 
 /// Version of burn that this build runs on.
-pub const BURN_VERSION: &str = "0.21.0";
+pub const BURN_VERSION: &str = "0.22.1";
 
 /// Runs a cell on the backend of its setting: with the `own` model of the program where that is asked for.
 ///
@@ -26,71 +27,57 @@ pub fn run(
     own: Option<&OwnModel>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
-    match (cell.workload.model(), own) {
-        (Some(Model::Own), Some(own)) => own.run(cell, inputs, observer),
-        _ => on_backend(cell, inputs, BuiltInTask { cell, inputs }, observer),
+    let backend = cell.setting.backend();
+    if backend == Backend::Flex {
+        return on_device(cell, inputs, own, observer);
     }
+    // Before the first use of the GPU, which the search for it may be.
+    let keep = device::kernels_in(&kernel_folder(backend, &inputs.cache));
+    let result = on_device(cell, inputs, own, observer);
+    keep();
+    result
 }
 
-/// What is done on a backend, whatever type it has.
-pub(crate) trait OnBackend {
-    /// Does it.
-    fn on<B: PrecisionBackend>(
-        self,
-        device: &B::Device,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, WorkloadError>;
-}
-
-/// A cell of which nothing is the user's own.
-struct BuiltInTask<'a> {
-    cell: &'a Cell,
-    inputs: &'a Inputs,
-}
-
-impl OnBackend for BuiltInTask<'_> {
-    fn on<B: PrecisionBackend>(
-        self,
-        device: &B::Device,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, WorkloadError> {
-        let Self { cell, inputs } = self;
-        match &cell.workload.task {
-            Task::Train(task) => train::train::<B, _>(cell, task, inputs, device, observer, BuiltIn),
-            Task::Evaluate(task) => evaluate::evaluate::<B, _>(cell, task, inputs, device, observer, BuiltIn),
-            Task::Generate(task) => generate::generate::<B>(cell, task, inputs, device, observer),
-            Task::Kernel(task) => kernel::kernel::<B>(cell, task, device, observer),
-        }
-    }
-}
-
-/// Does the work of a cell on the backend of its setting, and observes how that computes.
-pub(crate) fn on_backend<W: OnBackend>(
+/// Runs a cell on the device of its setting, and observes how that computes.
+fn on_device(
     cell: &Cell,
     inputs: &Inputs,
-    work: W,
+    own: Option<&OwnModel>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
-    let backend = cell.setting.backend();
-    if backend != Backend::Flex {
-        device::keep_kernels(&kernel_folder(backend, &inputs.cache));
-    }
+    let setting = &cell.setting;
+    let backend = setting.backend();
     // It was there when the run was planned: a cell that is skipped would never be tried again.
     available(backend).map_err(WorkloadError::Device)?;
-    // Tests of this crate run cells on the CPU, and name the backend of a GPU by its type: every backend here compiles all
-    // models and tasks anew.
-    match (cell.setting.backend(), cell.setting.fusion()) {
-        (Backend::Flex, _) => run_on::<device::Flex, _>(cell, work, observer),
-        #[cfg(all(feature = "cuda", not(test)))]
-        (Backend::Cuda, true) => run_on::<device::CudaFused, _>(cell, work, observer),
-        #[cfg(all(feature = "cuda", not(test)))]
-        (Backend::Cuda, false) => run_on::<device::CudaPlain, _>(cell, work, observer),
-        #[cfg(all(feature = "vulkan", not(test)))]
-        (Backend::Vulkan, true) => run_on::<device::VulkanFused, _>(cell, work, observer),
-        #[cfg(all(feature = "vulkan", not(test)))]
-        (Backend::Vulkan, false) => run_on::<device::VulkanPlain, _>(cell, work, observer),
-        #[cfg(any(test, not(all(feature = "cuda", feature = "vulkan"))))]
-        (backend, _) => unreachable!("`{backend}` is not available in this build"),
+    let device = device::open(backend, setting.fusion());
+    for format in formats(setting) {
+        if !device::supports(format, &device) {
+            return Err(WorkloadError::Unavailable(format!(
+                "burn {BURN_VERSION} does not compute in `{format}` on this `{backend}` device"
+            )));
+        }
+    }
+    let probed = probed(cell, Compute::of(setting), &device).map_err(WorkloadError::Device)?;
+    let mut outcome = match (cell.workload.model(), own) {
+        (Some(Model::Own), Some(own)) => own.run(cell, inputs, &device, observer)?,
+        _ => built_in(cell, inputs, &device, observer)?,
+    };
+    outcome.executed = probed.confirm();
+    Ok(outcome)
+}
+
+/// Runs a cell of which nothing is the user's own.
+fn built_in(
+    cell: &Cell,
+    inputs: &Inputs,
+    device: &Device,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, WorkloadError> {
+    match &cell.workload.task {
+        Task::Train(task) => train::train(cell, task, inputs, device, observer, BuiltIn),
+        Task::Evaluate(task) => evaluate::evaluate(cell, task, inputs, device, observer, BuiltIn),
+        Task::Generate(task) => generate::generate(cell, task, inputs, device, observer),
+        Task::Kernel(task) => kernel::kernel(cell, task, device, observer),
     }
 }
 
@@ -105,31 +92,10 @@ fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
     cache.join("kernels").join(&id[..16])
 }
 
-fn run_on<B: PrecisionBackend, W: OnBackend>(
-    cell: &Cell,
-    work: W,
-    observer: &mut dyn Observer,
-) -> Result<Outcome, WorkloadError> {
-    let device = B::Device::default();
-    for format in formats(&cell.setting) {
-        if !device::supports::<B>(format, &device) {
-            let backend = cell.setting.backend();
-            return Err(WorkloadError::Unavailable(format!(
-                "burn {BURN_VERSION} does not compute in `{format}` on this `{backend}` device"
-            )));
-        }
-    }
-    let compute = Compute::of(&cell.setting);
-    let probed = probed::<B>(cell, compute, &device).map_err(WorkloadError::Device)?;
-    let mut outcome = work.on::<B>(&device, observer)?;
-    outcome.executed = probed.confirm();
-    Ok(outcome)
-}
-
 /// What the products of a cell are, and those of the layers that it keeps in f32.
-fn probed<B: PrecisionBackend>(cell: &Cell, compute: Compute, device: &B::Device) -> Result<Probed, String> {
+fn probed(cell: &Cell, compute: Compute, device: &Device) -> Result<Probed, String> {
     let observe =
-        |operations: &[_], compute: Compute| probe::<B>(operations, compute, &compute.requested(), device);
+        |operations: &[_], compute: Compute| probe(operations, compute, &compute.requested(), device);
     let probed = observe(&operations(cell), compute)?;
     let kept = kept_operations(cell);
     if kept.is_empty() {

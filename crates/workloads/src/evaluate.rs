@@ -2,32 +2,32 @@
 
 use std::{ops::Range, time::Instant};
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::{Axis, Cell, EvaluateTask, Event, Executed, Precision, Samples, Series};
-use mantissa_precision::{Compute, PrecisionBackend, Tracked, aside};
+use mantissa_precision::{Compute, Tracked, aside};
 
 use crate::{
     AllocatorBytes, Inputs, Measured, Observer, Outcome, Phase, Progress, ReadWeights, Share, WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
     models::{Batch, Network, Norms, Stage},
-    outcome::allocator,
+    outcome::{allocator, progress, read},
     start::{Purpose, Start, start},
     subject::{Source, Work},
     timing::wall_clock,
 };
 
 /// Runs an evaluating cell on a model and data of a source.
-pub(crate) fn evaluate<B: PrecisionBackend, S: Source>(
+pub(crate) fn evaluate<S: Source>(
     cell: &Cell,
     task: &EvaluateTask,
     inputs: &Inputs,
-    device: &B::Device,
+    device: &Device,
     observer: &mut dyn Observer,
     source: S,
 ) -> Result<Outcome, WorkloadError> {
     let begun = Instant::now();
-    progress::<B>(observer, device, Phase::Prepare, 0, 1);
-    let testing = Testing::<B> {
+    progress(observer, device, Phase::Prepare, 0, 1);
+    let testing = Testing {
         cell,
         inputs,
         device,
@@ -39,30 +39,30 @@ pub(crate) fn evaluate<B: PrecisionBackend, S: Source>(
 }
 
 /// A test without its model and its data.
-struct Testing<'a, B: PrecisionBackend> {
+struct Testing<'a> {
     cell: &'a Cell,
     inputs: &'a Inputs,
-    device: &'a B::Device,
+    device: &'a Device,
     begun: Instant,
     observer: &'a mut dyn Observer,
 }
 
-impl<B: PrecisionBackend> Work for Testing<'_, B> {
+impl Work for Testing<'_> {
     type Output = Outcome;
 
     fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
-        let test = Test::<B, _>::new(self.cell, model, self.inputs, self.device)?;
+        let test = Test::new(self.cell, model, self.inputs, self.device)?;
         test.run(&data, self.begun, self.inputs, self.observer)
     }
 }
 
 /// A model under test.
-struct Test<'a, B: PrecisionBackend, M: Network> {
+struct Test<'a, M: Network> {
     cell: &'a Cell,
     model: M,
-    start: Start<B>,
+    start: Start,
     compute: Compute,
-    device: &'a B::Device,
+    device: &'a Device,
 }
 
 /// What a model says of some examples.
@@ -210,45 +210,42 @@ fn wide(precision: Precision) -> Precision {
 }
 
 /// A model that is ready to predict.
-struct Ready<'a, B: PrecisionBackend, M: Network> {
+struct Ready<'a, M: Network> {
     model: &'a M,
-    parameters: Tracked<B>,
-    running: &'a Norms<B>,
+    parameters: Tracked,
+    running: &'a Norms,
     compute: Compute,
-    device: &'a B::Device,
+    device: &'a Device,
 }
 
-impl<B: PrecisionBackend, M: Network> Ready<'_, B, M> {
+impl<M: Network> Ready<'_, M> {
     /// Predicts a micro-batch: from its upload until what it says is on the host.
     fn predict(&self, batch: &Batch<M>) -> Result<Said, WorkloadError> {
-        let failed = |error| WorkloadError::Device(format!("{error:?}"));
         let begun = Instant::now();
-        let input = M::upload::<B>(batch, self.device);
+        let input = M::upload(batch, self.device);
         let pass = self
             .model
             .pass(&self.parameters, &self.compute, Stage::Testing(self.running));
         let logits = self.model.forward(&pass, &input, |_| ());
-        let predicted = logits.clone().argmax(1).flatten::<1>(0, 1);
-        let predicted = predicted.try_into_data().map_err(failed)?;
+        let predicted = read(logits.clone().argmax(1))?;
         let window = begun..Instant::now();
         // While the logits are there.
-        let allocator = allocator::<B>(self.device);
+        let allocator = allocator(self.device);
         let labels = batch.labels();
         let labels = Tensor::from_data(TensorData::new(labels.to_vec(), [labels.len()]), self.device);
         // The logits are the setting's; what they are worth is not to be rounded to its format.
         let losses = Compute::from(wide(self.compute.precision())).cross_entropies(logits, labels);
-        let losses = losses.try_into_data().map_err(failed)?;
         Ok(Said {
-            predicted: predicted.iter::<i64>().map(|class| class as i32).collect(),
-            losses: losses.iter::<f64>().collect(),
+            predicted,
+            losses: read(losses)?,
             window,
             allocator,
         })
     }
 }
 
-impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
-    fn new(cell: &'a Cell, model: M, inputs: &Inputs, device: &'a B::Device) -> Result<Self, WorkloadError> {
+impl<'a, M: Network> Test<'a, M> {
+    fn new(cell: &'a Cell, model: M, inputs: &Inputs, device: &'a Device) -> Result<Self, WorkloadError> {
         let model = model
             .keeping(cell.setting.keep_f32())
             .map_err(WorkloadError::Unavailable)?;
@@ -272,8 +269,8 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
     ) -> Result<Outcome, WorkloadError> {
         let load_seconds = begun.elapsed().as_secs_f64();
         let started = Instant::now();
-        progress::<B>(observer, self.device, Phase::WarmUp, 0, 1);
-        let clock = wall_clock::<B>(self.device)?;
+        progress(observer, self.device, Phase::WarmUp, 0, 1);
+        let clock = wall_clock(self.device)?;
         let batches = micro_batches(self.cell, &data.test);
         let ready = self.ready();
         // Both shapes, each twice: the first compiles.
@@ -285,11 +282,11 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         let warmup_seconds = started.elapsed().as_secs_f64();
 
         let total = batches.len() as u64;
-        progress::<B>(observer, self.device, Phase::Measure, 0, total);
+        progress(observer, self.device, Phase::Measure, 0, total);
         let predict = |indices: &[usize]| ready.predict(&data.test.batch(indices));
         let tested = go_through(self.cell, &data.test, predict, observer)?;
         // What comes next is not the setting's, in time, in energy or in memory.
-        progress::<B>(observer, self.device, Phase::Evaluate, 0, total);
+        progress(observer, self.device, Phase::Evaluate, 0, total);
         observer.memory_known();
         drop(ready);
         let Start {
@@ -309,7 +306,7 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         let agreement = match read {
             // What it launches is not what the setting was asked for.
             Some(_) => {
-                let compared = aside(|| reference.agreement::<B>(data, &tested.predicted, inputs, observer));
+                let compared = aside(|| reference.agreement(data, &tested.predicted, inputs, observer));
                 or_told(compared, &mut events)?
             }
             None => None,
@@ -318,18 +315,18 @@ impl<'a, B: PrecisionBackend, M: Network> Test<'a, B, M> {
         Ok(outcome(self.cell, data, tested, read, agreement, events, seconds))
     }
 
-    fn ready<'b>(&'b self) -> Ready<'b, B, M> {
+    fn ready<'b>(&'b self) -> Ready<'b, M> {
         ready(&self.model, &self.start, self.compute, self.device)
     }
 }
 
 /// A model with the parameters that forward passes read.
-fn ready<'a, B: PrecisionBackend, M: Network>(
+fn ready<'a, M: Network>(
     model: &'a M,
-    start: &'a Start<B>,
+    start: &'a Start,
     compute: Compute,
-    device: &'a B::Device,
-) -> Ready<'a, B, M> {
+    device: &'a Device,
+) -> Ready<'a, M> {
     let working = start.parameters.working(&compute, |name| model.multiplies(name));
     Ready {
         model,
@@ -341,16 +338,16 @@ fn ready<'a, B: PrecisionBackend, M: Network>(
 }
 
 /// The same weights in f32, once the setting's own are gone.
-struct Reference<'a, M: Network, D> {
+struct Reference<'a, M: Network> {
     cell: &'a Cell,
     model: &'a M,
-    device: &'a D,
+    device: &'a Device,
 }
 
-impl<M: Network, D> Reference<'_, M, D> {
+impl<M: Network> Reference<'_, M> {
     /// How many of the predictions are those of `32-true` and `highest`, unless they are that themselves: of all, and of words by
     /// passage, too.
-    fn agreement<B: PrecisionBackend<Device = D>>(
+    fn agreement(
         &self,
         data: &Dataset<M::Part>,
         predicted: &[i32],
@@ -362,7 +359,7 @@ impl<M: Network, D> Reference<'_, M, D> {
             return Ok(None);
         }
         let of = (self.cell, setting.precision().parameters(), Purpose::Testing);
-        let start: Start<B> = start(self.model, of, inputs, self.device)?;
+        let start = start(self.model, of, inputs, self.device)?;
         let ready = ready(self.model, &start, Compute::of(&setting), self.device);
         let part = &data.test;
         let predict = |indices: &[usize]| ready.predict(&part.batch(indices));
@@ -426,32 +423,15 @@ pub(crate) fn agreement<P: Part>(
     Ok((all, passages))
 }
 
-fn progress<B: PrecisionBackend>(
-    observer: &mut dyn Observer,
-    device: &B::Device,
-    phase: Phase,
-    done: u64,
-    total: u64,
-) {
-    observer.progress(Progress {
-        phase,
-        done,
-        total,
-        allocator: allocator::<B>(device),
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use crate::subject::BuiltIn;
     use std::path::{Path, PathBuf};
 
-    use burn_flex::FlexDevice;
     use mantissa_core::{
         AxisValue, Backend, DatasetKind, ImageNetResNetSize, Model, ResNetSize, Setting, Task, TaskKind,
         Workload,
     };
-    use mantissa_precision::device::Flex;
 
     use super::*;
 
@@ -508,7 +488,7 @@ mod tests {
             unreachable!("made above")
         };
         let mut noting = Noting::default();
-        let outcome = evaluate::<Flex, _>(cell, task, inputs, &FlexDevice, &mut noting, BuiltIn).unwrap();
+        let outcome = evaluate(cell, task, inputs, &Device::flex(), &mut noting, BuiltIn).unwrap();
         (outcome, noting)
     }
 
@@ -577,7 +557,8 @@ mod tests {
             data.test = data.test.with_labels(|label| label % 5);
             data.classes = 5;
             let model = crate::models::ImageNetResNet::new(size.clone(), 33, 5);
-            let test = Test::<Flex, _>::new(&cell, model, &inputs, &FlexDevice).unwrap();
+            let device = Device::flex();
+            let test = Test::new(&cell, model, &inputs, &device).unwrap();
             let mut noting = Noting::default();
             let outcome = test.run(&data, Instant::now(), &inputs, &mut noting).unwrap();
             (outcome, noting)
@@ -655,7 +636,8 @@ mod tests {
             "32-true",
         );
         let model = crate::models::ResNet::new(ResNetSize::RESNET20, 32, 10);
-        let test = Test::<Flex, _>::new(&cell, model, &inputs, &FlexDevice).unwrap();
+        let device = Device::flex();
+        let test = Test::new(&cell, model, &inputs, &device).unwrap();
         let ready = test.ready();
         let indices: Vec<usize> = (540..570).collect();
         let batch = data.test.batch(&indices);

@@ -3,19 +3,19 @@
 
 use std::{cell::RefCell, fmt::Write, ops::Range, time::Instant};
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use mantissa_analysis::{WarmUp, Warmth};
 use mantissa_core::{Cell, Event, Executed, GenerateTask, Samples, Series};
 use mantissa_inputs::weights::generation_note;
-use mantissa_precision::{Compute, PrecisionBackend, Timed, Tracked};
+use mantissa_precision::{Compute, Timed, Tracked};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::{
-    Inputs, Measured, Observer, Outcome, Phase, Progress, ReadWeights, WorkloadError,
+    Inputs, Measured, Observer, Outcome, Phase, ReadWeights, WorkloadError,
     data::{TokenBatch, Tokenized},
     models::{KvCache, Network, Norms, Stage},
-    outcome::allocator,
+    outcome::{progress, read, sync},
     sampling::{Limits, sample},
     start::{Purpose, Start, start},
     subject::{Writing, with_writer},
@@ -26,15 +26,15 @@ use crate::{
 const MOST_WARM_UPS: usize = 4000;
 
 /// Runs a generating cell.
-pub(crate) fn generate<B: PrecisionBackend>(
+pub(crate) fn generate(
     cell: &Cell,
     task: &GenerateTask,
     inputs: &Inputs,
-    device: &B::Device,
+    device: &Device,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let begun = Instant::now();
-    let generating = Generating::<B> {
+    let generating = Generating {
         cell,
         task,
         inputs,
@@ -46,35 +46,24 @@ pub(crate) fn generate<B: PrecisionBackend>(
 }
 
 /// Generation without its model.
-struct Generating<'a, B: PrecisionBackend> {
+struct Generating<'a> {
     cell: &'a Cell,
     task: &'a GenerateTask,
     inputs: &'a Inputs,
-    device: &'a B::Device,
+    device: &'a Device,
     begun: Instant,
     observer: &'a mut dyn Observer,
 }
 
-impl<B: PrecisionBackend> Generating<'_, B> {
-    fn progress(&mut self, phase: Phase, done: u32, total: u32) {
-        self.observer.progress(Progress {
-            phase,
-            done: done.into(),
-            total: total.into(),
-            allocator: allocator::<B>(self.device),
-        });
-    }
-}
-
 /// A model that is ready to write.
-pub(crate) struct Writer<'a, B: PrecisionBackend, M: Network> {
+pub(crate) struct Writer<'a, M: Network> {
     model: &'a M,
-    parameters: Tracked<B>,
+    parameters: Tracked,
     /// The table of words in the format of products, as autocast keeps its casts for as long as a text is written.
-    head: Option<Tensor<B, 2>>,
-    running: &'a Norms<B>,
+    head: Option<Tensor<2>>,
+    running: &'a Norms,
     compute: Compute,
-    device: &'a B::Device,
+    device: &'a Device,
 }
 
 /// What was written after a prompt, and when.
@@ -111,18 +100,12 @@ impl Choice {
     }
 
     /// The token of each row of logits `[n, words]`.
-    fn of<B: PrecisionBackend>(&mut self, logits: Tensor<B, 2>) -> Result<Vec<i32>, WorkloadError> {
+    fn of(&mut self, logits: Tensor<2>) -> Result<Vec<i32>, WorkloadError> {
         if self.temperature == 0.0 {
-            let likeliest = logits
-                .argmax(1)
-                .flatten::<1>(0, 1)
-                .try_into_data()
-                .map_err(failed)?;
-            return Ok(likeliest.iter::<i64>().map(|id| id as i32).collect());
+            return read(logits.argmax(1));
         }
         let [_, words] = logits.dims();
-        let logits = logits.try_into_data().map_err(failed)?;
-        let logits: Vec<f64> = logits.iter::<f64>().collect();
+        let logits: Vec<f64> = read(logits)?;
         let rows = logits.chunks_exact(words);
         Ok(rows
             .map(|row| drawn(row, self.temperature, &mut self.rng))
@@ -143,12 +126,8 @@ fn drawn(logits: &[f64], temperature: f64, rng: &mut ChaCha8Rng) -> i32 {
     reached.unwrap_or(logits.len() - 1) as i32
 }
 
-fn failed(error: impl std::fmt::Debug) -> WorkloadError {
-    WorkloadError::Device(format!("{error:?}"))
-}
-
-impl<'a, B: PrecisionBackend, M: Network<Part = Tokenized>> Writer<'a, B, M> {
-    pub(crate) fn new(model: &'a M, start: &'a Start<B>, compute: Compute, device: &'a B::Device) -> Self {
+impl<'a, M: Network<Part = Tokenized>> Writer<'a, M> {
+    pub(crate) fn new(model: &'a M, start: &'a Start, compute: Compute, device: &'a Device) -> Self {
         let working = start.parameters.working(&compute, |name| model.multiplies(name));
         let parameters = working.freeze();
         let tied = model.tied_head().filter(|(head, _)| !model.kept().contains(head));
@@ -187,10 +166,7 @@ impl<'a, B: PrecisionBackend, M: Network<Part = Tokenized>> Writer<'a, B, M> {
         let window = begun..since;
         told();
         let finite = match last {
-            Some(logits) => {
-                let logits = logits.try_into_data().map_err(failed)?;
-                logits.iter::<f64>().all(f64::is_finite)
-            }
+            Some(logits) => read(logits)?.into_iter().all(f64::is_finite),
             None => true,
         };
         Ok(Written {
@@ -202,7 +178,7 @@ impl<'a, B: PrecisionBackend, M: Network<Part = Tokenized>> Writer<'a, B, M> {
     }
 
     /// Logits `[n, words]` behind the last of some tokens `[n, count]` that follow those in the cache.
-    fn step(&self, ids: Vec<i32>, n: usize, cache: &RefCell<KvCache<B>>) -> Tensor<B, 2> {
+    fn step(&self, ids: Vec<i32>, n: usize, cache: &RefCell<KvCache>) -> Tensor<2> {
         let count = (ids.len() / n) as i32;
         let batch = TokenBatch {
             ids,
@@ -210,7 +186,7 @@ impl<'a, B: PrecisionBackend, M: Network<Part = Tokenized>> Writer<'a, B, M> {
             rows: (1..=n as i32).map(|row| row * count - 1).collect(),
             labels: vec![],
         };
-        let input = M::upload::<B>(&batch, self.device);
+        let input = M::upload(&batch, self.device);
         let stage = Stage::Testing(self.running);
         let pass = self.model.pass(&self.parameters, &self.compute, stage);
         let pass = pass.remembering(cache).with_head(self.head.as_ref());
@@ -218,17 +194,17 @@ impl<'a, B: PrecisionBackend, M: Network<Part = Tokenized>> Writer<'a, B, M> {
     }
 }
 
-impl<B: PrecisionBackend> Writing for Generating<'_, B> {
+impl Writing for Generating<'_> {
     type Output = Outcome;
 
-    fn with<M: Network<Part = Tokenized>>(mut self, model: M) -> Result<Outcome, WorkloadError> {
+    fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Outcome, WorkloadError> {
         let (cell, task, device) = (self.cell, self.task, self.device);
-        self.progress(Phase::Prepare, 0, 1);
+        progress(self.observer, device, Phase::Prepare, 0, 1);
         let model = model
             .keeping(cell.setting.keep_f32())
             .map_err(WorkloadError::Unavailable)?;
         let format = cell.setting.precision().parameters();
-        let mut start: Start<B> = start(&model, (cell, format, Purpose::Testing), self.inputs, device)?;
+        let mut start = start(&model, (cell, format, Purpose::Testing), self.inputs, device)?;
         if let Some(weights) = self.inputs.weights_of(&cell.workload.name) {
             let note = generation_note(weights).map_err(WorkloadError::Weights)?;
             start.events.extend(note.map(Event::of_weights));
@@ -236,12 +212,12 @@ impl<B: PrecisionBackend> Writing for Generating<'_, B> {
         let writer = Writer::new(&model, &start, Compute::of(&cell.setting), device);
         let n = cell.setting.batch() as usize;
         let prompts = prompts(task, n, cell.seed);
-        B::sync(device).map_err(failed)?;
+        sync(device)?;
         let load_seconds = self.begun.elapsed().as_secs_f64();
 
         let started = Instant::now();
-        self.progress(Phase::WarmUp, 0, 1);
-        let clock = wall_clock::<B>(device)?;
+        progress(self.observer, device, Phase::WarmUp, 0, 1);
+        let clock = wall_clock(device)?;
         let write = |told: &mut dyn FnMut()| {
             // The same tokens every time: what differs is noise.
             let mut choice = Choice::new(task.temperature, cell.seed);
@@ -251,16 +227,12 @@ impl<B: PrecisionBackend> Writing for Generating<'_, B> {
         let warmup_seconds = started.elapsed().as_secs_f64();
 
         let most = task.max_samples;
-        self.progress(Phase::Measure, 0, most);
+        progress(self.observer, device, Phase::Measure, 0, most.into());
         let telling = RefCell::new(self.observer);
         let texts = write_texts(task, n, |number| {
             let written = write(&mut || {
-                telling.borrow_mut().progress(Progress {
-                    phase: Phase::Measure,
-                    done: number.into(),
-                    total: most.into(),
-                    allocator: allocator::<B>(device),
-                });
+                let mut observer = telling.borrow_mut();
+                progress(*observer, device, Phase::Measure, number.into(), most.into());
             })?;
             let held_back = telling.borrow().held_back(written.window.start);
             Ok((written, held_back))
@@ -407,11 +379,10 @@ fn said(tokens: &[i32], n: usize) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use burn_flex::FlexDevice;
     use mantissa_core::{Axis, AxisValue, Backend, Gpt2Size, LlamaSize, Model, Setting, Task, Workload};
-    use mantissa_precision::device::Flex;
 
     use super::*;
+    use crate::Progress;
 
     fn llama() -> LlamaSize {
         LlamaSize {
@@ -461,7 +432,7 @@ mod tests {
             unreachable!("made above")
         };
         let mut quiet = Quiet(vec![]);
-        let outcome = generate::<Flex>(cell, task, &Inputs::default(), &FlexDevice, &mut quiet).unwrap();
+        let outcome = generate(cell, task, &Inputs::default(), &Device::flex(), &mut quiet).unwrap();
         (outcome, quiet.0)
     }
 
@@ -537,8 +508,9 @@ mod tests {
         };
         let model = crate::models::Gpt2::new(size.clone());
         let of = (&cell, mantissa_core::Format::F64, Purpose::Testing);
-        let start: Start<Flex> = start(&model, of, &Inputs::default(), &FlexDevice).unwrap();
-        let writer = Writer::new(&model, &start, Compute::of(&cell.setting), &FlexDevice);
+        let device = Device::flex();
+        let start = start(&model, of, &Inputs::default(), &device).unwrap();
+        let writer = Writer::new(&model, &start, Compute::of(&cell.setting), &device);
         // The whole of the first text again for each of its tokens.
         let mut ids = prompts(task, 2, cell.seed)[..5].to_vec();
         for _ in 0..7 {
@@ -595,8 +567,9 @@ mod tests {
         let cell = cell(Model::Llama(size.clone()), "32-true", 0.0);
         let model = crate::models::Llama::new(size);
         let of = (&cell, mantissa_core::Format::F32, Purpose::Testing);
-        let start: Start<Flex> = start(&model, of, &inputs, &FlexDevice).unwrap();
-        let writer = Writer::new(&model, &start, Compute::of(&cell.setting), &FlexDevice);
+        let device = Device::flex();
+        let start = start(&model, of, &inputs, &device).unwrap();
+        let writer = Writer::new(&model, &start, Compute::of(&cell.setting), &device);
         let prompt = [tokenizer.beginning().unwrap() as i32];
         let written = writer
             .write((&prompt, 1), 256, &mut Choice::new(0.0, 0), || ())

@@ -12,9 +12,9 @@ mod rows;
 
 use std::time::Instant;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::{Cell, Event, Executed, Format, Kernel, KernelTask, Samples, Setting};
-use mantissa_precision::{Compute, PrecisionBackend, dtype};
+use mantissa_precision::{Compute, dtype};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -25,8 +25,8 @@ use self::{
     error::{Formats, ResultError},
 };
 use crate::{
-    Measured, NumericError, Observer, Outcome, Phase, Progress, Traffic, WorkloadError,
-    outcome::allocator,
+    Measured, NumericError, Observer, Outcome, Phase, Traffic, WorkloadError,
+    outcome::{progress, read, sync},
     sampling::{sample, warm_up},
     timing::{Launch, Read, Timing, windows},
 };
@@ -57,33 +57,28 @@ trait Operation {
 }
 
 /// One that burn computes, with a result of `D` dimensions.
-trait OnBurn<B: PrecisionBackend, const D: usize>: Operation {
+trait OnBurn<const D: usize>: Operation {
     /// What it reads, on the device.
     type OnDevice;
 
     /// A copy of its inputs.
-    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice;
+    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice;
 
     /// Computes the result.
-    fn launch(&self, inputs: &Self::OnDevice, compute: &Compute) -> Tensor<B, D>;
+    fn launch(&self, inputs: &Self::OnDevice, compute: &Compute) -> Tensor<D>;
 }
 
 /// Runs a kernel cell on operands stored in the format of the parameters. Under a mixed setting the rounding of the
 /// operands is part of what is timed, as it is in training.
-pub(crate) fn kernel<B: PrecisionBackend>(
+pub(crate) fn kernel(
     cell: &Cell,
     task: &KernelTask,
-    device: &B::Device,
+    device: &Device,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
-    observer.progress(Progress {
-        phase: Phase::Prepare,
-        done: 0,
-        total: 1,
-        allocator: allocator::<B>(device),
-    });
+    progress(observer, device, Phase::Prepare, 0, 1);
     let begun = Instant::now();
-    let mut inputs = Inputs::<B> {
+    let mut inputs = Inputs {
         setting: &cell.setting,
         stored: cell.setting.precision().parameters(),
         rng: ChaCha8Rng::seed_from_u64(cell.seed),
@@ -95,9 +90,9 @@ pub(crate) fn kernel<B: PrecisionBackend>(
             let operands = matmul::Operands::new(shape.of(size), &mut inputs);
             // A backend may treat a batch of one otherwise than a single product; models multiply matrices.
             if operands.batch() == 1 {
-                measure::<B, 2>(&operands, &inputs, task, begun, observer)
+                measure::<2>(&operands, &inputs, task, begun, observer)
             } else {
-                measure::<B, 3>(&operands, &inputs, task, begun, observer)
+                measure::<3>(&operands, &inputs, task, begun, observer)
             }
         }
         Kernel::Convolution(shape) => {
@@ -124,15 +119,15 @@ pub(crate) fn kernel<B: PrecisionBackend>(
 }
 
 /// Where inputs come from.
-struct Inputs<'a, B: PrecisionBackend> {
+struct Inputs<'a> {
     setting: &'a Setting,
     /// The format they are stored in.
     stored: Format,
     rng: ChaCha8Rng,
-    device: &'a B::Device,
+    device: &'a Device,
 }
 
-impl<B: PrecisionBackend> Inputs<'_, B> {
+impl Inputs<'_> {
     /// Values of the setting's distribution, rounded to the format they will be stored in.
     fn draw(&mut self, count: usize) -> Vec<f64> {
         let mut values = inputs::draw(count, self.setting.distribution(), &mut self.rng);
@@ -140,54 +135,45 @@ impl<B: PrecisionBackend> Inputs<'_, B> {
         values
     }
 
-    fn upload<const D: usize>(&self, values: &[f64], shape: [usize; D]) -> Tensor<B, D> {
+    fn upload<const D: usize>(&self, values: &[f64], shape: [usize; D]) -> Tensor<D> {
         let data = TensorData::new(values.to_vec(), shape);
         Tensor::from_data(data, (self.device, dtype(self.stored)))
     }
 }
 
-fn measure<B: PrecisionBackend, const D: usize>(
-    operation: &impl OnBurn<B, D>,
-    inputs: &Inputs<'_, B>,
+fn measure<const D: usize>(
+    operation: &impl OnBurn<D>,
+    inputs: &Inputs<'_>,
     task: &KernelTask,
     begun: Instant,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let (setting, device) = (inputs.setting, inputs.device);
     let compute = Compute::of(setting);
-    let report = |observer: &mut dyn Observer, phase, done, total| {
-        observer.progress(Progress {
-            phase,
-            done,
-            total,
-            allocator: allocator::<B>(device),
-        });
-    };
     let first = operation.upload(inputs);
-    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+    sync(device)?;
     let load_seconds = begun.elapsed().as_secs_f64();
 
-    report(observer, Phase::WarmUp, 0, 1);
-    let timing = Timing::of::<B>(setting.backend(), device)?;
-    let (result, first_launch) = timing.time::<B, _>(device, || operation.launch(&first, &compute))?;
+    progress(observer, device, Phase::WarmUp, 0, 1);
+    let timing = Timing::of(setting.backend(), device)?;
+    let (result, first_launch) = timing.time(device, || operation.launch(&first, &compute))?;
     // The result and what it took lie beside the inputs now.
-    report(observer, Phase::WarmUp, 1, 1);
-    let result = result
-        .try_into_data()
-        .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
-    let result: Vec<f64> = result.iter::<f64>().collect();
+    progress(observer, device, Phase::WarmUp, 1, 1);
+    let result: Vec<f64> = read(result)?;
     // What comes next is there for the cache's sake.
     observer.memory_known();
     let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
     let copies = Copies::of(task.cache, setting.backend(), bytes);
     let mut turns = Turns::new(first, copies, || operation.upload(inputs));
-    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+    sync(device)?;
 
+    let mut last = None;
     let mut next = || {
+        // The memory of the result before is free again, as in a model.
+        last = None;
         let inputs = turns.next();
-        let (result, launch) = timing.time::<B, _>(device, || operation.launch(inputs, &compute))?;
-        // It goes before the next launch: its place is free again, as in a model.
-        drop(result);
+        let (result, launch) = timing.time(device, || operation.launch(inputs, &compute))?;
+        last = Some(result);
         Ok::<_, WorkloadError>(launch)
     };
     let started = Instant::now();
@@ -197,12 +183,22 @@ fn measure<B: PrecisionBackend, const D: usize>(
     let sampled = sample(task, |number| {
         let launch = next()?;
         let held_back = observer.held_back(launch.window.start);
-        report(observer, Phase::Measure, number.into(), task.max_samples.into());
+        progress(
+            observer,
+            device,
+            Phase::Measure,
+            number.into(),
+            task.max_samples.into(),
+        );
         Ok((launch, held_back))
     })?;
 
     // What comes next is no longer the kernel's.
-    report(observer, Phase::Evaluate, 0, 1);
+    progress(observer, device, Phase::Evaluate, 0, 1);
+    // A synchronisation does not report a launch that failed; a read does.
+    if let Some(last) = last {
+        let _: Vec<f64> = read(last)?;
+    }
     // Its place goes to what the copy needs.
     drop(turns);
     let held_back = |since| observer.held_back(since);

@@ -1,10 +1,11 @@
 //! What goes into a workload and what comes out: raw measurements, no statistics.
 
-use std::{ops::Range, time::Instant};
+use std::{fmt::Display, ops::Range, time::Instant};
 
+use burn::tensor::{Device, Element, Tensor, kind::Basic};
 use mantissa_core::{DataSource, Event, Executed, Phase, Samples};
 use mantissa_inputs::weights::WeightsError;
-use mantissa_precision::PrecisionBackend;
+use mantissa_precision::allocator_usage;
 
 use crate::MemoryEstimate;
 
@@ -50,12 +51,46 @@ pub struct AllocatorBytes {
 }
 
 /// What the backend's allocator holds.
-pub(crate) fn allocator<B: PrecisionBackend>(device: &B::Device) -> Option<AllocatorBytes> {
-    let usage = B::allocator_usage(device)?;
+pub(crate) fn allocator(device: &Device) -> Option<AllocatorBytes> {
+    let usage = allocator_usage(device)?;
     Some(AllocatorBytes {
         reserved: usage.reserved,
         in_use: usage.in_use,
     })
+}
+
+/// Tells an observer of a step, with what the allocator of the device holds.
+pub(crate) fn progress(observer: &mut dyn Observer, device: &Device, phase: Phase, done: u64, total: u64) {
+    observer.progress(Progress {
+        phase,
+        done,
+        total,
+        allocator: allocator(device),
+    });
+}
+
+/// Waits until a device has done all of its work.
+///
+/// # Errors
+/// Returns a fault of the device. A kernel that could not be launched is an error of [`read`], not of this function.
+pub(crate) fn sync(device: &Device) -> Result<(), WorkloadError> {
+    device.sync().map_err(failed)
+}
+
+/// Waits for the values of a tensor and copies them to the host, in row-major order.
+///
+/// burn copies bytes at their first use, so a time that is taken before the conversion to a vector misses the work.
+///
+/// # Errors
+/// Returns the failure of any kernel that the values depend on.
+pub(crate) fn read<E: Element, const D: usize, K: Basic>(
+    tensor: Tensor<D, K>,
+) -> Result<Vec<E>, WorkloadError> {
+    tensor.try_into_vec_as().map_err(failed)
+}
+
+fn failed(error: impl Display) -> WorkloadError {
+    WorkloadError::Device(error.to_string())
 }
 
 /// `hits` of `n`.

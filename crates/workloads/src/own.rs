@@ -1,10 +1,11 @@
 //! A model of the user's own: any burn module, with its data, under every precision setting.
 //!
-//! The user says how the module is made, what it makes of its input, and which examples there are. Training, testing, timing and
-//! counting are those of the models that come with this crate.
+//! The user defines how the module is made, how it turns its input into logits, and which examples there are. Training, testing,
+//! timing and counting are those of the models that come with this crate.
+
+mod gradients;
 
 use std::{
-    any::{Any, TypeId},
     collections::HashMap,
     fmt,
     path::{Path, PathBuf},
@@ -12,17 +13,15 @@ use std::{
 };
 
 use burn::{
-    backend::Autodiff,
     module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId},
-    tensor::{Tensor, backend::Backend},
+    tensor::{Device, Tensor},
 };
 use mantissa_core::{Cell, DataSource, Precision, Task};
 use mantissa_inputs::weights::Weight;
-use mantissa_precision::{Autocast, PrecisionBackend, device::Flex};
+use mantissa_precision::{Autocast, Constants, Recorder};
 
 use crate::{
     Inputs, Observer, Outcome, WorkloadError,
-    backend::{OnBackend, on_backend},
     data::{Dataset, Labelled, Part, Wanted, divided},
     evaluate,
     models::{Init, Kept, Network, ParameterSpec, Pass},
@@ -32,49 +31,54 @@ use crate::{
 
 /// A classifier of the user's own and its data. `examples/own_model.rs` is a whole program around one.
 ///
-/// The module is an ordinary one of burn, written for any backend. It is run on [`Autocast`], so that its layers and tensor
-/// operations compute in the formats of each setting; in true settings its parameters are in halves too. What cannot be done so is an
-/// error before anything is measured: parameters that are frozen, and the running statistics of batch norms, which burn keeps inside the module.
+/// The module is an ordinary one of burn. [`Autocast`] records it and replays it, so that its layers and tensor operations compute in the
+/// formats of each setting; in true settings its parameters are in 16-bit formats too. A module that cannot run so is an error before
+/// anything is measured: one with frozen parameters, one with the running statistics of batch norms, which burn keeps inside the
+/// module, and one whose gradients are not those of its operations, since it calls `detach`.
+///
+/// [`model`](Self::model), [`input`](Self::input) and [`forward`](Self::forward) run at every micro-batch. They create tensors on the
+/// `device` that they are given, and neither read them nor move them (`to_device`).
 pub trait Workload: Send + Sync + 'static {
     /// One example, as the host holds it.
     type Example: Send + Sync + 'static;
 
     /// The module.
-    type Model<B: Backend>: Module<B> + 'static;
+    type Model: Module + 'static;
 
     /// A micro-batch on a device.
-    type Input<B: Backend>;
+    type Input;
 
     /// All examples with their classes, from 0.
     ///
     /// # Errors
-    /// Whatever is wrong with the data; it is shown to the user as it is.
+    /// The data is wrong; the text is shown to the user as it is.
     fn examples(&self, data: Option<&Path>) -> Result<Examples<Self::Example>, String>;
 
-    /// What an example holds: records tell by it whether two runs had the same data.
+    /// The contents of an example: records compare their hash to detect whether two runs had the same data.
     fn bytes(&self, example: &Self::Example) -> Vec<u8>;
 
     /// Number of classes.
     fn classes(&self) -> u32;
 
     /// Makes the module. Its parameters are drawn on the CPU, after burn's generator was seeded, so that every setting and device starts from
-    /// the same ones. Tensors that are no parameters are made on the device, from the same seed.
-    fn model<B: Backend>(&self, device: &B::Device) -> Self::Model<B>;
+    /// the same ones. Tensors that are not parameters are computed once, on the device of the run and from the same seed. Files are
+    /// better read when the workload itself is made.
+    fn model(&self, device: &Device) -> Self::Model;
 
     /// Puts a micro-batch on a device. Under a mixed setting floats are f32 until a product reads them; a true setting has one format, also
     /// for what is made here and in [`Workload::model`] and [`Workload::forward`].
-    fn input<B: Backend>(&self, examples: &[&Self::Example], device: &B::Device) -> Self::Input<B>;
+    fn input(&self, examples: &[&Self::Example], device: &Device) -> Self::Input;
 
     /// Logits `[examples, classes]`.
-    fn forward<B: Backend>(&self, model: &Self::Model<B>, input: Self::Input<B>) -> Tensor<B, 2>;
+    fn forward(&self, model: &Self::Model, input: Self::Input) -> Tensor<2>;
 }
 
 /// Examples with their classes.
 #[derive(Debug, Clone)]
 pub struct Examples<E> {
-    /// What they are, for people.
+    /// Name of the data in reports.
     pub name: String,
-    /// Whether they were made by a generator, which reports say wherever they show them.
+    /// True if a generator made them; reports mark such data.
     pub synthetic: bool,
     /// Those to train on; all of them where no test part is given.
     pub train: Vec<(E, u32)>,
@@ -82,7 +86,7 @@ pub struct Examples<E> {
     pub test: Option<Vec<(E, u32)>>,
 }
 
-/// A [`Workload`] whatever its type: what a worker runs where a suite says `model = "own"`.
+/// A [`Workload`] of any type, which a worker runs for `model = "own"` in a suite.
 #[derive(Clone)]
 pub struct OwnModel(Arc<dyn Runs>);
 
@@ -96,9 +100,10 @@ impl OwnModel {
         &self,
         cell: &Cell,
         inputs: &Inputs,
+        device: &Device,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, WorkloadError> {
-        self.0.run(cell, inputs, observer)
+        self.0.run(cell, inputs, device, observer)
     }
 }
 
@@ -113,6 +118,7 @@ trait Runs: Send + Sync {
         &self,
         cell: &Cell,
         inputs: &Inputs,
+        device: &Device,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, WorkloadError>;
 }
@@ -124,33 +130,13 @@ impl<W: Workload> Runs for Shared<W> {
         &self,
         cell: &Cell,
         inputs: &Inputs,
+        device: &Device,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, WorkloadError> {
-        let running = Running {
-            own: Own::new(self.0.clone(), cell.seed)?,
-            cell,
-            inputs,
-        };
-        on_backend(cell, inputs, running, observer)
-    }
-}
-
-struct Running<'a, W> {
-    own: Own<W>,
-    cell: &'a Cell,
-    inputs: &'a Inputs,
-}
-
-impl<W: Workload> OnBackend for Running<'_, W> {
-    fn on<B: PrecisionBackend>(
-        self,
-        device: &B::Device,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, WorkloadError> {
-        let Self { own, cell, inputs } = self;
+        let own = Own::new(self.0.clone(), cell.seed)?;
         match &cell.workload.task {
-            Task::Train(task) => train::train::<B, _>(cell, task, inputs, device, observer, own),
-            Task::Evaluate(task) => evaluate::evaluate::<B, _>(cell, task, inputs, device, observer, own),
+            Task::Train(task) => train::train(cell, task, inputs, device, observer, own),
+            Task::Evaluate(task) => evaluate::evaluate(cell, task, inputs, device, observer, own),
             Task::Generate(_) | Task::Kernel(_) => unreachable!("a suite gives these no model of the user's"),
         }
     }
@@ -159,7 +145,7 @@ impl<W: Workload> OnBackend for Running<'_, W> {
 impl<W: Workload> Source for Own<W> {
     fn work<K: Work>(
         self,
-        _: &Cell,
+        cell: &Cell,
         wanted: &Wanted,
         inputs: &Inputs,
         work: K,
@@ -172,12 +158,12 @@ impl<W: Workload> Source for Own<W> {
             ));
         }
         let data = self.data(wanted, path)?;
+        if let Task::Train(_) = &cell.workload.task {
+            gradients::check(&self, &data.train.examples)?;
+        }
         work.on(self, data)
     }
 }
-
-/// Modules by backend and precision.
-type Modules = HashMap<(TypeId, Precision), Box<dyn Any + Send>>;
 
 /// The model as the trainer sees it: one segment, which gives the logits.
 pub(crate) struct Own<W> {
@@ -186,8 +172,8 @@ pub(crate) struct Own<W> {
     seed: u64,
     /// Which of them each place of the module holds: places may share one.
     places: Arc<Vec<usize>>,
-    /// The module on each backend and in each precision, without its values.
-    modules: Arc<Mutex<Modules>>,
+    /// Tensors that the module is made with, by the precision and whether it is trained.
+    constants: Arc<Mutex<HashMap<(Precision, bool), Constants>>>,
     kept: Kept,
 }
 
@@ -198,7 +184,7 @@ impl<W> Clone for Own<W> {
             specs: self.specs.clone(),
             seed: self.seed,
             places: self.places.clone(),
-            modules: self.modules.clone(),
+            constants: self.constants.clone(),
             kept: self.kept.clone(),
         }
     }
@@ -221,7 +207,7 @@ impl<W: Workload> Own<W> {
             seed,
             specs: Arc::new(found.specs),
             places: Arc::new(found.places),
-            modules: Arc::default(),
+            constants: Arc::default(),
             kept: Kept::default(),
         })
     }
@@ -262,17 +248,32 @@ impl<W: Workload> Own<W> {
         })
     }
 
-    /// The module with the parameters of a pass. What else it holds is made in the setting, from the seed.
-    fn module<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, device: &B::Device) -> W::Model<Autocast<B>> {
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (TypeId::of::<B>(), pass.compute.precision());
-        let module = modules.entry(key).or_insert_with(|| {
-            B::seed(device, self.seed);
-            Box::new(self.workload.model::<Autocast<B>>(device).map(&mut Emptied))
-        });
-        let module: &W::Model<Autocast<B>> = module.downcast_ref().expect("it is that of this backend");
-        module.clone().map(&mut Filled {
-            pass,
+    /// Logits of examples by a recorded module, whose parameters are those of a pass, `vector` by `vector`.
+    fn logits(
+        &self,
+        autocast: Autocast,
+        (constants, device): (&Constants, &Device),
+        examples: &[&W::Example],
+        vector: impl Fn(usize) -> Tensor<1>,
+    ) -> Tensor<2> {
+        autocast.run(device, |recorder| {
+            let module = recorder.once(constants, |device| self.workload.model(device));
+            let module = self.filled(module, vector, Some(recorder));
+            let input = self.workload.input(examples, recorder.device());
+            self.workload.forward(&module, input)
+        })
+    }
+
+    /// A module with other parameters.
+    fn filled(
+        &self,
+        module: W::Model,
+        vector: impl Fn(usize) -> Tensor<1>,
+        recorder: Option<&Recorder>,
+    ) -> W::Model {
+        module.map(&mut Filled {
+            vector,
+            recorder,
             specs: &self.specs,
             places: self.places.iter(),
         })
@@ -287,23 +288,22 @@ struct Found {
     specs: Vec<ParameterSpec>,
     values: Vec<Vec<f32>>,
     places: Vec<usize>,
-    /// Those that no gradient reaches.
+    /// Those that are not trained.
     fixed: Vec<String>,
 }
 
 impl Found {
     /// Those of the module as it is made on the CPU.
     fn of<W: Workload>(workload: &W, seed: u64) -> Self {
-        type Host = Autodiff<Flex>;
-        let device = Default::default();
-        Host::seed(&device, seed);
+        let device = Device::flex().autodiff();
+        device.seed(seed);
         let mut found = Self::default();
-        workload.model::<Host>(&device).visit(&mut found);
+        workload.model(&device).visit(&mut found);
         found
     }
 }
 
-impl<B: Backend> ModuleVisitor<B> for Found {
+impl ModuleVisitor for Found {
     fn enter_module(&mut self, name: &str, _: &str) {
         self.path.push(name.to_owned());
     }
@@ -312,7 +312,7 @@ impl<B: Backend> ModuleVisitor<B> for Found {
         self.path.pop();
     }
 
-    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<B, D>>) {
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
         if let Some(place) = self.ids.iter().position(|id| *id == parameter.id) {
             self.places.push(place);
             return;
@@ -333,42 +333,36 @@ impl<B: Backend> ModuleVisitor<B> for Found {
     }
 }
 
-/// Takes the values out of a module: they are not initialised, and nothing is kept twice.
-struct Emptied;
-
-impl<B: Backend> ModuleMapper<B> for Emptied {
-    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
-        let device = parameter.lazy_device();
-        Param::initialized(parameter.id, Tensor::empty([1; D], &device))
-    }
-}
-
-/// Puts the parameters of a pass into a module.
-struct Filled<'a, 'b, B: PrecisionBackend> {
-    pass: &'a Pass<'b, B>,
+/// Puts parameters into a module.
+struct Filled<'a, V> {
+    /// A parameter by its number, flat.
+    vector: V,
+    /// The recording that they take part in.
+    recorder: Option<&'a Recorder>,
     specs: &'a [ParameterSpec],
     places: std::slice::Iter<'a, usize>,
 }
 
-impl<B: PrecisionBackend> ModuleMapper<Autocast<B>> for Filled<'_, '_, B> {
-    fn map_float<const D: usize>(
-        &mut self,
-        parameter: Param<Tensor<Autocast<B>, D>>,
-    ) -> Param<Tensor<Autocast<B>, D>> {
+impl<V: Fn(usize) -> Tensor<1>> ModuleMapper for Filled<'_, V> {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let place = *self
             .places
             .next()
             .expect("a module has the same places whenever it is made");
-        let spec = &self.specs[place];
-        let shape: [usize; D] = spec.shape.as_slice().try_into().expect("and of the same ranks");
-        let value = self.pass.parameters.vector(&spec.name).reshape(shape);
-        Param::initialized(parameter.id, Autocast::enter(value))
+        let shape = self.specs[place].shape.as_slice();
+        let shape: [usize; D] = shape.try_into().expect("and of the same ranks");
+        let value = (self.vector)(place).reshape(shape);
+        let value = match self.recorder {
+            Some(recorder) => recorder.enter(value),
+            None => value,
+        };
+        Param::initialized(parameter.id, value)
     }
 }
 
 impl<W: Workload> Network for Own<W> {
     type Part = OwnPart<W>;
-    type Input<B: PrecisionBackend> = (OwnBatch<W>, B::Device);
+    type Input = (OwnBatch<W>, Device);
 
     fn parameters(&self) -> Vec<ParameterSpec> {
         self.specs.to_vec()
@@ -393,13 +387,13 @@ impl<W: Workload> Network for Own<W> {
         Self { kept, ..self }
     }
 
-    /// It may be so.
+    /// A module may drop.
     fn drops(&self) -> bool {
         true
     }
 
-    /// It is put on the device within the setting, when the module asks for it.
-    fn upload<B: PrecisionBackend>(batch: &OwnBatch<W>, device: &B::Device) -> Self::Input<B> {
+    /// The workload creates its input while it is recorded.
+    fn upload(batch: &OwnBatch<W>, device: &Device) -> Self::Input {
         (batch.clone(), device.clone())
     }
 
@@ -407,34 +401,34 @@ impl<W: Workload> Network for Own<W> {
         1
     }
 
-    fn segment<B: PrecisionBackend>(
+    fn segment(
         &self,
-        pass: &Pass<'_, B>,
+        pass: &Pass<'_>,
         _: u32,
-        (batch, device): &Self::Input<B>,
-        _: Option<Tensor<B, 2>>,
-    ) -> Tensor<B, 2> {
+        (batch, device): &Self::Input,
+        _: Option<Tensor<2>>,
+    ) -> Tensor<2> {
         let examples: Vec<_> = batch
             .indices
             .iter()
             .map(|index| &batch.examples[*index].0)
             .collect();
-        let logits = Autocast::<B>::within(*pass.compute, pass.trains(), || {
-            let module = self.module(pass, device);
-            let input = self.workload.input::<Autocast<B>>(&examples, device);
-            self.workload.forward(&module, input)
+        let trains = pass.trains();
+        let constants = {
+            let mut all = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
+            let constants = all.entry((pass.compute.precision(), trains));
+            constants.or_insert_with(|| Constants::new(self.seed)).clone()
+        };
+        let autocast = Autocast::new(*pass.compute).training(trains);
+        let logits = self.logits(autocast, (&constants, device), &examples, |place| {
+            pass.parameters.vector(&self.specs[place].name)
         });
         let wanted = [examples.len(), self.workload.classes() as usize];
         assert_eq!(logits.dims(), wanted, "logits are `[examples, classes]`");
-        pass.show("logits", Autocast::leave(logits))
+        pass.show("logits", logits)
     }
 
-    fn head<B: PrecisionBackend>(
-        &self,
-        _: &Pass<'_, B>,
-        logits: Tensor<B, 2>,
-        _: &Self::Input<B>,
-    ) -> Tensor<B, 2> {
+    fn head(&self, _: &Pass<'_>, logits: Tensor<2>, _: &Self::Input) -> Tensor<2> {
         logits
     }
 }
@@ -489,7 +483,7 @@ impl<W: Workload> Labelled for OwnBatch<W> {
 #[cfg(test)]
 mod tests {
     use burn::{
-        nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig},
+        nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig},
         tensor::TensorData,
     };
     use mantissa_core::{
@@ -500,30 +494,36 @@ mod tests {
     use crate::{Measured, Progress};
 
     #[derive(Module, Debug)]
-    struct Line<B: Backend> {
-        first: Linear<B>,
-        norm: Option<BatchNorm<B>>,
-        second: Linear<B>,
+    struct Line {
+        first: Linear,
+        norm: Option<BatchNorm>,
+        dropout: Dropout,
+        second: Linear,
     }
 
-    /// Points left and right of a line; the module multiplies twice by the same matrix if it is tied.
+    /// Points left and right of a line; the module multiplies twice by the same matrix if it is tied, and stops the gradients between
+    /// its layers if it detaches.
     #[derive(Clone, Copy)]
     struct Sides {
         tied: bool,
         normal: bool,
+        dropout: f64,
+        detaches: bool,
         classes: u32,
     }
 
     const SIDES: Sides = Sides {
         tied: false,
         normal: false,
+        dropout: 0.0,
+        detaches: false,
         classes: 2,
     };
 
     impl Workload for Sides {
         type Example = [f32; 2];
-        type Model<B: Backend> = Line<B>;
-        type Input<B: Backend> = Tensor<B, 2>;
+        type Model = Line;
+        type Input = Tensor<2>;
 
         fn examples(&self, _: Option<&Path>) -> Result<Examples<[f32; 2]>, String> {
             let point = |number: u32| {
@@ -547,8 +547,8 @@ mod tests {
             self.classes
         }
 
-        fn model<B: Backend>(&self, device: &B::Device) -> Line<B> {
-            let first: Linear<B> = LinearConfig::new(2, 2).init(device);
+        fn model(&self, device: &Device) -> Line {
+            let first = LinearConfig::new(2, 2).init(device);
             Line {
                 second: match self.tied {
                     true => first.clone(),
@@ -556,16 +556,22 @@ mod tests {
                 },
                 first,
                 norm: self.normal.then(|| BatchNormConfig::new(2).init(device)),
+                dropout: DropoutConfig::new(self.dropout).init(),
             }
         }
 
-        fn input<B: Backend>(&self, examples: &[&[f32; 2]], device: &B::Device) -> Tensor<B, 2> {
+        fn input(&self, examples: &[&[f32; 2]], device: &Device) -> Tensor<2> {
             let values: Vec<f32> = examples.iter().flat_map(|example| **example).collect();
             Tensor::from_data(TensorData::new(values, [examples.len(), 2]), device)
         }
 
-        fn forward<B: Backend>(&self, line: &Line<B>, points: Tensor<B, 2>) -> Tensor<B, 2> {
-            line.second.forward(line.first.forward(points))
+        fn forward(&self, line: &Line, points: Tensor<2>) -> Tensor<2> {
+            let hidden = line.dropout.forward(line.first.forward(points));
+            let hidden = match self.detaches {
+                true => hidden.detach(),
+                false => hidden,
+            };
+            line.second.forward(hidden)
         }
     }
 
@@ -670,5 +676,24 @@ mod tests {
         );
         let text = error(Sides { classes: 1, ..SIDES });
         assert_eq!(text, "an example has the class 1, and there are 1 from 0");
+        let text = error(Sides {
+            detaches: true,
+            ..SIDES
+        });
+        assert!(
+            text.starts_with(
+                "the gradients of `first.weight`, `first.bias` are not those that burn computes"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_module_may_drop() {
+        let dropping = Sides {
+            dropout: 0.2,
+            ..SIDES
+        };
+        assert!(outcome(dropping, "bf16-mixed").is_ok());
     }
 }

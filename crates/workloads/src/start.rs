@@ -2,22 +2,23 @@
 
 use std::time::Instant;
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 use mantissa_core::{Cell, Event, Format, Values};
 use mantissa_inputs::weights::Checkpoint;
-use mantissa_precision::{Moments, ParameterSet, PrecisionBackend, data_of, dtype};
+use mantissa_precision::{Moments, ParameterSet, data_of, dtype};
 
 use crate::{
     Inputs, ReadWeights, WorkloadError,
     models::{Network, Norms},
+    outcome::sync,
     weights::fit,
 };
 
 /// A model's state on a device.
-pub(crate) struct Start<B: PrecisionBackend> {
-    pub parameters: ParameterSet<B>,
+pub(crate) struct Start {
+    pub parameters: ParameterSet,
     /// Running statistics of the batch norms: in f32 at least, since they are sums.
-    pub running: Norms<B>,
+    pub running: Norms,
     /// What was read; absent: all is from the seed.
     pub read: Option<ReadWeights>,
     /// Notes about how a checkpoint was read, and which parameters were initialized from the seed.
@@ -34,12 +35,12 @@ pub(crate) enum Purpose {
 }
 
 /// Puts a model on a device, in a format.
-pub(crate) fn start<B: PrecisionBackend, M: Network>(
+pub(crate) fn start<M: Network>(
     model: &M,
     (cell, format, purpose): (&Cell, Format, Purpose),
     inputs: &Inputs,
-    device: &B::Device,
-) -> Result<Start<B>, WorkloadError> {
+    device: &Device,
+) -> Result<Start, WorkloadError> {
     let Some(path) = inputs.weights_of(&cell.workload.name) else {
         let drawn = model.initial(cell.seed);
         return Ok(Start {
@@ -76,7 +77,7 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
             variance: vector(variance),
         };
     }
-    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
+    sync(device)?;
     let mut lacking = fitted.lacking();
     if !has_norms {
         lacking.push("running statistics");
@@ -97,11 +98,7 @@ pub(crate) fn start<B: PrecisionBackend, M: Network>(
 }
 
 /// Running statistics that have seen nothing.
-pub(crate) fn unit<B: PrecisionBackend, M: Network>(
-    model: &M,
-    format: Format,
-    device: &B::Device,
-) -> Norms<B> {
+pub(crate) fn unit<M: Network>(model: &M, format: Format, device: &Device) -> Norms {
     let dtype = match dtype(format) {
         DType::F64 => DType::F64,
         _ => DType::F32,

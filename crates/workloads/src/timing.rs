@@ -2,14 +2,17 @@
 
 use std::{ops::Range, time::Instant};
 
+use burn::tensor::Device;
 use mantissa_core::{Backend, Event, Series};
-use mantissa_precision::{Clock, PrecisionBackend, Timed};
+use mantissa_precision::{Clock, Timed};
 
 use crate::WorkloadError;
 
 /// A clock, and what it shows when nothing happens.
 pub(crate) struct Timing {
     clock: Clock,
+    /// Name of the device's own clock.
+    of_device: &'static str,
     /// Times of nothing.
     empty: Vec<Timed>,
 }
@@ -41,13 +44,16 @@ fn best(timed: &Timed) -> f64 {
 }
 
 /// How good the wall clock is that reads the steps of a training, on a device that is idle.
-pub(crate) fn wall_clock<B: PrecisionBackend>(device: &B::Device) -> Result<Event, WorkloadError> {
-    let timing = Timing::by::<B>(Clock::of_the_wall(), device)?;
+pub(crate) fn wall_clock(device: &Device) -> Result<Event, WorkloadError> {
+    let timing = Timing::by(Clock::of_the_wall(), device)?;
     Ok(timing.event(WALL, |timed| Some(timed.wall), None))
 }
 
 /// Name of the clock that every device has.
 pub(crate) const WALL: &str = "wall clock between two synchronisations";
+
+/// Name of the clock of a CUDA device.
+const EVENTS: &str = "CUDA events";
 
 /// What the clock says of all launches.
 pub(crate) struct Read {
@@ -60,25 +66,34 @@ pub(crate) struct Read {
 }
 
 impl Timing {
-    /// The clock of a backend, on a device that is idle.
-    pub(crate) fn of<B: PrecisionBackend>(
-        backend: Backend,
-        device: &B::Device,
-    ) -> Result<Self, WorkloadError> {
-        Self::by::<B>(Clock::of(backend), device)
+    /// The best clock of a device of a backend, which is idle.
+    pub(crate) fn of(backend: Backend, device: &Device) -> Result<Self, WorkloadError> {
+        let timing = Self::by(Clock::of(device), device)?;
+        Ok(Self {
+            of_device: match backend {
+                Backend::Vulkan => "Vulkan time stamps",
+                _ => EVENTS,
+            },
+            ..timing
+        })
     }
 
-    fn by<B: PrecisionBackend>(clock: Clock, device: &B::Device) -> Result<Self, WorkloadError> {
-        let nothing = || clock.time::<B, _>(device, || ()).map(|((), timed)| timed);
+    fn by(clock: Clock, device: &Device) -> Result<Self, WorkloadError> {
+        let nothing = || clock.time(device, || ()).map(|((), timed)| timed);
         let empty = std::iter::repeat_with(nothing).take(Self::EMPTY);
         let empty = empty.collect::<Result<_, _>>().map_err(WorkloadError::Device)?;
-        Ok(Self { clock, empty })
+        Ok(Self {
+            clock,
+            of_device: EVENTS,
+            empty,
+        })
     }
 
     /// The clock of another program, from what it showed of so many empty launches.
     pub(crate) fn by_peer(empty: Vec<Timed>) -> Self {
         Self {
             clock: Clock::of_the_wall(),
+            of_device: EVENTS,
             empty,
         }
     }
@@ -86,16 +101,13 @@ impl Timing {
     /// Times of nothing at all that tell what the clock itself takes.
     pub(crate) const EMPTY: usize = 64;
 
-    pub(crate) fn time<B: PrecisionBackend, T>(
+    pub(crate) fn time<T>(
         &self,
-        device: &B::Device,
+        device: &Device,
         work: impl FnOnce() -> T,
     ) -> Result<(T, Launch), WorkloadError> {
         let begun = Instant::now();
-        let (result, timed) = self
-            .clock
-            .time::<B, T>(device, work)
-            .map_err(WorkloadError::Device)?;
+        let (result, timed) = self.clock.time(device, work).map_err(WorkloadError::Device)?;
         let window = begun..Instant::now();
         Ok((result, Launch { window, timed }))
     }
@@ -114,7 +126,7 @@ impl Timing {
         let refused = !by_device && (any || self.clock.is_devices());
         let refused = refused.then_some("the device's clock gave times that cannot be");
         let (clock, seconds): (_, fn(&Timed) -> f64) = if by_device {
-            ("CUDA events", best)
+            (self.of_device, best)
         } else {
             (WALL, |timed| timed.wall)
         };
@@ -174,7 +186,8 @@ mod tests {
 
     fn timing(empty: &[Timed]) -> Timing {
         Timing {
-            clock: Clock::of(Backend::Flex),
+            clock: Clock::of(&Device::flex()),
+            of_device: EVENTS,
             empty: empty.to_vec(),
         }
     }

@@ -20,22 +20,19 @@ mod warm_up;
 
 use std::{cell::RefCell, ops::Range, time::Instant};
 
-use burn::{
-    backend::Autodiff,
-    tensor::{Int, Tensor, TensorData},
-};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use mantissa_core::{Axis, Cell, Event, Executed, OptimizerKind, Precision, Samples, Series, TrainTask};
 use mantissa_precision::{
-    Compute, GradientSum, LossScaler, Moments, Optimizer, OptimizerSettings, ParameterSet, PrecisionBackend,
-    ScaleChange, Tracked, aside, micro_batch_momentum,
+    Compute, GradientSum, LossScaler, Moments, Optimizer, OptimizerSettings, ParameterSet, ScaleChange,
+    Tracked, aside, micro_batch_momentum, submit,
 };
 
 use crate::{
-    Inputs, Measured, MemoryParts, Observer, Outcome, Phase, Progress, Share, WorkloadError,
+    Inputs, Measured, MemoryParts, Observer, Outcome, Phase, Share, WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
     estimate::estimate_for,
     models::{Batch, DistilBert, Network, Norms, Stage},
-    outcome::allocator,
+    outcome::{progress, read, sync},
     start::{Purpose, Start, start},
     subject::{Source, Work},
     timing::wall_clock,
@@ -47,18 +44,18 @@ pub(crate) use evaluate::Evaluation;
 pub(crate) use warm_up::{first, sizes};
 
 /// Runs a training cell on a model and data of a source.
-pub(crate) fn train<B: PrecisionBackend, S: Source>(
+pub(crate) fn train<S: Source>(
     cell: &Cell,
     task: &TrainTask,
     inputs: &Inputs,
-    device: &B::Device,
+    device: &Device,
     observer: &mut dyn Observer,
     source: S,
 ) -> Result<Outcome, WorkloadError> {
     let started = Instant::now();
-    progress::<B>(observer, device, Phase::Prepare, 0, 1);
+    progress(observer, device, Phase::Prepare, 0, 1);
     let wanted = Wanted::Divided(task.split.clone());
-    let training = Training::<B> {
+    let training = Training {
         cell,
         task,
         inputs,
@@ -70,39 +67,39 @@ pub(crate) fn train<B: PrecisionBackend, S: Source>(
 }
 
 /// A training without its model and its data.
-struct Training<'a, B: PrecisionBackend> {
+struct Training<'a> {
     cell: &'a Cell,
     task: &'a TrainTask,
     inputs: &'a Inputs,
-    device: &'a B::Device,
+    device: &'a Device,
     started: Instant,
     observer: &'a mut dyn Observer,
 }
 
-impl<B: PrecisionBackend> Work for Training<'_, B> {
+impl Work for Training<'_> {
     type Output = Outcome;
 
     fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
-        let trainer = Trainer::<B, _>::new(self.cell, self.task, model, self.inputs, self.device)?;
+        let trainer = Trainer::new(self.cell, self.task, model, self.inputs, self.device)?;
         train_on(trainer, &data, self.inputs, self.started, self.observer)
     }
 }
 
 /// Trains on what was loaded since `started`, and tests.
-fn train_on<B: PrecisionBackend, M: Network>(
-    mut trainer: Trainer<'_, B, M>,
+fn train_on<M: Network>(
+    mut trainer: Trainer<'_, M>,
     data: &Dataset<M::Part>,
     inputs: &Inputs,
     started: Instant,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let (cell, task, device) = (trainer.cell, trainer.task, trainer.device);
-    sync::<B>(device)?;
+    sync(device)?;
     let load_seconds = started.elapsed().as_secs_f64();
 
     let started = Instant::now();
-    progress::<B>(observer, device, Phase::WarmUp, 0, 1);
-    trainer.log.events.push(wall_clock::<B>(device)?);
+    progress(observer, device, Phase::WarmUp, 0, 1);
+    trainer.log.events.push(wall_clock(device)?);
     trainer.warm_up(data)?;
     let warmup_seconds = started.elapsed().as_secs_f64();
 
@@ -173,22 +170,22 @@ pub(crate) fn outcome<P: Part>(
 const BATCH_NORM_MOMENTUM: f64 = 0.1;
 
 /// A model in training.
-struct Trainer<'a, B: PrecisionBackend, M: Network = DistilBert> {
+struct Trainer<'a, M: Network = DistilBert> {
     cell: &'a Cell,
     task: &'a TrainTask,
     model: M,
-    parameters: ParameterSet<B>,
+    parameters: ParameterSet,
     /// Running statistics of the batch norms.
-    running: Norms<B>,
+    running: Norms,
     /// What those are at the start.
-    first_running: Norms<B>,
+    first_running: Norms,
     settings: OptimizerSettings,
-    optimizer: Optimizer<B>,
+    optimizer: Optimizer,
     scaler: Option<LossScaler>,
     compute: Compute,
     /// Micro-batches so far.
     micro_batches: u64,
-    device: &'a B::Device,
+    device: &'a Device,
     log: Log,
 }
 
@@ -222,13 +219,13 @@ pub(crate) struct Totals {
 }
 
 /// Loss of a micro-batch.
-struct Loss<B: PrecisionBackend> {
+struct Loss {
     /// Over all examples, with its graph.
-    summed: Tensor<Autodiff<B>, 1>,
+    summed: Tensor<1>,
     /// How many were predicted right.
-    right: Tensor<B, 1, Int>,
+    right: Tensor<1, Int>,
     /// Moments by which it was normalised.
-    moments: Norms<B>,
+    moments: Norms,
 }
 
 /// What one optimizer step gave.
@@ -274,28 +271,28 @@ fn scaler(cell: &Cell, task: &TrainTask) -> Option<LossScaler> {
 }
 
 /// What a training starts from.
-fn beginning<B: PrecisionBackend, M: Network>(
+fn beginning<M: Network>(
     model: &M,
     cell: &Cell,
     inputs: &Inputs,
-    device: &B::Device,
-) -> Result<Start<B>, WorkloadError> {
+    device: &Device,
+) -> Result<Start, WorkloadError> {
     let format = cell.setting.precision().parameters();
     start(model, (cell, format, Purpose::Training), inputs, device)
 }
 
-impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
+impl<'a, M: Network> Trainer<'a, M> {
     fn new(
         cell: &'a Cell,
         task: &'a TrainTask,
         model: M,
         inputs: &Inputs,
-        device: &'a B::Device,
+        device: &'a Device,
     ) -> Result<Self, WorkloadError> {
         let model = model
             .keeping(cell.setting.keep_f32())
             .map_err(WorkloadError::Unavailable)?;
-        let begin = beginning::<B, M>(&model, cell, inputs, device)?;
+        let begin = beginning(&model, cell, inputs, device)?;
         let parameters = begin.parameters;
         let settings = OptimizerSettings {
             momentum: task.momentum,
@@ -342,7 +339,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
                 self.log.totals.windows.push(begun..Instant::now());
                 let scale = self.scaler.as_ref().map(LossScaler::scale);
                 self.log.note(&result, seconds, learning_rate, scale);
-                progress::<B>(
+                progress(
                     observer,
                     self.device,
                     Phase::Measure,
@@ -371,7 +368,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         if self.parameters.all_finite().map_err(WorkloadError::Device)? {
             let ranges = aside(|| {
                 let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
-                sync::<B>(self.device).map(|()| ranges)
+                sync(self.device).map(|()| ranges)
             })?;
             self.log.samples.ranges.extend(ranges);
         }
@@ -410,16 +407,13 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
                 None
             }
         };
-        sync::<B>(self.device)?;
-        let loss = share * read(Tensor::cat(losses, 0))?.iter().sum::<f64>();
+        sync(self.device)?;
+        let losses: Vec<f64> = read(Tensor::cat(losses, 0))?;
         let norm = self.optimizer.take_norm().map(read).transpose()?;
-        let hits = Tensor::cat(hits, 0)
-            .try_into_data()
-            .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
-        let hits = hits.iter::<i64>().sum::<i64>() as u64;
+        let hits: Vec<i64> = read(Tensor::cat(hits, 0))?;
         Ok(StepResult {
-            loss,
-            hits,
+            loss: share * losses.iter().sum::<f64>(),
+            hits: hits.iter().sum::<i64>() as u64,
             answers: answers as u64,
             examples: examples as u64,
             scale: change,
@@ -428,7 +422,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
     }
 
     /// Lets running statistics follow those of a micro-batch, of which an optimizer step has so many.
-    fn follow(&mut self, moments: Norms<B>, micro_batches: usize) {
+    fn follow(&mut self, moments: Norms, micro_batches: usize) {
         let rule = self.cell.setting.batchnorm_momentum();
         let momentum = micro_batch_momentum(rule, BATCH_NORM_MOMENTUM, micro_batches as u32);
         for (name, moments) in moments {
@@ -441,7 +435,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
     }
 
     /// The parameters as forward passes read them, until the next update.
-    fn working(&self) -> ParameterSet<B> {
+    fn working(&self) -> ParameterSet {
         #[cfg(test)]
         testing::CASTS.with(|casts| casts.set(casts.get() + 1));
         self.parameters
@@ -449,13 +443,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
     }
 
     /// Adds the gradients of `factor` times a micro-batch's summed loss.
-    fn backward(
-        &self,
-        working: &ParameterSet<B>,
-        batch: &Batch<M>,
-        factor: f64,
-        sum: &mut GradientSum<B>,
-    ) -> Loss<B> {
+    fn backward(&self, working: &ParameterSet, batch: &Batch<M>, factor: f64, sum: &mut GradientSum) -> Loss {
         if self.cell.setting.checkpointing() {
             let kept = checkpointing::forward(self, working, batch);
             return checkpointing::backward(self, working, batch, kept, factor, sum);
@@ -467,8 +455,10 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
     }
 
     /// Loss of a micro-batch, with its graph.
-    fn loss(&self, parameters: &Tracked<Autodiff<B>>, batch: &Batch<M>) -> Loss<B> {
-        let (input, labels) = upload::<Autodiff<B>, M>(batch, self.device);
+    fn loss(&self, parameters: &Tracked, batch: &Batch<M>) -> Loss {
+        #[cfg(test)]
+        warm_up::met("trained", batch.labels().len());
+        let (input, labels) = upload::<M>(batch, self.device);
         let noted = RefCell::default();
         let pass = self
             .model
@@ -476,7 +466,7 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         let before = |segment| self.draw_masks_of(segment);
         let logits = self.model.forward(&pass, &input, before);
         let noted = noted.into_inner().into_iter();
-        let inner = |moments: Moments<Autodiff<B>>| Moments {
+        let inner = |moments: Moments| Moments {
             mean: moments.mean.inner(),
             variance: moments.variance.inner(),
         };
@@ -484,15 +474,10 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
         self.loss_of(logits, labels, moments.collect())
     }
 
-    fn loss_of(
-        &self,
-        logits: Tensor<Autodiff<B>, 2>,
-        labels: Tensor<Autodiff<B>, 1, Int>,
-        moments: Norms<B>,
-    ) -> Loss<B> {
+    fn loss_of(&self, logits: Tensor<2>, labels: Tensor<1, Int>, moments: Norms) -> Loss {
         let predicted = logits.clone().inner().argmax(1).flatten::<1>(0, 1);
         Loss {
-            right: predicted.equal(labels.clone().inner()).int().sum(),
+            right: predicted.equal(labels.clone()).int().sum(),
             summed: self.compute.cross_entropy_sum(logits, labels),
             moments,
         }
@@ -505,14 +490,16 @@ impl<'a, B: PrecisionBackend, M: Network> Trainer<'a, B, M> {
             return;
         }
         // An error shows again at the step's end, where it is read.
-        let _ = B::submit(self.device);
+        let _ = submit(self.device);
         let number = (self.micro_batches << 16) + u64::from(segment);
-        B::seed(self.device, scattered(self.cell.seed, number));
+        self.device.seed(scattered(self.cell.seed, number));
     }
 
     /// Logits of a micro-batch without dropout or graph, and its labels.
-    fn predict(&self, parameters: &Tracked<B>, batch: &Batch<M>) -> (Tensor<B, 2>, Tensor<B, 1, Int>) {
-        let (input, labels) = upload::<B, M>(batch, self.device);
+    fn predict(&self, parameters: &Tracked, batch: &Batch<M>) -> (Tensor<2>, Tensor<1, Int>) {
+        #[cfg(test)]
+        warm_up::met("predicted", batch.labels().len());
+        let (input, labels) = upload::<M>(batch, self.device);
         let pass = self
             .model
             .pass(parameters, &self.compute, Stage::Testing(&self.running));
@@ -632,39 +619,8 @@ fn scattered(seed: u64, number: u64) -> u64 {
 }
 
 /// A micro-batch on the device.
-fn upload<B: PrecisionBackend, M: Network>(
-    batch: &Batch<M>,
-    device: &B::Device,
-) -> (M::Input<B>, Tensor<B, 1, Int>) {
+fn upload<M: Network>(batch: &Batch<M>, device: &Device) -> (M::Input, Tensor<1, Int>) {
     let labels = batch.labels();
-    #[cfg(test)]
-    warm_up::met::<B>(labels.len());
     let labels = Tensor::from_data(TensorData::new(labels.to_vec(), [labels.len()]), device);
     (M::upload(batch, device), labels)
-}
-
-fn read<B: PrecisionBackend>(tensor: Tensor<B, 1>) -> Result<Vec<f64>, WorkloadError> {
-    let data = tensor
-        .try_into_data()
-        .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
-    Ok(data.iter::<f64>().collect())
-}
-
-fn sync<B: PrecisionBackend>(device: &B::Device) -> Result<(), WorkloadError> {
-    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))
-}
-
-fn progress<B: PrecisionBackend>(
-    observer: &mut dyn Observer,
-    device: &B::Device,
-    phase: Phase,
-    done: u64,
-    total: u64,
-) {
-    observer.progress(Progress {
-        phase,
-        done,
-        total,
-        allocator: allocator::<B>(device),
-    });
 }

@@ -1,304 +1,493 @@
 //! Operations on floats, by class.
 
-use burn::tensor::{
-    BoolDType, DType, Device, Distribution, FloatDType, IndexingUpdateOp, IntDType, Scalar, Shape, Slice,
-    TensorData, TensorMetadata,
-    backend::ExecutionError,
-    ops::{BoolTensor, FloatTensor, FloatTensorOps, GridSampleOptions, IntTensor},
+use burn::{
+    backend::{
+        Dispatch, DispatchTensor, TensorMetadata,
+        ir::{
+            BaseOperationIr, BinaryOpIr, FloatOperationIr, NumericOperationIr, ScalarIr, ScalarOpIr, TensorIr,
+        },
+        ops::FloatTensorOps,
+    },
+    tensor::{BoolDType, DType, Scalar},
 };
 
-use super::{Autocast, compute, only, primitive, tensor_of, unchanged};
+use super::replay::{Replay, rounded};
 use crate::{
-    PrecisionBackend,
     autocast::OpClass,
-    compute::{round, wide},
+    compute::{inside, primitive, tensor_of},
 };
 
-/// What is made in the format of a true setting.
-macro_rules! made {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $output:ty;)*) => {
-        $(fn $name($($argument: $type),*) -> $output {
-            made::<B>(B::$name($($argument),*))
-        })*
-    };
+/// Computes an operation in f32 at least and rounds its output to the format of the input.
+pub(super) fn widely(
+    input: DispatchTensor,
+    operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
+) -> DispatchTensor {
+    let format = input.dtype();
+    rounded(operation(rounded(input, inside(format))), format)
 }
 
-/// Factors and the like that need not be numbers of a half: in bf16 0.999 is 1. They meet it in f32, and the result is rounded once.
-macro_rules! scalar {
-    ($(fn $name:ident($first:ident: $float:ty, $argument:ident: $type:ty) -> $output:ty;)*) => {
-        $(fn $name($first: $float, $argument: $type) -> $output {
-            widely::<B>($first, |wide| B::$name(wide, $argument))
-        })*
-    };
-}
-
-/// Operations of class [`OpClass::Full`]: their first input is brought to the format of the parameters.
-macro_rules! full {
-    ($(fn $name:ident($first:ident: $float:ty $(, $argument:ident: $type:ty)*) -> $output:ty;)*) => {
-        $(fn $name($first: $float $(, $argument: $type)*) -> $output {
-            B::$name(full::<B>($first) $(, $argument)*)
-        })*
-    };
-}
-
-/// Sums, of the same class: those of halves are of f32, and rounded once.
-macro_rules! summed {
-    ($(fn $name:ident($first:ident: $float:ty $(, $argument:ident: $type:ty)*) -> $output:ty;)*) => {
-        $(fn $name($first: $float $(, $argument: $type)*) -> $output {
-            widely::<B>(full::<B>($first), |wide| B::$name(wide $(, $argument)*))
-        })*
-    };
-}
-
-/// Means: as sums, and in the format of their input.
-macro_rules! averaged {
-    ($(fn $name:ident($first:ident: $float:ty $(, $argument:ident: $type:ty)*) -> $output:ty;)*) => {
-        $(fn $name($first: $float $(, $argument: $type)*) -> $output {
-            widely::<B>($first, |wide| B::$name(wide $(, $argument)*))
-        })*
-    };
-}
-
-/// Operations of class [`OpClass::Widest`]: both inputs are brought to the wider format of the two.
-macro_rules! widest {
-    ($(fn $name:ident($lhs:ident: $left:ty, $rhs:ident: $right:ty $(, $argument:ident: $type:ty)*) -> $output:ty;)*) => {
-        $(fn $name($lhs: $left, $rhs: $right $(, $argument: $type)*) -> $output {
-            let [lhs, rhs] = cast::<B, 2>(OpClass::Widest, [$lhs, $rhs]);
-            B::$name(lhs, rhs $(, $argument)*)
-        })*
-    };
-}
-
-/// The inputs of an operation of this class.
-pub(super) fn cast<B: PrecisionBackend, const N: usize>(
-    class: OpClass,
-    inputs: [FloatTensor<B>; N],
-) -> [FloatTensor<B>; N] {
-    // Their rank does not matter.
-    let inputs = inputs.map(tensor_of::<B, 1>);
-    compute().cast_as(class, inputs).map(primitive)
-}
-
-/// An input of an operation of class [`OpClass::Full`]. What a module has widened itself stays wide.
-pub(super) fn full<B: PrecisionBackend>(input: FloatTensor<B>) -> FloatTensor<B> {
-    let (precision, own) = (compute().precision(), input.dtype());
-    let dtypes = [OpClass::Full.dtype(precision, &[own]), own];
-    primitive(round(
-        tensor_of::<B, 1>(input),
-        OpClass::Widest.dtype(precision, &dtypes),
-    ))
-}
-
-/// What was made, in the format of a true setting.
-fn made<B: PrecisionBackend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
-    match only() {
-        Some(dtype) => primitive(round(tensor_of::<B, 1>(tensor), dtype)),
-        None => tensor,
+/// The nearest value of a format; a finite value stays finite. Modules mask with the lowest number of the format that they see,
+/// which is f64 in a recording.
+fn finite(value: ScalarIr, format: DType) -> Scalar {
+    match (value, format.finfo()) {
+        (ScalarIr::Float(value), Some(limits)) if value.is_finite() => {
+            value.clamp(limits.min, limits.max).into()
+        }
+        _ => value.into(),
     }
 }
 
-/// What `operation` makes of an input in f32 at least, in the format of that input.
-pub(super) fn widely<B: PrecisionBackend>(
-    input: FloatTensor<B>,
-    operation: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
-) -> FloatTensor<B> {
-    let dtype = input.dtype();
-    let input = primitive(wide(tensor_of::<B, 1>(input)));
-    primitive(round(tensor_of::<B, 1>(operation(input)), dtype))
-}
-
-/// Puts values among those of a tensor, in its format.
-fn like<B: PrecisionBackend>(value: FloatTensor<B>, tensor: &FloatTensor<B>) -> FloatTensor<B> {
-    primitive(round(tensor_of::<B, 1>(value), tensor.dtype()))
-}
-
-#[rustfmt::skip]
-impl<B: PrecisionBackend> FloatTensorOps<Self> for Autocast<B> {
-    fn float_matmul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
-        primitive(compute().matmul(tensor_of::<B, 1>(lhs), tensor_of(rhs)))
+impl Replay {
+    /// The inputs of an operation of this class.
+    pub(super) fn cast<const N: usize>(
+        &self,
+        class: OpClass,
+        inputs: [DispatchTensor; N],
+    ) -> [DispatchTensor; N] {
+        let inputs = inputs.map(tensor_of::<1>);
+        self.compute.cast_as(class, inputs).map(primitive)
     }
 
-    /// Nothing leaves f64 in a setting of it, whatever a module thinks wide enough.
-    fn float_cast(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
-        match only() {
-            Some(DType::F64) => made::<B>(tensor),
-            _ => B::float_cast(tensor, dtype),
+    /// An input of an operation of class [`OpClass::Full`]. A tensor that the module itself has widened stays wide.
+    pub(super) fn full(&self, input: DispatchTensor) -> DispatchTensor {
+        let (precision, own) = (self.compute.precision(), input.dtype());
+        let format = OpClass::Full.dtype(precision, &[own]);
+        rounded(input, OpClass::Widest.dtype(precision, &[format, own]))
+    }
+
+    /// Takes an input in the format that it has.
+    pub(super) fn unchanged(
+        &mut self,
+        [input, out]: [&TensorIr; 2],
+        operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
+    ) {
+        let input = self.take(input);
+        self.put(out, operation(input));
+    }
+
+    /// Brings an input to the format of the parameters.
+    fn fully(
+        &mut self,
+        [input, out]: [&TensorIr; 2],
+        operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
+    ) {
+        let input = self.take(input);
+        let input = self.full(input);
+        self.put(out, operation(input));
+    }
+
+    /// Sums, of the same class: 16-bit values are added in f32, and the sum is rounded once.
+    fn summed(
+        &mut self,
+        [input, out]: [&TensorIr; 2],
+        operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
+    ) {
+        self.fully([input, out], |input| widely(input, operation));
+    }
+
+    /// Means: as sums, and in the format of their input.
+    fn averaged(
+        &mut self,
+        [input, out]: [&TensorIr; 2],
+        operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
+    ) {
+        self.unchanged([input, out], |input| widely(input, operation));
+    }
+
+    /// Factors and the like need not be numbers of a 16-bit format: in bf16 0.999 is 1. They meet its values in f32, and the
+    /// result is rounded once.
+    fn scaled(
+        &mut self,
+        operation: &ScalarOpIr,
+        compute: impl FnOnce(DispatchTensor, Scalar) -> DispatchTensor,
+    ) {
+        let ScalarOpIr { lhs, rhs, out } = operation;
+        self.averaged([lhs, out], |input| compute(input, (*rhs).into()));
+    }
+
+    /// Both inputs in the wider format of the two.
+    fn two_widest(&mut self, lhs: &TensorIr, rhs: &TensorIr) -> [DispatchTensor; 2] {
+        let inputs = [self.take(lhs), self.take(rhs)];
+        self.cast(OpClass::Widest, inputs)
+    }
+
+    fn widest(
+        &mut self,
+        BinaryOpIr { lhs, rhs, out }: &BinaryOpIr,
+        operation: impl FnOnce(DispatchTensor, DispatchTensor) -> DispatchTensor,
+    ) {
+        let [lhs, rhs] = self.two_widest(lhs, rhs);
+        self.put(out, operation(lhs, rhs));
+    }
+
+    fn compared(
+        &mut self,
+        operation: &BinaryOpIr,
+        compare: impl FnOnce(DispatchTensor, DispatchTensor, BoolDType) -> DispatchTensor,
+    ) {
+        let format = self.bool_format();
+        self.widest(operation, |lhs, rhs| compare(lhs, rhs, format));
+    }
+
+    fn compared_with(
+        &mut self,
+        ScalarOpIr { lhs, rhs, out }: &ScalarOpIr,
+        compare: impl FnOnce(DispatchTensor, Scalar, BoolDType) -> DispatchTensor,
+    ) {
+        let format = self.bool_format();
+        self.unchanged([lhs, out], |lhs| compare(lhs, (*rhs).into(), format));
+    }
+
+    pub(super) fn base_float(&mut self, operation: &BaseOperationIr) {
+        use BaseOperationIr as Op;
+        match operation {
+            Op::Reshape(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::float_reshape(x, op.out.shape.clone())
+            }),
+            Op::SwapDims(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::float_swap_dims(x, op.dim1, op.dim2)
+            }),
+            Op::Permute(op) => {
+                self.unchanged([&op.input, &op.out], |x| Dispatch::float_permute(x, &op.axes));
+            }
+            Op::Flip(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::float_flip(x, &op.axes)),
+            Op::Expand(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::float_expand(x, op.out.shape.clone())
+            }),
+            Op::Unfold(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::float_unfold(x, op.dim, op.size, op.step)
+            }),
+            Op::Slice(op) => {
+                self.unchanged([&op.tensor, &op.out], |x| Dispatch::float_slice(x, &op.ranges));
+            }
+            Op::SliceAssign(op) => {
+                let (tensor, value) = (self.take(&op.tensor), self.take(&op.value));
+                let value = rounded(value, tensor.dtype());
+                self.put(&op.out, Dispatch::float_slice_assign(tensor, &op.ranges, value));
+            }
+            Op::Gather(op) => {
+                let (tensor, indices) = (self.take(&op.tensor), self.take(&op.indices));
+                self.put(&op.out, Dispatch::float_gather(op.dim, tensor, indices));
+            }
+            Op::Scatter(op) => {
+                let indices = self.take(&op.indices);
+                let [tensor, value] = self.two_widest(&op.tensor, &op.value);
+                let output = Dispatch::float_scatter(op.dim, tensor, indices, value, op.update);
+                self.put(&op.out, output);
+            }
+            Op::ScatterNd(op) => {
+                let indices = self.take(&op.indices);
+                let [data, values] = self.two_widest(&op.data, &op.values);
+                let output = Dispatch::float_scatter_nd(data, indices, values, op.reduction);
+                self.put(&op.out, output);
+            }
+            Op::GatherNd(op) => {
+                let (data, indices) = (self.take(&op.data), self.take(&op.indices));
+                self.put(&op.out, Dispatch::float_gather_nd(data, indices));
+            }
+            Op::Select(op) => {
+                let (tensor, indices) = (self.take(&op.tensor), self.take(&op.indices));
+                self.put(&op.out, Dispatch::float_select(tensor, op.dim, indices));
+            }
+            Op::SelectAssign(op) => {
+                let indices = self.take(&op.indices);
+                let [tensor, value] = self.two_widest(&op.tensor, &op.value);
+                let output = Dispatch::float_select_assign(tensor, op.dim, indices, value, op.update);
+                self.put(&op.out, output);
+            }
+            Op::MaskWhere(op) => {
+                let mask = self.take(&op.mask);
+                let [tensor, value] = self.two_widest(&op.tensor, &op.value);
+                self.put(&op.out, Dispatch::float_mask_where(tensor, mask, value));
+            }
+            Op::MaskFill(op) => {
+                let (tensor, mask) = (self.take(&op.tensor), self.take(&op.mask));
+                let value = finite(op.value, tensor.dtype());
+                self.put(&op.out, Dispatch::float_mask_fill(tensor, mask, value));
+            }
+            Op::Equal(op) => self.compared(op, Dispatch::float_equal),
+            Op::EqualElem(op) => self.compared_with(op, Dispatch::float_equal_elem),
+            Op::NotEqual(op) => self.compared(op, Dispatch::float_not_equal),
+            Op::NotEqualElem(op) => self.compared_with(op, Dispatch::float_not_equal_elem),
+            Op::RepeatDim(op) => self.unchanged([&op.tensor, &op.out], |x| {
+                Dispatch::float_repeat_dim(x, op.dim, op.times)
+            }),
+            Op::Cat(op) => {
+                let tensors: Vec<_> = op.tensors.iter().map(|tensor| self.take(tensor)).collect();
+                let formats: Vec<_> = tensors.iter().map(TensorMetadata::dtype).collect();
+                let format = OpClass::Widest.dtype(self.compute.precision(), &formats);
+                let tensors = tensors.into_iter().map(|tensor| rounded(tensor, format));
+                self.put(&op.out, Dispatch::float_cat(tensors.collect(), op.dim));
+            }
+            Op::Cast(op) => {
+                let input = self.take(&op.input);
+                let own = input.dtype();
+                self.note_cast(&op.input, &op.out, own);
+                // Nothing leaves f64 in a setting of it, whatever a module takes for wide enough.
+                let target = match self.format(DType::F64) {
+                    DType::F64 => DType::F64,
+                    _ => self.cast_target(&op.input, &op.out, own),
+                };
+                self.put(&op.out, rounded(input, target));
+            }
+            Op::Empty(op) => {
+                let (shape, device) = (op.out.shape.clone(), self.device.as_dispatch());
+                let create = |format| Dispatch::float_empty(shape, device, format);
+                self.put(&op.out, self.created(op.out.dtype, create));
+            }
+            Op::Ones(op) => {
+                let (shape, device) = (op.out.shape.clone(), self.device.as_dispatch());
+                let create = |format| Dispatch::float_ones(shape, device, format);
+                self.put(&op.out, self.created(op.out.dtype, create));
+            }
+            Op::Zeros(op) => {
+                let (shape, device) = (op.out.shape.clone(), self.device.as_dispatch());
+                let create = |format| Dispatch::float_zeros(shape, device, format);
+                self.put(&op.out, self.created(op.out.dtype, create));
+            }
+            Op::All(op) => {
+                let format = self.bool_format();
+                self.unchanged([&op.input, &op.out], |x| Dispatch::float_all(x, format));
+            }
+            Op::Any(op) => {
+                let format = self.bool_format();
+                self.unchanged([&op.input, &op.out], |x| Dispatch::float_any(x, format));
+            }
+            Op::AllDim(op) => {
+                let format = self.bool_format();
+                self.unchanged([&op.input, &op.out], |x| {
+                    Dispatch::float_all_dim(x, op.axis, format)
+                });
+            }
+            Op::AnyDim(op) => {
+                let format = self.bool_format();
+                self.unchanged([&op.input, &op.out], |x| {
+                    Dispatch::float_any_dim(x, op.axis, format)
+                });
+            }
         }
     }
 
-    fn float_powf(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self> {
-        let [lhs, rhs] = cast::<B, 2>(OpClass::Full, [lhs, rhs]);
-        B::float_powf(lhs, rhs)
+    pub(super) fn numeric_float(&mut self, operation: &NumericOperationIr) {
+        use NumericOperationIr as Op;
+        match operation {
+            Op::Add(op) => self.widest(op, Dispatch::float_add),
+            Op::Sub(op) => self.widest(op, Dispatch::float_sub),
+            Op::Div(op) => self.widest(op, Dispatch::float_div),
+            Op::Rem(op) => self.widest(op, Dispatch::float_remainder),
+            // A square: burn records `square()` and `powi_scalar(2)` so, and a power is of class `Full`.
+            Op::Mul(op) if op.lhs.id == op.rhs.id => {
+                let inputs = [self.take(&op.lhs), self.take(&op.rhs)];
+                let [lhs, rhs] = inputs.map(|input| self.full(input));
+                self.put(&op.out, Dispatch::float_mul(lhs, rhs));
+            }
+            Op::Mul(op) => self.widest(op, Dispatch::float_mul),
+
+            Op::AddScalar(op) => self.scaled(op, Dispatch::float_add_scalar),
+            Op::SubScalar(op) => self.scaled(op, Dispatch::float_sub_scalar),
+            Op::DivScalar(op) => self.scaled(op, Dispatch::float_div_scalar),
+            Op::RemScalar(op) => self.scaled(op, Dispatch::float_remainder_scalar),
+            Op::MulScalar(op) => self.scaled(op, Dispatch::float_mul_scalar),
+
+            Op::Sum(op) => self.summed([&op.input, &op.out], Dispatch::float_sum),
+            Op::SumDim(op) => self.summed([&op.input, &op.out], |x| Dispatch::float_sum_dim(x, op.axis)),
+            Op::SumDims(op) => self.summed([&op.input, &op.out], |x| Dispatch::float_sum_dims(x, &op.axes)),
+            Op::Prod(op) => self.summed([&op.input, &op.out], Dispatch::float_prod),
+            Op::ProdDim(op) => self.summed([&op.input, &op.out], |x| Dispatch::float_prod_dim(x, op.axis)),
+            Op::CumSum(op) => self.summed([&op.input, &op.out], |x| Dispatch::float_cumsum(x, op.axis)),
+            Op::CumProd(op) => self.summed([&op.input, &op.out], |x| Dispatch::float_cumprod(x, op.axis)),
+            Op::Mean(op) => self.averaged([&op.input, &op.out], Dispatch::float_mean),
+            Op::MeanDim(op) => {
+                self.averaged([&op.input, &op.out], |x| Dispatch::float_mean_dim(x, op.axis));
+            }
+
+            Op::Powi(op) => {
+                let exponent = self.take(&op.rhs);
+                self.fully([&op.lhs, &op.out], |x| Dispatch::float_powi(x, exponent));
+            }
+            Op::PowiScalar(op) => self.fully([&op.lhs, &op.out], |x| {
+                Dispatch::float_powi_scalar(x, op.rhs.into())
+            }),
+
+            Op::Greater(op) => self.compared(op, Dispatch::float_greater),
+            Op::GreaterElem(op) => self.compared_with(op, Dispatch::float_greater_elem),
+            Op::GreaterEqual(op) => self.compared(op, Dispatch::float_greater_equal),
+            Op::GreaterEqualElem(op) => self.compared_with(op, Dispatch::float_greater_equal_elem),
+            Op::Lower(op) => self.compared(op, Dispatch::float_lower),
+            Op::LowerElem(op) => self.compared_with(op, Dispatch::float_lower_elem),
+            Op::LowerEqual(op) => self.compared(op, Dispatch::float_lower_equal),
+            Op::LowerEqualElem(op) => self.compared_with(op, Dispatch::float_lower_equal_elem),
+
+            Op::Full(op) => {
+                let (shape, device) = (op.out.shape.clone(), self.device.as_dispatch());
+                let create = |format| Dispatch::float_full(shape, op.value.into(), device, format);
+                self.put(&op.out, self.created(op.out.dtype, create));
+            }
+            Op::Pad(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::float_pad(x, &op.padding, op.mode.into())
+            }),
+            Op::Abs(op) => self.unchanged([&op.input, &op.out], Dispatch::float_abs),
+            Op::Neg(op) => self.unchanged([&op.input, &op.out], Dispatch::float_neg),
+            Op::Sign(op) => self.unchanged([&op.input, &op.out], Dispatch::float_sign),
+            Op::Clamp(op) => self.unchanged([&op.tensor, &op.out], |x| {
+                let format = x.dtype();
+                Dispatch::float_clamp(x, finite(op.min, format), finite(op.max, format))
+            }),
+            Op::ClampMin(op) => self.unchanged([&op.lhs, &op.out], |x| {
+                let least = finite(op.rhs, x.dtype());
+                Dispatch::float_clamp_min(x, least)
+            }),
+            Op::ClampMax(op) => self.unchanged([&op.lhs, &op.out], |x| {
+                let most = finite(op.rhs, x.dtype());
+                Dispatch::float_clamp_max(x, most)
+            }),
+            Op::CumMin(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::float_cummin(x, op.axis)),
+            Op::CumMax(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::float_cummax(x, op.axis)),
+            Op::Max(op) => self.unchanged([&op.input, &op.out], Dispatch::float_max),
+            Op::MaxDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::float_max_dim(x, op.axis)),
+            Op::Min(op) => self.unchanged([&op.input, &op.out], Dispatch::float_min),
+            Op::MinDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::float_min_dim(x, op.axis)),
+            Op::MaxAbs(op) => self.unchanged([&op.input, &op.out], Dispatch::float_max_abs),
+            Op::MaxAbsDim(op) => {
+                self.unchanged([&op.input, &op.out], |x| Dispatch::float_max_abs_dim(x, op.axis));
+            }
+            Op::TopK(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::float_topk(x, op.axis, op.accumulator_len)
+            }),
+            Op::ArgMax(op) => {
+                let format = self.int_format(op.out.dtype);
+                self.unchanged([&op.input, &op.out], |x| {
+                    Dispatch::float_argmax(x, op.axis, format)
+                });
+            }
+            Op::ArgMin(op) => {
+                let format = self.int_format(op.out.dtype);
+                self.unchanged([&op.input, &op.out], |x| {
+                    Dispatch::float_argmin(x, op.axis, format)
+                });
+            }
+            Op::ArgTopK(op) => {
+                let format = self.int_format(op.out.dtype);
+                self.unchanged([&op.input, &op.out], |x| {
+                    Dispatch::float_argtopk(x, op.axis, op.accumulator_len, format)
+                });
+            }
+            Op::MaxDimWithIndices(op) => {
+                let format = self.int_format(op.out_indices.dtype);
+                let found = Dispatch::float_max_dim_with_indices(self.take(&op.tensor), op.dim, format);
+                self.put_both([&op.out, &op.out_indices], found);
+            }
+            Op::MinDimWithIndices(op) => {
+                let format = self.int_format(op.out_indices.dtype);
+                let found = Dispatch::float_min_dim_with_indices(self.take(&op.tensor), op.dim, format);
+                self.put_both([&op.out, &op.out_indices], found);
+            }
+            Op::TopKWithIndices(op) => {
+                let format = self.int_format(op.out_indices.dtype);
+                let found = Dispatch::float_topk_with_indices(self.take(&op.tensor), op.dim, op.k, format);
+                self.put_both([&op.out, &op.out_indices], found);
+            }
+            Op::Sort(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::float_sort(x, op.dim, op.descending)
+            }),
+            Op::SortWithIndices(op) => {
+                let format = self.int_format(op.out_indices.dtype);
+                let tensor = self.take(&op.input);
+                let found = Dispatch::float_sort_with_indices(tensor, op.dim, op.descending, format);
+                self.put_both([&op.out, &op.out_indices], found);
+            }
+            Op::ArgSort(op) => {
+                let format = self.int_format(op.out.dtype);
+                self.unchanged([&op.input, &op.out], |x| {
+                    Dispatch::float_argsort(x, op.dim, op.descending, format)
+                });
+            }
+            Op::IntRandom(_) => unreachable!("integers are random in operations on integers"),
+        }
     }
 
-    fn float_cat(tensors: Vec<FloatTensor<Self>>, dim: usize) -> FloatTensor<Self> {
-        let dtypes: Vec<_> = tensors.iter().map(TensorMetadata::dtype).collect();
-        let dtype = OpClass::Widest.dtype(compute().precision(), &dtypes);
-        let cast = |tensor| primitive(round(tensor_of::<B, 1>(tensor), dtype));
-        B::float_cat(tensors.into_iter().map(cast).collect(), dim)
+    /// An operation with two outputs.
+    pub(super) fn put_both(
+        &mut self,
+        [out, other]: [&TensorIr; 2],
+        values: (DispatchTensor, DispatchTensor),
+    ) {
+        self.put(out, values.0);
+        self.put(other, values.1);
     }
 
-    fn float_mask_where(tensor: FloatTensor<Self>, mask: BoolTensor<Self>, value: FloatTensor<Self>) -> FloatTensor<Self> {
-        let [tensor, value] = cast::<B, 2>(OpClass::Widest, [tensor, value]);
-        B::float_mask_where(tensor, mask, value)
-    }
+    pub(super) fn float(&mut self, operation: &FloatOperationIr) {
+        use FloatOperationIr as Op;
+        match operation {
+            Op::Matmul(op) => {
+                let [lhs, rhs] = [self.take(&op.lhs), self.take(&op.rhs)].map(tensor_of::<1>);
+                self.put(&op.out, primitive(self.compute.matmul(lhs, rhs)));
+            }
 
-    fn float_slice_assign(tensor: FloatTensor<Self>, slices: &[Slice], value: FloatTensor<Self>) -> FloatTensor<Self> {
-        let value = like::<B>(value, &tensor);
-        B::float_slice_assign(tensor, slices, value)
-    }
+            Op::Exp(op) => self.fully([&op.input, &op.out], Dispatch::float_exp),
+            Op::Log(op) => self.fully([&op.input, &op.out], Dispatch::float_log),
+            Op::Log1p(op) => self.fully([&op.input, &op.out], Dispatch::float_log1p),
+            Op::Recip(op) => self.fully([&op.input, &op.out], Dispatch::float_recip),
+            Op::Tan(op) => self.fully([&op.input, &op.out], Dispatch::float_tan),
+            Op::Cosh(op) => self.fully([&op.input, &op.out], Dispatch::float_cosh),
+            Op::Sinh(op) => self.fully([&op.input, &op.out], Dispatch::float_sinh),
+            Op::ArcCos(op) => self.fully([&op.input, &op.out], Dispatch::float_acos),
+            Op::ArcSin(op) => self.fully([&op.input, &op.out], Dispatch::float_asin),
+            Op::ArcCosh(op) => self.fully([&op.input, &op.out], Dispatch::float_acosh),
+            Op::ArcTanh(op) => self.fully([&op.input, &op.out], Dispatch::float_atanh),
+            Op::PowfScalar(op) => self.fully([&op.lhs, &op.out], |x| {
+                Dispatch::float_powf_scalar(x, op.rhs.into())
+            }),
+            Op::Powf(op) => {
+                let inputs = [self.take(&op.lhs), self.take(&op.rhs)];
+                let [lhs, rhs] = self.cast(OpClass::Full, inputs);
+                self.put(&op.out, Dispatch::float_powf(lhs, rhs));
+            }
 
-    fn float_scatter_add(dim: usize, tensor: FloatTensor<Self>, indices: IntTensor<Self>, value: FloatTensor<Self>) -> FloatTensor<Self> {
-        let [tensor, value] = cast::<B, 2>(OpClass::Widest, [tensor, value]);
-        B::float_scatter_add(dim, tensor, indices, value)
-    }
+            Op::ArcTan2(op) => self.widest(op, Dispatch::float_atan2),
+            Op::Hypot(op) => self.widest(op, Dispatch::float_hypot),
+            Op::Cross(op) => {
+                let [lhs, rhs] = self.two_widest(&op.lhs, &op.rhs);
+                self.put(&op.out, Dispatch::float_cross(lhs, rhs, op.dim));
+            }
+            Op::GridSample2d(op) => {
+                let [tensor, grid] = self.two_widest(&op.tensor, &op.grid);
+                let output = Dispatch::float_grid_sample_2d(tensor, grid, op.options.clone().into());
+                self.put(&op.out, output);
+            }
 
-    fn float_select_add(tensor: FloatTensor<Self>, dim: usize, indices: IntTensor<Self>, value: FloatTensor<Self>) -> FloatTensor<Self> {
-        let [tensor, value] = cast::<B, 2>(OpClass::Widest, [tensor, value]);
-        B::float_select_add(tensor, dim, indices, value)
-    }
-
-    fn float_scatter_nd(data: FloatTensor<Self>, indices: IntTensor<Self>, values: FloatTensor<Self>, reduction: IndexingUpdateOp) -> FloatTensor<Self> {
-        let [data, values] = cast::<B, 2>(OpClass::Widest, [data, values]);
-        B::float_scatter_nd(data, indices, values, reduction)
-    }
-
-    widest! {
-        fn float_equal(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_not_equal(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_greater(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_greater_equal(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_lower(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_lower_equal(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-    }
-
-    summed! {
-        fn float_sum(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_sum_dim(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn float_prod(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_prod_dim(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn float_cumsum(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn float_cumprod(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-    }
-
-    averaged! {
-        fn float_mean(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_mean_dim(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-    }
-
-    full! {
-        fn float_exp(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_log(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_log1p(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_recip(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_tan(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_cosh(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_sinh(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_acos(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_asin(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_acosh(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_atanh(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_powi_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
-        fn float_powf_scalar(tensor: FloatTensor<Self>, value: Scalar) -> FloatTensor<Self>;
-        fn float_powi(lhs: FloatTensor<Self>, rhs: IntTensor<Self>) -> FloatTensor<Self>;
-        fn float_powi_scalar_impl(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
-        fn float_powf_scalar_impl(tensor: FloatTensor<Self>, value: Scalar) -> FloatTensor<Self>;
-    }
-
-    widest! {
-        fn float_add(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_sub(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_mul(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_div(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_remainder(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_grid_sample_2d(tensor: FloatTensor<Self>, grid: FloatTensor<Self>, options: GridSampleOptions) -> FloatTensor<Self>;
-        fn float_cross(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn float_atan2(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>) -> FloatTensor<Self>;
-    }
-
-    made! {
-        fn float_from_data(data: TensorData, device: &Device<Self>) -> FloatTensor<Self>;
-        fn float_random(shape: Shape, distribution: Distribution, device: &Device<Self>, dtype: FloatDType) -> FloatTensor<Self>;
-        fn float_zeros(shape: Shape, device: &Device<Self>, dtype: FloatDType) -> FloatTensor<Self>;
-        fn float_ones(shape: Shape, device: &Device<Self>, dtype: FloatDType) -> FloatTensor<Self>;
-        fn float_full(shape: Shape, fill_value: Scalar, device: &Device<Self>, dtype: FloatDType) -> FloatTensor<Self>;
-        fn float_empty(shape: Shape, device: &Device<Self>, dtype: FloatDType) -> FloatTensor<Self>;
-    }
-
-    scalar! {
-        fn float_add_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
-        fn float_sub_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
-        fn float_mul_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
-        fn float_div_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
-        fn float_remainder_scalar(lhs: FloatTensor<Self>, rhs: Scalar) -> FloatTensor<Self>;
-    }
-
-    unchanged! {
-        fn float_into_data(tensor: FloatTensor<Self>) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send;
-        fn float_device(tensor: &FloatTensor<Self>) -> Device<Self>;
-        fn float_to_device(tensor: FloatTensor<Self>, device: &Device<Self>) -> FloatTensor<Self>;
-        fn float_into_int(tensor: FloatTensor<Self>, out_dtype: IntDType) -> IntTensor<Self>;
-        fn float_repeat_dim(tensor: FloatTensor<Self>, dim: usize, times: usize) -> FloatTensor<Self>;
-        fn float_clamp_min(tensor: FloatTensor<Self>, min: Scalar) -> FloatTensor<Self>;
-        fn float_clamp_max(tensor: FloatTensor<Self>, max: Scalar) -> FloatTensor<Self>;
-        fn float_clamp(tensor: FloatTensor<Self>, min: Scalar, max: Scalar) -> FloatTensor<Self>;
-        fn float_neg(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_transpose(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_swap_dims(tensor: FloatTensor<Self>, dim1: usize, dim2: usize) -> FloatTensor<Self>;
-        fn float_permute(tensor: FloatTensor<Self>, axes: &[usize]) -> FloatTensor<Self>;
-        fn float_flip(tensor: FloatTensor<Self>, axes: &[usize]) -> FloatTensor<Self>;
-        fn float_reshape(tensor: FloatTensor<Self>, shape: Shape) -> FloatTensor<Self>;
-        fn float_gather(dim: usize, tensor: FloatTensor<Self>, indices: IntTensor<Self>) -> FloatTensor<Self>;
-        fn float_gather_nd(data: FloatTensor<Self>, indices: IntTensor<Self>) -> FloatTensor<Self>;
-        fn float_select(tensor: FloatTensor<Self>, dim: usize, indices: IntTensor<Self>) -> FloatTensor<Self>;
-        fn float_slice(tensor: FloatTensor<Self>, slices: &[Slice]) -> FloatTensor<Self>;
-        fn float_mask_fill(tensor: FloatTensor<Self>, mask: BoolTensor<Self>, value: Scalar) -> FloatTensor<Self>;
-        fn float_equal_elem(lhs: FloatTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_not_equal_elem(lhs: FloatTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_greater_elem(lhs: FloatTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_greater_equal_elem(lhs: FloatTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_lower_elem(lhs: FloatTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_lower_equal_elem(lhs: FloatTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_detach(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_set_require_grad(tensor: FloatTensor<Self>, require_grad: bool) -> FloatTensor<Self>;
-        fn float_is_require_grad(tensor: &FloatTensor<Self>) -> bool;
-        fn float_cummin(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn float_cummax(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn float_sqrt(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_abs(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_cos(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_sin(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_tanh(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_asinh(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_atan(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_round(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_floor(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_ceil(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_trunc(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_erf(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_argmax(tensor: FloatTensor<Self>, dim: usize, out_dtype: IntDType) -> IntTensor<Self>;
-        fn float_argtopk(tensor: FloatTensor<Self>, dim: usize, k: usize, out_dtype: IntDType) -> IntTensor<Self>;
-        fn float_topk(tensor: FloatTensor<Self>, dim: usize, k: usize) -> FloatTensor<Self>;
-        fn float_argmin(tensor: FloatTensor<Self>, dim: usize, out_dtype: IntDType) -> IntTensor<Self>;
-        fn float_max(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_max_dim(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn float_max_dim_with_indices(tensor: FloatTensor<Self>, dim: usize, indices_dtype: IntDType) -> (FloatTensor<Self>, IntTensor<Self>);
-        fn float_min(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_min_dim(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn float_min_dim_with_indices(tensor: FloatTensor<Self>, dim: usize, indices_dtype: IntDType) -> (FloatTensor<Self>, IntTensor<Self>);
-        fn float_max_abs(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_max_abs_dim(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn float_any(tensor: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_any_dim(tensor: FloatTensor<Self>, dim: usize, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_all(tensor: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_all_dim(tensor: FloatTensor<Self>, dim: usize, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_sign(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn float_expand(tensor: FloatTensor<Self>, shape: Shape) -> FloatTensor<Self>;
-        fn float_sort(tensor: FloatTensor<Self>, dim: usize, descending: bool) -> FloatTensor<Self>;
-        fn float_sort_with_indices(tensor: FloatTensor<Self>, dim: usize, descending: bool, indices_dtype: IntDType) -> (FloatTensor<Self>, IntTensor<Self>);
-        fn float_argsort(tensor: FloatTensor<Self>, dim: usize, descending: bool, out_dtype: IntDType) -> IntTensor<Self>;
-        fn float_unfold(tensor: FloatTensor<Self>, dim: usize, size: usize, step: usize) -> FloatTensor<Self>;
-        fn float_is_nan(tensor: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_is_inf(tensor: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
+            // Settings with one seed draw the same numbers: in f32, whatever the setting.
+            Op::Random(op) => {
+                let (shape, device) = (op.out.shape.clone(), self.device.as_dispatch());
+                let drawn = Dispatch::float_random(shape, op.distribution, device, DType::F32.into());
+                self.put(&op.out, rounded(drawn, self.format(op.out.dtype)));
+            }
+            Op::IntoInt(op) => {
+                let format = self.int_format(op.out.dtype);
+                self.unchanged([&op.input, &op.out], |x| Dispatch::float_into_int(x, format));
+            }
+            Op::IsNan(op) => {
+                let format = self.bool_format();
+                self.unchanged([&op.input, &op.out], |x| Dispatch::float_is_nan(x, format));
+            }
+            Op::IsInf(op) => {
+                let format = self.bool_format();
+                self.unchanged([&op.input, &op.out], |x| Dispatch::float_is_inf(x, format));
+            }
+            Op::Erf(op) => self.unchanged([&op.input, &op.out], Dispatch::float_erf),
+            Op::Sqrt(op) => self.unchanged([&op.input, &op.out], Dispatch::float_sqrt),
+            Op::Cos(op) => self.unchanged([&op.input, &op.out], Dispatch::float_cos),
+            Op::Sin(op) => self.unchanged([&op.input, &op.out], Dispatch::float_sin),
+            Op::Tanh(op) => self.unchanged([&op.input, &op.out], Dispatch::float_tanh),
+            Op::ArcSinh(op) => self.unchanged([&op.input, &op.out], Dispatch::float_asinh),
+            Op::ArcTan(op) => self.unchanged([&op.input, &op.out], Dispatch::float_atan),
+            Op::Round(op) => self.unchanged([&op.input, &op.out], Dispatch::float_round),
+            Op::Floor(op) => self.unchanged([&op.input, &op.out], Dispatch::float_floor),
+            Op::Ceil(op) => self.unchanged([&op.input, &op.out], Dispatch::float_ceil),
+            Op::Trunc(op) => self.unchanged([&op.input, &op.out], Dispatch::float_trunc),
+            Op::Quantize(_) | Op::Dequantize(_) => {
+                panic!("there is no setting of integers: nothing is quantised here")
+            }
+        }
     }
 }

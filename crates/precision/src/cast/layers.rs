@@ -1,380 +1,403 @@
-//! Layers and activations: what [`Compute`](crate::Compute) has a method for, and what it does not.
+//! Layers and activations: those that [`Compute`](crate::Compute) has a method for, and the others.
 
-use burn::tensor::{
-    Bool, DType, Scalar, Shape, Tensor, TensorMetadata,
-    ops::{
-        ActivationOps, AttentionModuleOptions, BoolTensor, ConvOptions, ConvTransposeOptions,
-        DeformConv2dBackward, DeformConvOptions, FloatTensor, IntTensor, InterpolateOptions,
-        MaxPool2dBackward, MaxPool2dWithIndices, ModuleOps, UnfoldOptions,
+use burn::{
+    backend::{
+        Dispatch, DispatchTensor, TensorMetadata,
+        ir::{
+            ActivationOperationIr, AttentionOpIr, AttentionOptionsIr, BatchNormOpIr, CustomOpIr,
+            ModuleOperationIr, TensorIr,
+        },
+        ops::{ActivationOps, FloatTensorOps, IntTensorOps, ModuleOps, UnfoldOptions},
     },
-    s,
+    tensor::{Bool, DType, Shape, Tensor, s},
 };
 
 use super::{
-    Autocast, compute,
-    float::{cast, full, widely},
-    primitive, tensor_of, unchanged,
+    float::widely,
+    replay::{Replay, rounded},
 };
 use crate::{
-    Precision, PrecisionBackend, Sight, attention,
+    Compute, Sight, attention,
     autocast::OpClass,
-    compute::{round, wide},
+    backend::PrecisionBackend,
+    compute::{inside, primitive, round, tensor_of, wide},
 };
 
-impl<B: PrecisionBackend> ActivationOps<Self> for Autocast<B> {
-    fn gelu(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        primitive(compute().gelu(tensor_of::<B, 1>(tensor)))
-    }
-
-    fn softmax(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        let last = tensor.shape().num_dims() - 1;
-        let softmax = |tensor| primitive(compute().softmax(tensor_of::<B, 1>(tensor)));
-        match dim == last {
-            true => softmax(tensor),
-            false => B::float_swap_dims(softmax(B::float_swap_dims(tensor, dim, last)), dim, last),
-        }
-    }
-
-    fn log_softmax(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self> {
-        widely::<B>(full::<B>(tensor), |wide| B::log_softmax(wide, dim))
-    }
-
-    fn log_sigmoid(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        widely::<B>(tensor, B::log_sigmoid)
-    }
-
-    fn prelu(tensor: FloatTensor<Self>, alpha: FloatTensor<Self>) -> FloatTensor<Self> {
-        let [tensor, alpha] = cast::<B, 2>(OpClass::Lower, [tensor, alpha]);
-        B::prelu(tensor, alpha)
-    }
-
-    /// In f64 where its input is: some backends have one in f32 alone.
-    fn sigmoid(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        if tensor.dtype() != DType::F64 {
-            return widely::<B>(tensor, B::sigmoid);
-        }
-        B::float_recip(B::float_add_scalar(
-            B::float_exp(B::float_neg(tensor)),
-            1.0.into(),
-        ))
-    }
-
-    fn hard_sigmoid(tensor: FloatTensor<Self>, alpha: Scalar, beta: Scalar) -> FloatTensor<Self> {
-        widely::<B>(tensor, |wide| B::hard_sigmoid(wide, alpha, beta))
-    }
-
-    fn leaky_relu(tensor: FloatTensor<Self>, negative_slope: Scalar) -> FloatTensor<Self> {
-        widely::<B>(tensor, |wide| B::leaky_relu(wide, negative_slope))
-    }
-
-    unchanged! {
-        fn relu(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-    }
-}
-
-/// What is refused: its products would be whatever the backend makes of them.
-fn refused(what: &str) -> ! {
+/// Refuses an operation: its products would be whatever the backend makes of them.
+pub(super) fn refused(what: &str) -> ! {
     panic!("{what} has no controlled precision here, and is refused")
 }
 
-/// Operations that are refused, by what they are.
-macro_rules! refused {
-    ($($what:literal: fn $name:ident($($type:ty),*) -> $output:ty;)*) => {
-        $(fn $name($(_: $type),*) -> $output {
-            refused($what)
-        })*
-    };
-}
-
-/// An image with zeros around it, `[n, c, h, w]`.
-fn padded<B: PrecisionBackend>(images: Tensor<B, 4>, padding: [usize; 2]) -> Tensor<B, 4> {
+/// Zeros around images `[n, c, h, w]`: so many before and after, by rows and by columns.
+fn padded(images: Tensor<4>, padding: [(usize, usize); 2]) -> Tensor<4> {
     let options = (&images.device(), images.dtype());
-    (2..4).zip(padding).fold(images, |images, (dim, padding)| {
-        if padding == 0 {
-            return images;
-        }
-        let mut shape = images.dims();
-        shape[dim] = padding;
-        let zeros = Tensor::<B, 4>::zeros(shape, options);
-        Tensor::cat(vec![zeros.clone(), images, zeros], dim)
-    })
+    (2..4)
+        .zip(padding)
+        .fold(images, |images, (dim, (before, after))| {
+            let zeros = |count| {
+                let mut shape = images.dims();
+                shape[dim] = count;
+                (count > 0).then(|| Tensor::<4>::zeros(shape, options.clone()))
+            };
+            match (zeros(before), zeros(after)) {
+                (None, None) => images,
+                (before, after) => {
+                    let parts = before.into_iter().chain([images]).chain(after);
+                    Tensor::cat(parts.collect(), dim)
+                }
+            }
+        })
 }
 
 /// A convolution of images `[n, c, h, w]` with filters `[o, c / groups, a, b]` whose stride is the same in both directions.
-fn convolution<B: PrecisionBackend>(
-    images: FloatTensor<B>,
-    filters: FloatTensor<B>,
-    bias: Option<FloatTensor<B>>,
-    (stride, padding, groups): (usize, [usize; 2], usize),
-) -> FloatTensor<B> {
-    let (images, filters) = (tensor_of::<B, 4>(images), tensor_of::<B, 4>(filters));
+fn convolution(
+    compute: &Compute,
+    [images, filters]: [Tensor<4>; 2],
+    bias: Option<DispatchTensor>,
+    (stride, padding, groups): (usize, [(usize, usize); 2], usize),
+) -> Tensor<4> {
     let [outputs, _, a, b] = filters.dims();
-    let [vertical, horizontal] = padding;
-    let (images, padding) = match vertical == horizontal && vertical < a.min(b) {
-        true => (images, vertical),
+    let sides = padding.into_iter().flat_map(|(before, after)| [before, after]);
+    let everywhere = padding[0].0;
+    let (images, padding) = match sides.clone().all(|side| side == everywhere) && everywhere < a.min(b) {
+        true => (images, everywhere),
         false => (padded(images, padding), 0),
     };
-    let [_, channels, ..] = images.dims();
-    let (inputs_each, outputs_each) = (channels / groups, outputs / groups);
-    let parts = (0..groups).map(|group| {
-        let (images, filters) = (images.clone(), filters.clone());
-        let images = images.slice([s![..], s![group * inputs_each..(group + 1) * inputs_each]]);
-        let filters = filters.slice([s![group * outputs_each..(group + 1) * outputs_each]]);
-        compute().convolution(images, filters, stride, padding)
-    });
-    let output = Tensor::cat(parts.collect(), 1);
-    let Some(bias) = bias else {
-        return primitive(output);
+    let output = match groups {
+        1 => compute.convolution(images, filters, stride, padding),
+        _ => {
+            let [_, channels, ..] = images.dims();
+            let (inputs_each, outputs_each) = (channels / groups, outputs / groups);
+            let parts = (0..groups).map(|group| {
+                let (images, filters) = (images.clone(), filters.clone());
+                let images = images.slice([s![..], s![group * inputs_each..(group + 1) * inputs_each]]);
+                let filters = filters.slice([s![group * outputs_each..(group + 1) * outputs_each]]);
+                compute.convolution(images, filters, stride, padding)
+            });
+            Tensor::cat(parts.collect(), 1)
+        }
     };
-    let bias = wide(compute().operand(tensor_of::<B, 1>(bias))).reshape([1, outputs, 1, 1]);
-    let dtype = output.dtype();
-    primitive(round(wide(output) + bias, dtype))
+    let Some(bias) = bias else {
+        return output;
+    };
+    let bias = wide(compute.operand(tensor_of::<1>(bias))).reshape([1, outputs, 1, 1]);
+    let format = output.dtype();
+    round(wide(output) + bias, format)
 }
 
-impl<B: PrecisionBackend> ModuleOps<Self> for Autocast<B> {
-    fn embedding(weights: FloatTensor<Self>, indices: IntTensor<Self>) -> FloatTensor<Self> {
-        let [n, sequence] = indices.shape().dims();
-        let [_, width] = weights.shape().dims();
-        let indices = B::int_reshape(indices, Shape::new([n * sequence]));
-        let rows = B::look_up(weights, indices);
-        B::float_reshape(rows, Shape::new([n, sequence, width]))
+/// Attention in steps, as [`Compute::attention`] has them. The output of a query without visible keys is zero.
+fn attention(
+    compute: &Compute,
+    [query, key, value]: [Tensor<4>; 3],
+    mask: Option<DispatchTensor>,
+    bias: Option<DispatchTensor>,
+    options: &AttentionOptionsIr,
+) -> Tensor<4> {
+    let [.., width] = query.dims();
+    let scale = options.scale.map(|scale| scale.elem());
+    let scale = scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
+    let scores = compute.matmul_by_columns(query, key);
+    let (format, shape, device) = (scores.dtype(), scores.dims(), scores.device());
+    let mut scores = wide(scores).mul_scalar(scale);
+    if let Some(cap) = options.softcap {
+        let cap: f64 = cap.elem();
+        scores = scores.div_scalar(cap).tanh().mul_scalar(cap);
+    }
+    if let Some(bias) = bias {
+        let bias = round(tensor_of::<4>(bias), scores.dtype());
+        scores = scores + bias;
+    }
+    let scores = round(scores, format);
+    let masked = mask.map(|mask| Tensor::<4, Bool>::from_dispatch(mask).expand(shape));
+    let later = options
+        .is_causal
+        .then(|| Sight::causal(shape[2], shape[3], &device).hidden(shape, &device));
+    let hidden = match (masked, later) {
+        (Some(masked), Some(later)) => Some(masked.bool_or(later)),
+        (masked, later) => masked.or(later),
+    };
+    let weights = match hidden {
+        Some(hidden) => {
+            let hide = |values: Tensor<4>, value| {
+                let hidden = hidden.clone().into_dispatch();
+                tensor_of::<4>(Dispatch::hide(primitive(values), hidden, value))
+            };
+            hide(compute.softmax(hide(scores, attention::lowest(format))), 0.0)
+        }
+        None => compute.softmax(scores),
+    };
+    compute.matmul(weights, value)
+}
+
+/// A linear layer, `x` `[…, in]` times `weight` `[in, out]`: as one matrix of rows.
+fn linear(
+    compute: &Compute,
+    x: DispatchTensor,
+    weight: DispatchTensor,
+    bias: Option<DispatchTensor>,
+) -> DispatchTensor {
+    let mut shape = x.shape();
+    let [inputs, outputs] = weight.shape().dims();
+    let last = shape.num_dims() - 1;
+    let rows = shape.num_elements() / inputs;
+    shape[last] = outputs;
+    let x = tensor_of::<2>(Dispatch::float_reshape(x, Shape::new([rows, inputs])));
+    let weight = tensor_of::<2>(weight);
+    let output = match bias {
+        Some(bias) => compute.linear_by_inputs(x, weight, tensor_of(bias)),
+        None => compute.matmul(x, weight),
+    };
+    Dispatch::float_reshape(primitive(output), shape)
+}
+
+/// A softmax over any dimension.
+fn softmax(compute: &Compute, input: DispatchTensor, dim: usize) -> DispatchTensor {
+    let last = input.shape().num_dims() - 1;
+    let softmax = |input| primitive(compute.softmax(tensor_of::<1>(input)));
+    match dim == last {
+        true => softmax(input),
+        false => {
+            let turned = Dispatch::float_swap_dims(input, dim, last);
+            Dispatch::float_swap_dims(softmax(turned), dim, last)
+        }
+    }
+}
+
+/// A sigmoid, in f64 where its input is: some backends have one in f32 alone.
+fn sigmoid(input: DispatchTensor) -> DispatchTensor {
+    if input.dtype() != DType::F64 {
+        return widely(input, Dispatch::sigmoid);
+    }
+    let denominator = Dispatch::float_add_scalar(Dispatch::float_exp(Dispatch::float_neg(input)), 1.0.into());
+    Dispatch::float_recip(denominator)
+}
+
+impl Replay {
+    fn take_if_any(&mut self, tensor: Option<&TensorIr>) -> Option<DispatchTensor> {
+        tensor.map(|tensor| self.take(tensor))
     }
 
-    fn linear(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        let mut shape = x.shape();
-        let [inputs, outputs] = weight.shape().dims();
-        let last = shape.num_dims() - 1;
-        let rows = shape.num_elements() / inputs;
-        shape[last] = outputs;
-        let x = tensor_of::<B, 2>(B::float_reshape(x, Shape::new([rows, inputs])));
-        let weight = tensor_of::<B, 2>(weight);
-        let output = match bias {
-            Some(bias) => compute().linear_by_inputs(x, weight, tensor_of(bias)),
-            None => compute().matmul(x, weight),
-        };
-        B::float_reshape(primitive(output), shape)
+    /// A layer that computes in f32 at least, in the format of its input.
+    fn wide_layer(
+        &mut self,
+        [input, out]: [&TensorIr; 2],
+        layer: impl FnOnce(DispatchTensor) -> DispatchTensor,
+    ) {
+        self.unchanged([input, out], |input| widely(input, layer));
     }
 
-    fn conv1d(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
-        options: ConvOptions<1>,
-    ) -> FloatTensor<Self> {
-        if options.dilation != [1] {
-            refused("a dilated convolution");
-        }
-        // Images of one row.
-        let [n, channels, length] = x.shape().dims();
-        let [outputs, each, edge] = weight.shape().dims();
-        let images = B::float_reshape(x, Shape::new([n, channels, 1, length]));
-        let filters = B::float_reshape(weight, Shape::new([outputs, each, 1, edge]));
-        let way = (options.stride[0], [0, options.padding[0]], options.groups);
-        let output = convolution::<B>(images, filters, bias, way);
-        let [n, outputs, _, length] = output.shape().dims();
-        B::float_reshape(output, Shape::new([n, outputs, length]))
+    /// [`Compute::dropout`].
+    pub(super) fn dropout(&mut self, operation: &CustomOpIr) {
+        let share = operation.scalars[0].elem();
+        let input = tensor_of::<1>(self.take(&operation.inputs[0]));
+        let output = self.compute.dropout(input, share);
+        self.put(&operation.outputs[0], primitive(output));
     }
 
-    fn conv2d(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        bias: Option<FloatTensor<Self>>,
-        options: ConvOptions<2>,
-    ) -> FloatTensor<Self> {
-        if options.dilation != [1, 1] {
-            refused("a dilated convolution");
-        }
-        if options.stride[0] != options.stride[1] {
-            refused("a convolution with two strides");
-        }
-        convolution::<B>(
-            x,
-            weight,
-            bias,
-            (options.stride[0], options.padding, options.groups),
-        )
-    }
-
-    fn layer_norm(
-        tensor: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: Option<FloatTensor<Self>>,
-        epsilon: f64,
-    ) -> FloatTensor<Self> {
-        let gamma = tensor_of::<B, 1>(gamma);
-        let beta = beta.map_or_else(|| gamma.zeros_like(), tensor_of);
-        primitive(compute().layer_norm(tensor_of::<B, 1>(tensor), gamma, beta, epsilon))
-    }
-
-    /// In steps, as [`Compute::attention`](crate::Compute::attention) has them. A query that sees nothing says nothing.
-    fn attention(
-        query: FloatTensor<Self>,
-        key: FloatTensor<Self>,
-        value: FloatTensor<Self>,
-        mask: Option<BoolTensor<Self>>,
-        attn_bias: Option<FloatTensor<Self>>,
-        options: AttentionModuleOptions,
-    ) -> FloatTensor<Self> {
-        let [query, key, value] = [query, key, value].map(tensor_of::<B, 4>);
-        let [.., width] = query.dims();
-        let scale = options.scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
-        let scores = compute().matmul_by_columns(query, key);
-        let (dtype, shape, device) = (scores.dtype(), scores.dims(), scores.device());
-        let mut scores = wide(scores).mul_scalar(scale);
-        if let Some(cap) = options.softcap {
-            scores = scores.div_scalar(cap).tanh().mul_scalar(cap);
-        }
-        if let Some(bias) = attn_bias {
-            let bias = round(tensor_of::<B, 4>(bias), scores.dtype());
-            scores = scores + bias;
-        }
-        let scores = round(scores, dtype);
-        let masked = mask.map(|mask| Tensor::<B, 4, Bool>::from_primitive(mask).expand(shape));
-        let later = options
-            .is_causal
-            .then(|| Sight::<B>::causal(shape[2], shape[3], &device).hidden(shape, &device));
-        let hidden = match (masked, later) {
-            (Some(masked), Some(later)) => Some(masked.bool_or(later)),
-            (masked, later) => masked.or(later),
-        };
-        let weights = match hidden {
-            Some(hidden) => {
-                let hide = |values, value| {
-                    tensor_of::<B, 4>(B::hide(primitive(values), hidden.clone().into_primitive(), value))
-                };
-                hide(compute().softmax(hide(scores, attention::lowest(dtype))), 0.0)
+    pub(super) fn activation(&mut self, operation: &ActivationOperationIr) {
+        use ActivationOperationIr as Op;
+        let compute = self.compute;
+        match operation {
+            Op::Relu(op) => self.unchanged([&op.input, &op.out], Dispatch::relu),
+            Op::Gelu(op) => self.unchanged([&op.input, &op.out], |x| {
+                primitive(compute.gelu(tensor_of::<1>(x)))
+            }),
+            Op::Softmax(op) => self.unchanged([&op.input, &op.out], |x| softmax(&compute, x, op.axis)),
+            Op::Softmin(op) => self.unchanged([&op.input, &op.out], |x| {
+                softmax(&compute, Dispatch::float_neg(x), op.axis)
+            }),
+            Op::LogSoftmax(op) => {
+                let input = self.take(&op.input);
+                let output = widely(self.full(input), |x| Dispatch::log_softmax(x, op.axis));
+                self.put(&op.out, output);
             }
-            None => compute().softmax(scores),
-        };
-        primitive(compute().matmul(weights, value))
-    }
-
-    fn avg_pool2d(
-        x: FloatTensor<Self>,
-        kernel_size: [usize; 2],
-        stride: [usize; 2],
-        padding: [usize; 2],
-        count_include_pad: bool,
-        ceil_mode: bool,
-    ) -> FloatTensor<Self> {
-        widely::<B>(x, |wide| {
-            B::avg_pool2d(wide, kernel_size, stride, padding, count_include_pad, ceil_mode)
-        })
-    }
-
-    fn adaptive_avg_pool2d(x: FloatTensor<Self>, output_size: [usize; 2]) -> FloatTensor<Self> {
-        widely::<B>(x, |wide| B::adaptive_avg_pool2d(wide, output_size))
-    }
-
-    fn max_pool2d(
-        x: FloatTensor<Self>,
-        kernel_size: [usize; 2],
-        stride: [usize; 2],
-        padding: [usize; 2],
-        dilation: [usize; 2],
-        ceil_mode: bool,
-    ) -> FloatTensor<Self> {
-        widely::<B>(x, |wide| {
-            B::max_pool2d(wide, kernel_size, stride, padding, dilation, ceil_mode)
-        })
-    }
-
-    fn max_pool2d_with_indices(
-        x: FloatTensor<Self>,
-        kernel_size: [usize; 2],
-        stride: [usize; 2],
-        padding: [usize; 2],
-        dilation: [usize; 2],
-        ceil_mode: bool,
-    ) -> MaxPool2dWithIndices<Self> {
-        let dtype = x.dtype();
-        let wide = primitive(wide(tensor_of::<B, 1>(x)));
-        let pooled = B::max_pool2d_with_indices(wide, kernel_size, stride, padding, dilation, ceil_mode);
-        let output = primitive(round(tensor_of::<B, 1>(pooled.output), dtype));
-        MaxPool2dWithIndices::new(output, pooled.indices)
-    }
-
-    fn interpolate(
-        x: FloatTensor<Self>,
-        output_size: [usize; 2],
-        options: InterpolateOptions,
-    ) -> FloatTensor<Self> {
-        B::interpolate(full::<B>(x), output_size, options)
-    }
-
-    fn rfft(
-        signal: FloatTensor<Self>,
-        dim: usize,
-        n: Option<usize>,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        if compute().precision() == Precision::True64 {
-            refused("a Fourier transform in f64");
+            Op::LogSigmoid(op) => self.wide_layer([&op.input, &op.out], Dispatch::log_sigmoid),
+            Op::Sigmoid(op) => self.unchanged([&op.input, &op.out], sigmoid),
+            Op::HardSigmoid(op) => self.wide_layer([&op.tensor, &op.out], |x| {
+                Dispatch::hard_sigmoid(x, op.alpha.into(), op.beta.into())
+            }),
+            Op::LeakyRelu(op) => {
+                self.wide_layer([&op.lhs, &op.out], |x| Dispatch::leaky_relu(x, op.rhs.into()))
+            }
+            Op::PRelu(op) => {
+                let inputs = [self.take(&op.lhs), self.take(&op.rhs)];
+                let [input, slope] = self.cast(OpClass::Lower, inputs);
+                self.put(&op.out, Dispatch::prelu(input, slope));
+            }
+            Op::ReluBackward(_)
+            | Op::GeluBackward(_)
+            | Op::SigmoidBackward(_)
+            | Op::LogSigmoidBackward(_) => refused("a gradient inside of a module"),
         }
-        B::rfft(full::<B>(signal), dim, n)
     }
 
-    fn irfft(
-        spectrum_re: FloatTensor<Self>,
-        spectrum_im: FloatTensor<Self>,
-        dim: usize,
-        n: Option<usize>,
-    ) -> FloatTensor<Self> {
-        if compute().precision() == Precision::True64 {
-            refused("a Fourier transform in f64");
+    /// A batch norm with the statistics that it is given, in f32 at least.
+    fn batch_norm(&mut self, operation: &BatchNormOpIr) {
+        let BatchNormOpIr {
+            x,
+            gamma,
+            beta,
+            mean,
+            variance,
+            epsilon,
+            out,
+        } = operation;
+        let x = self.take(x);
+        let parts = [gamma, beta, mean, variance].map(|part| self.take(part));
+        let format = inside(x.dtype());
+        let [gamma, beta, mean, variance] = parts.map(|part| rounded(part, format));
+        let output = widely(x, |x| {
+            Dispatch::batch_norm(x, gamma, beta, mean, variance, epsilon.elem())
+        });
+        self.put(out, output);
+    }
+
+    fn attention(&mut self, operation: &AttentionOpIr) {
+        let parts = [&operation.query, &operation.key, &operation.value];
+        let parts = parts.map(|part| tensor_of::<4>(self.take(part)));
+        let mask = self.take_if_any(operation.mask.as_ref());
+        let bias = self.take_if_any(operation.attn_bias.as_ref());
+        let output = attention(&self.compute, parts, mask, bias, &operation.options);
+        self.put(&operation.out, primitive(output));
+    }
+
+    pub(super) fn module(&mut self, operation: &ModuleOperationIr) {
+        use ModuleOperationIr as Op;
+        match operation {
+            Op::Embedding(op) => {
+                let (table, indices) = (self.take(&op.weights), self.take(&op.indices));
+                let [n, sequence] = indices.shape().dims();
+                let [_, width] = table.shape().dims();
+                let indices = Dispatch::int_reshape(indices, Shape::new([n * sequence]));
+                let rows = Dispatch::look_up(table, indices);
+                self.put(
+                    &op.out,
+                    Dispatch::float_reshape(rows, Shape::new([n, sequence, width])),
+                );
+            }
+            Op::Linear(op) => {
+                let (x, weight) = (self.take(&op.x), self.take(&op.weight));
+                let bias = self.take_if_any(op.bias.as_ref());
+                self.put(&op.out, linear(&self.compute, x, weight, bias));
+            }
+            Op::LayerNorm(op) => {
+                let (input, scale) = (self.take(&op.input), tensor_of::<1>(self.take(&op.gamma)));
+                let shift = self.take_if_any(op.beta.as_ref());
+                let shift = shift.map_or_else(|| scale.zeros_like(), tensor_of);
+                let input = tensor_of::<1>(input);
+                let output = self.compute.layer_norm(input, scale, shift, op.epsilon.elem());
+                self.put(&op.out, primitive(output));
+            }
+            Op::BatchNorm(op) => self.batch_norm(op),
+            Op::Attention(op) => self.attention(op),
+
+            Op::Conv1d(op) => {
+                if op.options.dilation != [1] {
+                    refused("a dilated convolution");
+                }
+                // Images of one row.
+                let (x, weight) = (self.take(&op.x), self.take(&op.weight));
+                let bias = self.take_if_any(op.bias.as_ref());
+                let [n, channels, length] = x.shape().dims();
+                let [outputs, each, edge] = weight.shape().dims();
+                let images = Dispatch::float_reshape(x, Shape::new([n, channels, 1, length]));
+                let filters = Dispatch::float_reshape(weight, Shape::new([outputs, each, 1, edge]));
+                let padding = [(0, 0), op.options.padding[0]];
+                let way = (op.options.stride[0], padding, op.options.groups);
+                let output = convolution(&self.compute, [images, filters].map(tensor_of), bias, way);
+                let [n, outputs, _, length] = output.dims();
+                let output = Dispatch::float_reshape(primitive(output), Shape::new([n, outputs, length]));
+                self.put(&op.out, output);
+            }
+            Op::Conv2d(op) => {
+                if op.options.dilation != [1, 1] {
+                    refused("a dilated convolution");
+                }
+                if op.options.stride[0] != op.options.stride[1] {
+                    refused("a convolution with two strides");
+                }
+                let operands = [self.take(&op.x), self.take(&op.weight)].map(tensor_of);
+                let bias = self.take_if_any(op.bias.as_ref());
+                let way = (op.options.stride[0], op.options.padding, op.options.groups);
+                let output = convolution(&self.compute, operands, bias, way);
+                self.put(&op.out, primitive(output));
+            }
+            // burn pads in a convolution, which would round its operands.
+            Op::Unfold4d(op) => {
+                if op.options.dilation != [1, 1] {
+                    refused("a dilated unfolding");
+                }
+                let images = tensor_of::<4>(self.take(&op.x));
+                let images = padded(images, op.options.padding.map(|side| (side, side)));
+                let bare = UnfoldOptions::new(op.options.stride, [0, 0], [1, 1]);
+                self.put(
+                    &op.out,
+                    Dispatch::unfold4d(primitive(images), op.kernel_size, bare),
+                );
+            }
+
+            Op::AvgPool1d(op) => self.wide_layer([&op.x, &op.out], |x| {
+                let (inside, ceil) = (op.count_include_pad, op.ceil_mode);
+                Dispatch::avg_pool1d(x, op.kernel_size, op.stride, op.padding, inside, ceil)
+            }),
+            Op::AvgPool2d(op) => self.wide_layer([&op.x, &op.out], |x| {
+                let (inside, ceil) = (op.count_include_pad, op.ceil_mode);
+                Dispatch::avg_pool2d(x, op.kernel_size, op.stride, op.padding, inside, ceil)
+            }),
+            Op::AdaptiveAvgPool1d(op) => self.wide_layer([&op.x, &op.out], |x| {
+                Dispatch::adaptive_avg_pool1d(x, op.output_size)
+            }),
+            Op::AdaptiveAvgPool2d(op) => self.wide_layer([&op.x, &op.out], |x| {
+                Dispatch::adaptive_avg_pool2d(x, op.output_size)
+            }),
+            Op::AdaptiveAvgPool3d(op) => self.wide_layer([&op.x, &op.out], |x| {
+                Dispatch::adaptive_avg_pool3d(x, op.output_size)
+            }),
+            Op::MaxPool1d(op) => self.wide_layer([&op.x, &op.out], |x| {
+                let (size, stride) = (op.kernel_size, op.stride);
+                Dispatch::max_pool1d(x, size, stride, op.padding, op.dilation, op.ceil_mode)
+            }),
+            Op::MaxPool2d(op) => self.wide_layer([&op.x, &op.out], |x| {
+                let (size, stride) = (op.kernel_size, op.stride);
+                Dispatch::max_pool2d(x, size, stride, op.padding, op.dilation, op.ceil_mode)
+            }),
+            Op::MaxPool1dWithIndices(op) => {
+                let x = self.take(&op.x);
+                let (own, indices) = (x.dtype(), self.int_format(op.out_indices.dtype));
+                let x = rounded(x, inside(own));
+                let (size, stride) = (op.kernel_size, op.stride);
+                let (padding, ceil) = (op.padding, op.ceil_mode);
+                let pooled =
+                    Dispatch::max_pool1d_with_indices(x, size, stride, padding, op.dilation, ceil, indices);
+                let output = rounded(pooled.output, own);
+                self.put_both([&op.out, &op.out_indices], (output, pooled.indices));
+            }
+            Op::MaxPool2dWithIndices(op) => {
+                let x = self.take(&op.x);
+                let (own, indices) = (x.dtype(), self.int_format(op.out_indices.dtype));
+                let x = rounded(x, inside(own));
+                let (size, stride) = (op.kernel_size, op.stride);
+                let (padding, ceil) = (op.padding, op.ceil_mode);
+                let pooled =
+                    Dispatch::max_pool2d_with_indices(x, size, stride, padding, op.dilation, ceil, indices);
+                let output = rounded(pooled.output, own);
+                self.put_both([&op.out, &op.out_indices], (output, pooled.indices));
+            }
+            Op::Interpolate(op) => {
+                let x = self.take(&op.x);
+                let x = self.full(x);
+                let output = Dispatch::interpolate(x, op.output_size, op.options.clone().into());
+                self.put(&op.out, output);
+            }
+
+            Op::DeformableConv2d(_) => refused("a deformed convolution"),
+            Op::Conv3d(_) => refused("a convolution in three dimensions"),
+            Op::ConvTranspose1d(_) | Op::ConvTranspose2d(_) | Op::ConvTranspose3d(_) => {
+                refused("a transposed convolution")
+            }
+            Op::CtcLoss(_) => refused("a CTC loss"),
+            // Gradients are those of the replayed operations.
+            _ => refused("a gradient inside of a module"),
         }
-        B::irfft(full::<B>(spectrum_re), full::<B>(spectrum_im), dim, n)
-    }
-
-    /// Of padding burn makes a product.
-    fn unfold4d(x: FloatTensor<Self>, kernel_size: [usize; 2], options: UnfoldOptions) -> FloatTensor<Self> {
-        if options.dilation != [1, 1] {
-            refused("a dilated unfolding");
-        }
-        let images = padded(tensor_of::<B, 4>(x), options.padding);
-        let bare = UnfoldOptions::new(options.stride, [0, 0], [1, 1]);
-        B::unfold4d(primitive(images), kernel_size, bare)
-    }
-
-    refused! {
-        "a deformed convolution": fn deform_conv2d(
-            FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>,
-            Option<FloatTensor<Self>>, DeformConvOptions<2>
-        ) -> FloatTensor<Self>;
-        "a convolution in three dimensions": fn conv3d(
-            FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>, ConvOptions<3>
-        ) -> FloatTensor<Self>;
-        "a transposed convolution": fn conv_transpose1d(
-            FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>, ConvTransposeOptions<1>
-        ) -> FloatTensor<Self>;
-        "a transposed convolution": fn conv_transpose2d(
-            FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>, ConvTransposeOptions<2>
-        ) -> FloatTensor<Self>;
-        "a transposed convolution": fn conv_transpose3d(
-            FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>, ConvTransposeOptions<3>
-        ) -> FloatTensor<Self>;
-    }
-
-    // Backward passes are those of the backend inside: nobody asks for these.
-    refused! {
-        "a gradient outside of the autodiff": fn deform_conv2d_backward(
-            FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, Option<FloatTensor<Self>>,
-            Option<FloatTensor<Self>>, FloatTensor<Self>, DeformConvOptions<2>
-        ) -> DeformConv2dBackward<Self>;
-        "a gradient outside of the autodiff": fn avg_pool2d_backward(
-            FloatTensor<Self>, FloatTensor<Self>, [usize; 2], [usize; 2], [usize; 2], bool, bool
-        ) -> FloatTensor<Self>;
-        "a gradient outside of the autodiff": fn adaptive_avg_pool2d_backward(
-            FloatTensor<Self>, FloatTensor<Self>
-        ) -> FloatTensor<Self>;
-        "a gradient outside of the autodiff": fn max_pool2d_with_indices_backward(
-            FloatTensor<Self>, [usize; 2], [usize; 2], [usize; 2], [usize; 2], bool, FloatTensor<Self>, IntTensor<Self>
-        ) -> MaxPool2dBackward<Self>;
-        "a gradient outside of the autodiff": fn interpolate_backward(
-            FloatTensor<Self>, FloatTensor<Self>, [usize; 2], InterpolateOptions
-        ) -> FloatTensor<Self>;
     }
 }

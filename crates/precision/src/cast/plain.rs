@@ -1,203 +1,415 @@
-//! What has no precision: integers, truth values, and the reading of tensors.
+//! Operations without a precision: on integers and truth values.
 
-use std::ops::Range;
-
-use burn::tensor::{
-    BoolDType, Device, Distribution, FloatDType, IndexingUpdateOp, IntDType, Scalar, Shape, Slice,
-    TensorData,
-    backend::ExecutionError,
-    ops::{
-        BoolTensor, BoolTensorOps, FloatTensor, IntTensor, IntTensorOps, QTensorOps, QuantizedTensor,
-        TransactionOps,
+use burn::{
+    backend::{
+        Dispatch, DispatchTensor,
+        ir::{
+            BaseOperationIr, BinaryOpIr, BoolOperationIr, IntOperationIr, NumericOperationIr, ScalarOpIr,
+            TensorIr,
+        },
+        ops::{BoolTensorOps, IntTensorOps},
     },
-    quantization::{QuantScheme, QuantizationParametersPrimitive},
+    tensor::{BoolDType, IndexingUpdateOp, Scalar},
 };
 
-use super::{Autocast, only, unchanged};
-use crate::PrecisionBackend;
+use super::replay::Replay;
 
-/// Tensors are read one by one.
-impl<B: PrecisionBackend> TransactionOps<Self> for Autocast<B> {}
-
-#[rustfmt::skip]
-impl<B: PrecisionBackend> IntTensorOps<Self> for Autocast<B> {
-    fn int_into_float(tensor: IntTensor<Self>, out_dtype: FloatDType) -> FloatTensor<Self> {
-        B::int_into_float(tensor, only().map_or(out_dtype, FloatDType::from))
+impl Replay {
+    fn two(
+        &mut self,
+        BinaryOpIr { lhs, rhs, out }: &BinaryOpIr,
+        operation: impl FnOnce(DispatchTensor, DispatchTensor) -> DispatchTensor,
+    ) {
+        let (lhs, rhs) = (self.take(lhs), self.take(rhs));
+        self.put(out, operation(lhs, rhs));
     }
 
-    unchanged! {
-        fn int_empty(shape: Shape, device: &Device<Self>, dtype: IntDType) -> IntTensor<Self>;
-        fn int_into_data(tensor: IntTensor<Self>) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send;
-        fn int_from_data(data: TensorData, device: &Device<Self>) -> IntTensor<Self>;
-        fn int_device(tensor: &IntTensor<Self>) -> Device<Self>;
-        fn int_to_device(tensor: IntTensor<Self>, device: &Device<Self>) -> IntTensor<Self>;
-        fn int_reshape(tensor: IntTensor<Self>, shape: Shape) -> IntTensor<Self>;
-        fn int_slice(tensor: IntTensor<Self>, slices: &[Slice]) -> IntTensor<Self>;
-        fn int_slice_assign(tensor: IntTensor<Self>, slices: &[Slice], value: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_mask_where(tensor: IntTensor<Self>, mask: BoolTensor<Self>, value: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_mask_fill(tensor: IntTensor<Self>, mask: BoolTensor<Self>, value: Scalar) -> IntTensor<Self>;
-        fn int_gather(dim: usize, tensor: IntTensor<Self>, indices: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_scatter_add(dim: usize, tensor: IntTensor<Self>, indices: IntTensor<Self>, value: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_scatter_nd(data: IntTensor<Self>, indices: IntTensor<Self>, values: IntTensor<Self>, reduction: IndexingUpdateOp) -> IntTensor<Self>;
-        fn int_gather_nd(data: IntTensor<Self>, indices: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_select(tensor: IntTensor<Self>, dim: usize, indices: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_select_add(tensor: IntTensor<Self>, dim: usize, indices: IntTensor<Self>, value: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_repeat_dim(tensor: IntTensor<Self>, dim: usize, times: usize) -> IntTensor<Self>;
-        fn int_cat(tensors: Vec<IntTensor<Self>>, dim: usize) -> IntTensor<Self>;
-        fn int_equal(lhs: IntTensor<Self>, rhs: IntTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_not_equal(lhs: IntTensor<Self>, rhs: IntTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_equal_elem(lhs: IntTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_not_equal_elem(lhs: IntTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_greater(lhs: IntTensor<Self>, rhs: IntTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_greater_elem(lhs: IntTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_greater_equal(lhs: IntTensor<Self>, rhs: IntTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_greater_equal_elem(lhs: IntTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_lower(lhs: IntTensor<Self>, rhs: IntTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_lower_elem(lhs: IntTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_lower_equal(lhs: IntTensor<Self>, rhs: IntTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_lower_equal_elem(lhs: IntTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_add(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_add_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn int_powi(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_powi_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn int_powi_scalar_impl(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn int_clamp_min(tensor: IntTensor<Self>, min: Scalar) -> IntTensor<Self>;
-        fn int_clamp_max(tensor: IntTensor<Self>, max: Scalar) -> IntTensor<Self>;
-        fn int_clamp(tensor: IntTensor<Self>, min: Scalar, max: Scalar) -> IntTensor<Self>;
-        fn int_sub(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_sub_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn int_mul(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_mul_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn int_div(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_div_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn int_remainder(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_remainder_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn int_matmul(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_neg(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_zeros(shape: Shape, device: &Device<Self>, dtype: IntDType) -> IntTensor<Self>;
-        fn int_ones(shape: Shape, device: &Device<Self>, dtype: IntDType) -> IntTensor<Self>;
-        fn int_full(shape: Shape, fill_value: Scalar, device: &Device<Self>, dtype: IntDType) -> IntTensor<Self>;
-        fn int_sum(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_sum_dim(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_prod(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_prod_dim(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_mean(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_mean_dim(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_cumsum(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_cumprod(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_cummin(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_cummax(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_argmax(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_argtopk(tensor: IntTensor<Self>, dim: usize, k: usize) -> IntTensor<Self>;
-        fn int_topk(tensor: IntTensor<Self>, dim: usize, k: usize) -> IntTensor<Self>;
-        fn int_argmin(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_max(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_max_dim(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_max_dim_with_indices(tensor: IntTensor<Self>, dim: usize) -> (IntTensor<Self>, IntTensor<Self>);
-        fn int_max_abs(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_max_abs_dim(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_min(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_min_dim(tensor: IntTensor<Self>, dim: usize) -> IntTensor<Self>;
-        fn int_min_dim_with_indices(tensor: IntTensor<Self>, dim: usize) -> (IntTensor<Self>, IntTensor<Self>);
-        fn int_abs(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_transpose(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_swap_dims(tensor: IntTensor<Self>, dim1: usize, dim2: usize) -> IntTensor<Self>;
-        fn int_permute(tensor: IntTensor<Self>, axes: &[usize]) -> IntTensor<Self>;
-        fn int_flip(tensor: IntTensor<Self>, axes: &[usize]) -> IntTensor<Self>;
-        fn int_random(shape: Shape, distribution: Distribution, device: &Device<Self>, dtype: IntDType) -> IntTensor<Self>;
-        fn int_arange_step(range: Range<i64>, step: usize, device: &Device<Self>, dtype: IntDType) -> IntTensor<Self>;
-        fn int_arange(range: Range<i64>, device: &Device<Self>, dtype: IntDType) -> IntTensor<Self>;
-        fn int_any(tensor: IntTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_any_dim(tensor: IntTensor<Self>, dim: usize, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_all(tensor: IntTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_all_dim(tensor: IntTensor<Self>, dim: usize, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn int_sign(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn int_expand(tensor: IntTensor<Self>, shape: Shape) -> IntTensor<Self>;
-        fn int_sort(tensor: IntTensor<Self>, dim: usize, descending: bool) -> IntTensor<Self>;
-        fn int_sort_with_indices(tensor: IntTensor<Self>, dim: usize, descending: bool) -> (IntTensor<Self>, IntTensor<Self>);
-        fn int_argsort(tensor: IntTensor<Self>, dim: usize, descending: bool) -> IntTensor<Self>;
-        fn bitwise_and(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn bitwise_and_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn bitwise_or(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn bitwise_or_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn bitwise_xor(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn bitwise_xor_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn bitwise_not(tensor: IntTensor<Self>) -> IntTensor<Self>;
-        fn bitwise_left_shift(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn bitwise_left_shift_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn bitwise_right_shift(lhs: IntTensor<Self>, rhs: IntTensor<Self>) -> IntTensor<Self>;
-        fn bitwise_right_shift_scalar(lhs: IntTensor<Self>, rhs: Scalar) -> IntTensor<Self>;
-        fn int_cast(tensor: IntTensor<Self>, dtype: IntDType) -> IntTensor<Self>;
-        fn int_unfold(tensor: IntTensor<Self>, dim: usize, size: usize, step: usize) -> IntTensor<Self>;
-    }
-}
-
-#[rustfmt::skip]
-impl<B: PrecisionBackend> BoolTensorOps<Self> for Autocast<B> {
-    fn bool_into_float(tensor: BoolTensor<Self>, out_dtype: FloatDType) -> FloatTensor<Self> {
-        B::bool_into_float(tensor, only().map_or(out_dtype, FloatDType::from))
+    fn with(
+        &mut self,
+        ScalarOpIr { lhs, rhs, out }: &ScalarOpIr,
+        operation: impl FnOnce(DispatchTensor, Scalar) -> DispatchTensor,
+    ) {
+        self.unchanged([lhs, out], |lhs| operation(lhs, (*rhs).into()));
     }
 
-    unchanged! {
-        fn bool_empty(shape: Shape, device: &Device<Self>, dtype: BoolDType) -> BoolTensor<Self>;
-        fn bool_zeros(shape: Shape, device: &Device<Self>, dtype: BoolDType) -> BoolTensor<Self>;
-        fn bool_ones(shape: Shape, device: &Device<Self>, dtype: BoolDType) -> BoolTensor<Self>;
-        fn bool_into_data(tensor: BoolTensor<Self>) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send;
-        fn bool_from_data(data: TensorData, device: &Device<Self>) -> BoolTensor<Self>;
-        fn bool_into_int(tensor: BoolTensor<Self>, out_dtype: IntDType) -> IntTensor<Self>;
-        fn bool_device(tensor: &BoolTensor<Self>) -> Device<Self>;
-        fn bool_to_device(tensor: BoolTensor<Self>, device: &Device<Self>) -> BoolTensor<Self>;
-        fn bool_reshape(tensor: BoolTensor<Self>, shape: Shape) -> BoolTensor<Self>;
-        fn bool_slice(tensor: BoolTensor<Self>, slices: &[Slice]) -> BoolTensor<Self>;
-        fn bool_slice_assign(tensor: BoolTensor<Self>, slices: &[Slice], value: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_mask_where(tensor: BoolTensor<Self>, mask: BoolTensor<Self>, value: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_mask_fill(tensor: BoolTensor<Self>, mask: BoolTensor<Self>, value: Scalar) -> BoolTensor<Self>;
-        fn bool_gather(dim: usize, tensor: BoolTensor<Self>, indices: IntTensor<Self>) -> BoolTensor<Self>;
-        fn bool_scatter_or(dim: usize, tensor: BoolTensor<Self>, indices: IntTensor<Self>, value: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_select(tensor: BoolTensor<Self>, dim: usize, indices: IntTensor<Self>) -> BoolTensor<Self>;
-        fn bool_select_or(tensor: BoolTensor<Self>, dim: usize, indices: IntTensor<Self>, value: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_repeat_dim(tensor: BoolTensor<Self>, dim: usize, times: usize) -> BoolTensor<Self>;
-        fn bool_cat(tensors: Vec<BoolTensor<Self>>, dim: usize) -> BoolTensor<Self>;
-        fn bool_equal(lhs: BoolTensor<Self>, rhs: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_not_equal(lhs: BoolTensor<Self>, rhs: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_equal_elem(lhs: BoolTensor<Self>, rhs: Scalar) -> BoolTensor<Self>;
-        fn bool_not_equal_elem(lhs: BoolTensor<Self>, rhs: Scalar) -> BoolTensor<Self>;
-        fn bool_not(tensor: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_and(lhs: BoolTensor<Self>, rhs: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_or(lhs: BoolTensor<Self>, rhs: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_xor(lhs: BoolTensor<Self>, rhs: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_transpose(tensor: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_swap_dims(tensor: BoolTensor<Self>, dim1: usize, dim2: usize) -> BoolTensor<Self>;
-        fn bool_permute(tensor: BoolTensor<Self>, axes: &[usize]) -> BoolTensor<Self>;
-        fn bool_flip(tensor: BoolTensor<Self>, axes: &[usize]) -> BoolTensor<Self>;
-        fn bool_any(tensor: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_any_dim(tensor: BoolTensor<Self>, dim: usize) -> BoolTensor<Self>;
-        fn bool_all(tensor: BoolTensor<Self>) -> BoolTensor<Self>;
-        fn bool_all_dim(tensor: BoolTensor<Self>, dim: usize) -> BoolTensor<Self>;
-        fn bool_argwhere(tensor: BoolTensor<Self>, out_dtype: IntDType) -> impl Future<Output = IntTensor<Self>> + 'static + Send;
-        fn bool_expand(tensor: BoolTensor<Self>, shape: Shape) -> BoolTensor<Self>;
-        fn bool_unfold(tensor: BoolTensor<Self>, dim: usize, size: usize, step: usize) -> BoolTensor<Self>;
-    }
-}
-
-#[rustfmt::skip]
-impl<B: PrecisionBackend> QTensorOps<Self> for Autocast<B> {
-    fn quantize(_: FloatTensor<Self>, _: &QuantScheme, _: QuantizationParametersPrimitive<Self>) -> QuantizedTensor<Self> {
-        panic!("there is no setting of integers: nothing is quantised here")
+    fn ints_compared(
+        &mut self,
+        operation: &BinaryOpIr,
+        compare: impl FnOnce(DispatchTensor, DispatchTensor, BoolDType) -> DispatchTensor,
+    ) {
+        let format = self.bool_format();
+        self.two(operation, |lhs, rhs| compare(lhs, rhs, format));
     }
 
-    unchanged! {
-        fn q_from_data(data: TensorData, device: &Device<Self>) -> QuantizedTensor<Self>;
-        fn dequantize(tensor: QuantizedTensor<Self>, dtype: FloatDType) -> FloatTensor<Self>;
-        fn q_device(tensor: &QuantizedTensor<Self>) -> Device<Self>;
-        fn q_to_device(tensor: QuantizedTensor<Self>, device: &Device<Self>) -> QuantizedTensor<Self>;
-        fn q_reshape(tensor: QuantizedTensor<Self>, shape: Shape) -> QuantizedTensor<Self>;
-        fn q_into_data(tensor: QuantizedTensor<Self>) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send;
-        fn q_expand(tensor: QuantizedTensor<Self>, shape: Shape) -> QuantizedTensor<Self>;
-        fn q_swap_dims(tensor: QuantizedTensor<Self>, dim1: usize, dim2: usize) -> QuantizedTensor<Self>;
-        fn q_permute(tensor: QuantizedTensor<Self>, axes: &[usize]) -> QuantizedTensor<Self>;
-        fn q_flip(tensor: QuantizedTensor<Self>, axes: &[usize]) -> QuantizedTensor<Self>;
-        fn q_select(tensor: QuantizedTensor<Self>, dim: usize, indices: IntTensor<Self>) -> QuantizedTensor<Self>;
-        fn q_slice(tensor: QuantizedTensor<Self>, slices: &[Slice]) -> QuantizedTensor<Self>;
+    fn ints_compared_with(
+        &mut self,
+        operation: &ScalarOpIr,
+        compare: impl FnOnce(DispatchTensor, Scalar, BoolDType) -> DispatchTensor,
+    ) {
+        let format = self.bool_format();
+        self.with(operation, |lhs, rhs| compare(lhs, rhs, format));
+    }
+
+    /// Three tensors in their order.
+    fn three(&mut self, tensors: [&TensorIr; 3]) -> [DispatchTensor; 3] {
+        tensors.map(|tensor| self.take(tensor))
+    }
+
+    pub(super) fn base_int(&mut self, operation: &BaseOperationIr) {
+        use BaseOperationIr as Op;
+        match operation {
+            Op::Reshape(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::int_reshape(x, op.out.shape.clone())
+            }),
+            Op::SwapDims(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::int_swap_dims(x, op.dim1, op.dim2)
+            }),
+            Op::Permute(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_permute(x, &op.axes)),
+            Op::Flip(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_flip(x, &op.axes)),
+            Op::Expand(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::int_expand(x, op.out.shape.clone())
+            }),
+            Op::Unfold(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::int_unfold(x, op.dim, op.size, op.step)
+            }),
+            Op::Slice(op) => self.unchanged([&op.tensor, &op.out], |x| Dispatch::int_slice(x, &op.ranges)),
+            Op::SliceAssign(op) => {
+                let (tensor, value) = (self.take(&op.tensor), self.take(&op.value));
+                self.put(&op.out, Dispatch::int_slice_assign(tensor, &op.ranges, value));
+            }
+            Op::Gather(op) => {
+                let (tensor, indices) = (self.take(&op.tensor), self.take(&op.indices));
+                self.put(&op.out, Dispatch::int_gather(op.dim, tensor, indices));
+            }
+            Op::Scatter(op) => {
+                let [tensor, indices, value] = self.three([&op.tensor, &op.indices, &op.value]);
+                let output = Dispatch::int_scatter(op.dim, tensor, indices, value, op.update);
+                self.put(&op.out, output);
+            }
+            Op::ScatterNd(op) => {
+                let [data, indices, values] = self.three([&op.data, &op.indices, &op.values]);
+                self.put(
+                    &op.out,
+                    Dispatch::int_scatter_nd(data, indices, values, op.reduction),
+                );
+            }
+            Op::GatherNd(op) => {
+                let (data, indices) = (self.take(&op.data), self.take(&op.indices));
+                self.put(&op.out, Dispatch::int_gather_nd(data, indices));
+            }
+            Op::Select(op) => {
+                let (tensor, indices) = (self.take(&op.tensor), self.take(&op.indices));
+                self.put(&op.out, Dispatch::int_select(tensor, op.dim, indices));
+            }
+            Op::SelectAssign(op) => {
+                let [tensor, indices, value] = self.three([&op.tensor, &op.indices, &op.value]);
+                let output = Dispatch::int_select_assign(tensor, op.dim, indices, value, op.update);
+                self.put(&op.out, output);
+            }
+            Op::MaskWhere(op) => {
+                let [tensor, mask, value] = self.three([&op.tensor, &op.mask, &op.value]);
+                self.put(&op.out, Dispatch::int_mask_where(tensor, mask, value));
+            }
+            Op::MaskFill(op) => {
+                let (tensor, mask) = (self.take(&op.tensor), self.take(&op.mask));
+                self.put(&op.out, Dispatch::int_mask_fill(tensor, mask, op.value.into()));
+            }
+            Op::Equal(op) => self.ints_compared(op, Dispatch::int_equal),
+            Op::EqualElem(op) => self.ints_compared_with(op, Dispatch::int_equal_elem),
+            Op::NotEqual(op) => self.ints_compared(op, Dispatch::int_not_equal),
+            Op::NotEqualElem(op) => self.ints_compared_with(op, Dispatch::int_not_equal_elem),
+            Op::RepeatDim(op) => self.unchanged([&op.tensor, &op.out], |x| {
+                Dispatch::int_repeat_dim(x, op.dim, op.times)
+            }),
+            Op::Cat(op) => {
+                let tensors = op.tensors.iter().map(|tensor| self.take(tensor)).collect();
+                self.put(&op.out, Dispatch::int_cat(tensors, op.dim));
+            }
+            Op::Cast(op) => {
+                let format = self.int_format(op.out.dtype);
+                self.unchanged([&op.input, &op.out], |x| Dispatch::int_cast(x, format));
+            }
+            Op::Empty(op) => {
+                let (shape, format) = (op.out.shape.clone(), self.int_format(op.out.dtype));
+                self.put(
+                    &op.out,
+                    Dispatch::int_empty(shape, self.device.as_dispatch(), format),
+                );
+            }
+            Op::Ones(op) => {
+                let (shape, format) = (op.out.shape.clone(), self.int_format(op.out.dtype));
+                self.put(
+                    &op.out,
+                    Dispatch::int_ones(shape, self.device.as_dispatch(), format),
+                );
+            }
+            Op::Zeros(op) => {
+                let (shape, format) = (op.out.shape.clone(), self.int_format(op.out.dtype));
+                self.put(
+                    &op.out,
+                    Dispatch::int_zeros(shape, self.device.as_dispatch(), format),
+                );
+            }
+            Op::All(op) => {
+                let format = self.bool_format();
+                self.unchanged([&op.input, &op.out], |x| Dispatch::int_all(x, format));
+            }
+            Op::Any(op) => {
+                let format = self.bool_format();
+                self.unchanged([&op.input, &op.out], |x| Dispatch::int_any(x, format));
+            }
+            Op::AllDim(op) => {
+                let format = self.bool_format();
+                self.unchanged([&op.input, &op.out], |x| {
+                    Dispatch::int_all_dim(x, op.axis, format)
+                });
+            }
+            Op::AnyDim(op) => {
+                let format = self.bool_format();
+                self.unchanged([&op.input, &op.out], |x| {
+                    Dispatch::int_any_dim(x, op.axis, format)
+                });
+            }
+        }
+    }
+
+    pub(super) fn numeric_int(&mut self, operation: &NumericOperationIr) {
+        use NumericOperationIr as Op;
+        match operation {
+            Op::Add(op) => self.two(op, Dispatch::int_add),
+            Op::AddScalar(op) => self.with(op, Dispatch::int_add_scalar),
+            Op::Sub(op) => self.two(op, Dispatch::int_sub),
+            Op::SubScalar(op) => self.with(op, Dispatch::int_sub_scalar),
+            Op::Mul(op) => self.two(op, Dispatch::int_mul),
+            Op::MulScalar(op) => self.with(op, Dispatch::int_mul_scalar),
+            Op::Div(op) => self.two(op, Dispatch::int_div),
+            Op::DivScalar(op) => self.with(op, Dispatch::int_div_scalar),
+            Op::Rem(op) => self.two(op, Dispatch::int_remainder),
+            Op::RemScalar(op) => self.with(op, Dispatch::int_remainder_scalar),
+            Op::Powi(op) => self.two(op, Dispatch::int_powi),
+            Op::PowiScalar(op) => self.with(op, Dispatch::int_powi_scalar),
+            Op::Greater(op) => self.ints_compared(op, Dispatch::int_greater),
+            Op::GreaterElem(op) => self.ints_compared_with(op, Dispatch::int_greater_elem),
+            Op::GreaterEqual(op) => self.ints_compared(op, Dispatch::int_greater_equal),
+            Op::GreaterEqualElem(op) => self.ints_compared_with(op, Dispatch::int_greater_equal_elem),
+            Op::Lower(op) => self.ints_compared(op, Dispatch::int_lower),
+            Op::LowerElem(op) => self.ints_compared_with(op, Dispatch::int_lower_elem),
+            Op::LowerEqual(op) => self.ints_compared(op, Dispatch::int_lower_equal),
+            Op::LowerEqualElem(op) => self.ints_compared_with(op, Dispatch::int_lower_equal_elem),
+            Op::Full(op) => {
+                let (shape, format) = (op.out.shape.clone(), self.int_format(op.out.dtype));
+                let device = self.device.as_dispatch();
+                self.put(
+                    &op.out,
+                    Dispatch::int_full(shape, op.value.into(), device, format),
+                );
+            }
+            Op::IntRandom(op) => {
+                let (shape, format) = (op.out.shape.clone(), self.int_format(op.out.dtype));
+                let device = self.device.as_dispatch();
+                self.put(
+                    &op.out,
+                    Dispatch::int_random(shape, op.distribution, device, format),
+                );
+            }
+            Op::Pad(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::int_pad(x, &op.padding, op.mode.into())
+            }),
+            Op::Abs(op) => self.unchanged([&op.input, &op.out], Dispatch::int_abs),
+            Op::Neg(op) => self.unchanged([&op.input, &op.out], Dispatch::int_neg),
+            Op::Sign(op) => self.unchanged([&op.input, &op.out], Dispatch::int_sign),
+            Op::Mean(op) => self.unchanged([&op.input, &op.out], Dispatch::int_mean),
+            Op::MeanDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_mean_dim(x, op.axis)),
+            Op::Sum(op) => self.unchanged([&op.input, &op.out], Dispatch::int_sum),
+            Op::SumDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_sum_dim(x, op.axis)),
+            Op::SumDims(op) => self.unchanged([&op.input, &op.out], |x| {
+                op.axes.iter().fold(x, |x, axis| Dispatch::int_sum_dim(x, *axis))
+            }),
+            Op::Prod(op) => self.unchanged([&op.input, &op.out], Dispatch::int_prod),
+            Op::ProdDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_prod_dim(x, op.axis)),
+            Op::CumSum(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_cumsum(x, op.axis)),
+            Op::CumProd(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_cumprod(x, op.axis)),
+            Op::CumMin(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_cummin(x, op.axis)),
+            Op::CumMax(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_cummax(x, op.axis)),
+            Op::Max(op) => self.unchanged([&op.input, &op.out], Dispatch::int_max),
+            Op::MaxDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_max_dim(x, op.axis)),
+            Op::Min(op) => self.unchanged([&op.input, &op.out], Dispatch::int_min),
+            Op::MinDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_min_dim(x, op.axis)),
+            Op::MaxAbs(op) => self.unchanged([&op.input, &op.out], Dispatch::int_max_abs),
+            Op::MaxAbsDim(op) => {
+                self.unchanged([&op.input, &op.out], |x| Dispatch::int_max_abs_dim(x, op.axis));
+            }
+            Op::Clamp(op) => self.unchanged([&op.tensor, &op.out], |x| {
+                Dispatch::int_clamp(x, op.min.into(), op.max.into())
+            }),
+            Op::ClampMin(op) => self.with(op, Dispatch::int_clamp_min),
+            Op::ClampMax(op) => self.with(op, Dispatch::int_clamp_max),
+            Op::ArgMax(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_argmax(x, op.axis)),
+            Op::ArgMin(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::int_argmin(x, op.axis)),
+            Op::ArgTopK(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::int_argtopk(x, op.axis, op.accumulator_len)
+            }),
+            Op::TopK(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::int_topk(x, op.axis, op.accumulator_len)
+            }),
+            Op::TopKWithIndices(op) => {
+                let found = Dispatch::int_topk_with_indices(self.take(&op.tensor), op.dim, op.k);
+                self.put_both([&op.out, &op.out_indices], found);
+            }
+            Op::MaxDimWithIndices(op) => {
+                let found = Dispatch::int_max_dim_with_indices(self.take(&op.tensor), op.dim);
+                self.put_both([&op.out, &op.out_indices], found);
+            }
+            Op::MinDimWithIndices(op) => {
+                let found = Dispatch::int_min_dim_with_indices(self.take(&op.tensor), op.dim);
+                self.put_both([&op.out, &op.out_indices], found);
+            }
+            Op::Sort(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::int_sort(x, op.dim, op.descending)
+            }),
+            Op::SortWithIndices(op) => {
+                let tensor = self.take(&op.input);
+                let found = Dispatch::int_sort_with_indices(tensor, op.dim, op.descending);
+                self.put_both([&op.out, &op.out_indices], found);
+            }
+            Op::ArgSort(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::int_argsort(x, op.dim, op.descending)
+            }),
+        }
+    }
+
+    pub(super) fn int(&mut self, operation: &IntOperationIr) {
+        use IntOperationIr as Op;
+        match operation {
+            Op::IntoFloat(op) => {
+                let format = self.format(op.out.dtype);
+                self.unchanged([&op.input, &op.out], |x| {
+                    Dispatch::int_into_float(x, format.into())
+                });
+            }
+            Op::Matmul(op) => {
+                let (lhs, rhs) = (self.take(&op.lhs), self.take(&op.rhs));
+                self.put(&op.out, Dispatch::int_matmul(lhs, rhs));
+            }
+            Op::BitwiseAnd(op) => self.two(op, Dispatch::bitwise_and),
+            Op::BitwiseAndScalar(op) => self.with(op, Dispatch::bitwise_and_scalar),
+            Op::BitwiseOr(op) => self.two(op, Dispatch::bitwise_or),
+            Op::BitwiseOrScalar(op) => self.with(op, Dispatch::bitwise_or_scalar),
+            Op::BitwiseXor(op) => self.two(op, Dispatch::bitwise_xor),
+            Op::BitwiseXorScalar(op) => self.with(op, Dispatch::bitwise_xor_scalar),
+            Op::BitwiseNot(op) => self.unchanged([&op.input, &op.out], Dispatch::bitwise_not),
+            Op::BitwiseLeftShift(op) => self.two(op, Dispatch::bitwise_left_shift),
+            Op::BitwiseLeftShiftScalar(op) => self.with(op, Dispatch::bitwise_left_shift_scalar),
+            Op::BitwiseRightShift(op) => self.two(op, Dispatch::bitwise_right_shift),
+            Op::BitwiseRightShiftScalar(op) => self.with(op, Dispatch::bitwise_right_shift_scalar),
+        }
+    }
+
+    pub(super) fn base_bool(&mut self, operation: &BaseOperationIr) {
+        use BaseOperationIr as Op;
+        match operation {
+            Op::Reshape(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::bool_reshape(x, op.out.shape.clone())
+            }),
+            Op::SwapDims(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::bool_swap_dims(x, op.dim1, op.dim2)
+            }),
+            Op::Permute(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::bool_permute(x, &op.axes)),
+            Op::Flip(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::bool_flip(x, &op.axes)),
+            Op::Expand(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::bool_expand(x, op.out.shape.clone())
+            }),
+            Op::Unfold(op) => self.unchanged([&op.input, &op.out], |x| {
+                Dispatch::bool_unfold(x, op.dim, op.size, op.step)
+            }),
+            Op::Slice(op) => self.unchanged([&op.tensor, &op.out], |x| Dispatch::bool_slice(x, &op.ranges)),
+            Op::SliceAssign(op) => {
+                let (tensor, value) = (self.take(&op.tensor), self.take(&op.value));
+                self.put(&op.out, Dispatch::bool_slice_assign(tensor, &op.ranges, value));
+            }
+            Op::Gather(op) => {
+                let (tensor, indices) = (self.take(&op.tensor), self.take(&op.indices));
+                self.put(&op.out, Dispatch::bool_gather(op.dim, tensor, indices));
+            }
+            Op::Scatter(op) if op.update == IndexingUpdateOp::Add => {
+                let [tensor, indices, value] = self.three([&op.tensor, &op.indices, &op.value]);
+                self.put(&op.out, Dispatch::bool_scatter_or(op.dim, tensor, indices, value));
+            }
+            Op::Select(op) => {
+                let (tensor, indices) = (self.take(&op.tensor), self.take(&op.indices));
+                self.put(&op.out, Dispatch::bool_select(tensor, op.dim, indices));
+            }
+            Op::SelectAssign(op) if op.update == IndexingUpdateOp::Add => {
+                let [tensor, indices, value] = self.three([&op.tensor, &op.indices, &op.value]);
+                self.put(&op.out, Dispatch::bool_select_or(tensor, op.dim, indices, value));
+            }
+            Op::MaskWhere(op) => {
+                let [tensor, mask, value] = self.three([&op.tensor, &op.mask, &op.value]);
+                self.put(&op.out, Dispatch::bool_mask_where(tensor, mask, value));
+            }
+            Op::MaskFill(op) => {
+                let (tensor, mask) = (self.take(&op.tensor), self.take(&op.mask));
+                self.put(&op.out, Dispatch::bool_mask_fill(tensor, mask, op.value.into()));
+            }
+            Op::Equal(op) => self.two(op, Dispatch::bool_equal),
+            Op::EqualElem(op) => self.with(op, Dispatch::bool_equal_elem),
+            Op::NotEqual(op) => self.two(op, Dispatch::bool_not_equal),
+            Op::NotEqualElem(op) => self.with(op, Dispatch::bool_not_equal_elem),
+            Op::RepeatDim(op) => self.unchanged([&op.tensor, &op.out], |x| {
+                Dispatch::bool_repeat_dim(x, op.dim, op.times)
+            }),
+            Op::Cat(op) => {
+                let tensors = op.tensors.iter().map(|tensor| self.take(tensor)).collect();
+                self.put(&op.out, Dispatch::bool_cat(tensors, op.dim));
+            }
+            Op::Empty(op) => {
+                let (shape, format) = (op.out.shape.clone(), self.bool_format());
+                self.put(
+                    &op.out,
+                    Dispatch::bool_empty(shape, self.device.as_dispatch(), format),
+                );
+            }
+            Op::Ones(op) => {
+                let (shape, format) = (op.out.shape.clone(), self.bool_format());
+                self.put(
+                    &op.out,
+                    Dispatch::bool_ones(shape, self.device.as_dispatch(), format),
+                );
+            }
+            Op::Zeros(op) => {
+                let (shape, format) = (op.out.shape.clone(), self.bool_format());
+                self.put(
+                    &op.out,
+                    Dispatch::bool_zeros(shape, self.device.as_dispatch(), format),
+                );
+            }
+            Op::All(op) => self.unchanged([&op.input, &op.out], Dispatch::bool_all),
+            Op::Any(op) => self.unchanged([&op.input, &op.out], Dispatch::bool_any),
+            Op::AllDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::bool_all_dim(x, op.axis)),
+            Op::AnyDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::bool_any_dim(x, op.axis)),
+            Op::Cast(_) | Op::ScatterNd(_) | Op::GatherNd(_) | Op::Scatter(_) | Op::SelectAssign(_) => {
+                unreachable!("burn has no such operation on truth values")
+            }
+        }
+    }
+
+    pub(super) fn bool(&mut self, operation: &BoolOperationIr) {
+        use BoolOperationIr as Op;
+        match operation {
+            Op::IntoFloat(op) => {
+                let format = self.format(op.out.dtype);
+                self.unchanged([&op.input, &op.out], |x| {
+                    Dispatch::bool_into_float(x, format.into())
+                });
+            }
+            Op::IntoInt(op) => {
+                let format = self.int_format(op.out.dtype);
+                self.unchanged([&op.input, &op.out], |x| Dispatch::bool_into_int(x, format));
+            }
+            Op::Not(op) => self.unchanged([&op.input, &op.out], Dispatch::bool_not),
+            Op::And(op) => self.two(op, Dispatch::bool_and),
+            Op::Or(op) => self.two(op, Dispatch::bool_or),
+            Op::Xor(op) => self.two(op, Dispatch::bool_xor),
+        }
     }
 }

@@ -1,103 +1,181 @@
 //! Attention in one kernel on GPUs.
 //!
-//! burn's own choice has two products and a softmax in it as well, whose precision nobody controls. Here only kernels that
-//! are what they are called compete: on the matrix units, or on the ordinary multipliers where the device has none.
+//! burn's own choice has two products and a softmax in it as well, whose precision is not under control. Here only
+//! kernels that are what they are called compete: on the matrix units, which cubek gives f16 tiles and therefore f16
+//! inputs only, or on the ordinary multipliers, where tiles have the format of the inputs. No kernel multiplies in f64:
+//! that is written out.
 
-use burn::tensor::ops::AttentionModuleOptions;
-use burn_cubecl::{
-    CubeRuntime, CubeTuneId,
-    kernel::{
-        attention::{AttentionStrategy, attention as launch},
-        into_contiguous,
+use std::sync::Arc;
+
+use burn::{
+    backend::{
+        cubecl::dtype_to_elem_type,
+        ops::{ActivationOps, FloatTensorOps},
     },
-    tensor::CubeTensor,
+    tensor::DType,
 };
-use cubecl::tune::{LocalTuner, Tunable, TunableSet, TuneGroup, local_tuner};
-use cubek::attention::{
-    launch::AttentionAutotuneKey, routines::blackbox_accelerated::BlackboxAcceleratedStrategy,
+use burn_cubecl::{
+    CubeBackend, CubeTuneId, kernel::into_contiguous, ops::numeric::empty_device_dtype, tensor::CubeTensor,
+};
+use cubecl::{
+    ir::{ElemType, FloatKind},
+    tune::{LocalTuner, Tunable, TunableSet, TuneGroup, local_tuner},
+};
+use cubek::attention::forward::{
+    definition::{AccumulatorPrecision, AttentionGlobalTypes, AttentionOptions},
+    launch::{AttentionAutotuneKey, BlueprintStrategy, launch_attention},
+    routines::{
+        Routine,
+        blackbox_accelerated::{BlackboxAcceleratedRoutine, BlackboxAcceleratedStrategy},
+        unit::UnitRoutine,
+    },
 };
 
-use crate::launched::{Launch, note};
+use super::{
+    note_launch,
+    routine::{Controlled, expanded},
+};
+use crate::{
+    MatmulMode,
+    attention::{lowest, shape},
+    backend::PrecisionBackend,
+};
 
-/// What the kernels' registers hold: cubek gives every one of them f16 tiles, whatever the inputs are.
-const ARITHMETIC: &str = "f16 × f16 → f32";
+/// Queries, keys, values, padding, and whether this is a trial of the tuner, whose output is not read.
+type Operands = ([CubeTensor; 3], CubeTensor, bool);
+type Set = TunableSet<AttentionAutotuneKey, Operands, CubeTensor>;
+type Launch = dyn Fn(Operands) -> Result<CubeTensor, String> + Send + Sync;
 
-/// Queries, keys, values, padding, and whether this is a trial of the tuner, whose output nobody reads.
-type Operands<R> = ([CubeTensor<R>; 3], CubeTensor<R>, bool);
-
-pub(super) fn attention<R: CubeRuntime>(
-    query: CubeTensor<R>,
-    key: CubeTensor<R>,
-    value: CubeTensor<R>,
-    padding: CubeTensor<R>,
-) -> CubeTensor<R> {
+pub(super) fn attention(
+    query: CubeTensor,
+    key: CubeTensor,
+    value: CubeTensor,
+    padding: CubeTensor,
+    mode: MatmulMode,
+) -> CubeTensor {
     static TUNER: LocalTuner<AttentionAutotuneKey, CubeTuneId> = local_tuner!("attention");
+    if query.dtype == DType::F64 {
+        return written_out(query, key, value, padding, mode);
+    }
     let (client, id) = (
         query.client.clone(),
         CubeTuneId::new(&query.client, &query.device),
     );
-    // The kernels find a head by one stride for batch and head together: in the views that models make of their
-    // projections they would read other heads' numbers, and say nothing.
+    // The kernels read several values at a time, as many as the shape allows: they take it for granted that these lie
+    // side by side.
     let inputs = [query, key, value].map(into_contiguous);
     let operands = (inputs, into_contiguous(padding), false);
-    TUNER.execute(&id, &client, TUNER.init(candidates::<R>), operands)
+    TUNER.execute(&id, &client, TUNER.init(&id, candidates), operands)
 }
 
-fn candidates<R: CubeRuntime>() -> TunableSet<AttentionAutotuneKey, Operands<R>, CubeTensor<R>> {
+/// Two products and a softmax.
+fn written_out(
+    query: CubeTensor,
+    key: CubeTensor,
+    value: CubeTensor,
+    padding: CubeTensor,
+    mode: MatmulMode,
+) -> CubeTensor {
+    let [.., width] = query.meta.shape().dims::<4>();
+    let lowest = lowest(query.dtype);
+    let scores = CubeBackend::controlled_matmul_by_columns(query, key, mode);
+    let scores = CubeBackend::float_mul_scalar(scores, (1.0 / (width as f64).sqrt()).into());
+    let scores = CubeBackend::float_mask_fill(scores, padding, lowest.into());
+    CubeBackend::controlled_matmul(CubeBackend::softmax(scores, 3), value, mode)
+}
+
+fn candidates() -> Set {
     // A later group is tried only if nothing in an earlier one launches; the first entry must be able to launch all.
     let units = TuneGroup::new("matrix units", |_: &AttentionAutotuneKey| 1);
     let ordinary = TuneGroup::new("ordinary", |_: &AttentionAutotuneKey| 0);
-    let trial = |_: &AttentionAutotuneKey, (inputs, padding, _): &Operands<R>| {
-        (inputs.clone(), padding.clone(), true)
-    };
-    let unit = |operands| run::<R>("attention_unit", AttentionStrategy::FlashUnit, operands);
-    let set = TunableSet::new(key::<R>, trial).with(Tunable::new("unit", unit).group(&ordinary, |_| 0));
-    [2, 4, 8].into_iter().fold(set, |set, num_planes| {
+    let unit = |operands| run::<UnitRoutine>("attention_unit", (), operands);
+    let accelerated = |num_planes| {
         let name = format!("attention_{num_planes}_planes");
         let kernel = name.clone();
-        let accelerated = move |operands| {
-            let strategy = BlackboxAcceleratedStrategy {
-                num_planes,
-                seq_q: 1,
-                seq_kv: 1,
-            };
-            run::<R>(
-                &kernel,
-                AttentionStrategy::FlashBlackboxAccelerated(strategy),
-                operands,
-            )
+        let strategy = BlackboxAcceleratedStrategy {
+            num_planes,
+            seq_q: 1,
+            seq_kv: 1,
         };
-        set.with(Tunable::new(&name, accelerated).group(&units, |_| 0))
+        let launch = move |operands| run::<BlackboxAcceleratedRoutine>(&kernel, strategy.clone(), operands);
+        (name, Box::new(launch) as Box<Launch>)
+    };
+    let mut kernels = vec![("unit".to_owned(), Box::new(unit) as Box<Launch>)];
+    kernels.extend([2, 4, 8].map(accelerated));
+
+    let kernels: Arc<[_]> = kernels.into();
+    let trial =
+        |_: &AttentionAutotuneKey, (inputs, padding, _): &Operands| (inputs.clone(), padding.clone(), true);
+    (0..kernels.len()).fold(TunableSet::new(key, trial), |set, chosen| {
+        let all = kernels.clone();
+        // The tuner chooses one kernel for all shapes that are alike, and those on the matrix units cannot be launched for
+        // every number of queries. The first kernel can.
+        let launch = move |operands: Operands| {
+            let (.., trial) = operands;
+            match (all[chosen].1)(operands.clone()) {
+                Err(_) if !trial => (all[0].1)(operands),
+                launched => launched,
+            }
+        };
+        let group = if chosen == 0 { &ordinary } else { &units };
+        set.with(Tunable::new(&kernels[chosen].0, launch).group(group, |_| 0))
     })
 }
 
-fn run<R: CubeRuntime>(
+fn run<A: Routine>(
     kernel: &str,
-    strategy: AttentionStrategy,
-    ([query, key, value], padding, trial): Operands<R>,
-) -> Result<CubeTensor<R>, String> {
-    let options = AttentionModuleOptions::default();
-    let mixed = launch(query, key, value, Some(padding), None, options, strategy)
-        .map_err(|error| format!("{kernel}: {error:?}"))?;
+    strategy: A::Strategy,
+    ([query, key, value], padding, trial): Operands,
+) -> Result<CubeTensor, String> {
+    let client = query.client.clone();
+    let mixed = empty_device_dtype(
+        client.clone(),
+        query.device.clone(),
+        shape(query.meta.shape(), value.meta.shape()),
+        query.dtype,
+    );
+    let types = AttentionGlobalTypes {
+        query: dtype_to_elem_type(query.dtype),
+        key: dtype_to_elem_type(key.dtype),
+        value: dtype_to_elem_type(value.dtype),
+        mask: dtype_to_elem_type(padding.dtype),
+        out: dtype_to_elem_type(mixed.dtype),
+    };
+    let options = AttentionOptions {
+        causal: false,
+        accumulator_precision: AccumulatorPrecision::Strict(ElemType::Float(FloatKind::F32)),
+    };
+    expanded();
+    launch_attention::<Controlled<A>>(
+        &client,
+        query.binding(),
+        key.binding(),
+        value.binding(),
+        Some(padding.binding()),
+        mixed.clone().binding(),
+        &types,
+        BlueprintStrategy::Inferred(strategy),
+        options,
+    )
+    .map_err(|error| format!("{kernel}: {error:?}"))?;
     if !trial {
-        note(Launch {
-            kernel: kernel.to_owned().into(),
-            arithmetic: ARITHMETIC.into(),
-            emulated: false,
-        });
+        note_launch(
+            kernel,
+            expanded().expect("a kernel that was launched has a blueprint"),
+        );
     }
     Ok(mixed)
 }
 
-fn key<R: CubeRuntime>(([query, _, value], _, _): &Operands<R>) -> AttentionAutotuneKey {
+fn key(([query, _, value], _, _): &Operands) -> AttentionAutotuneKey {
     let ([n, heads, sequence, width], [.., keys, value_width]) =
         (query.meta.shape().dims::<4>(), value.meta.shape().dims::<4>());
-    let dtype = || query.dtype.into();
+    let dtype = dtype_to_elem_type(query.dtype);
     AttentionAutotuneKey::generate(
-        dtype(),
-        dtype(),
-        dtype(),
-        dtype(),
+        dtype,
+        dtype,
+        dtype,
+        dtype,
         n * heads,
         sequence,
         width,
@@ -105,4 +183,35 @@ fn key<R: CubeRuntime>(([query, _, value], _, _): &Operands<R>) -> AttentionAuto
         value_width,
         true,
     )
+}
+
+#[cfg(all(test, feature = "vulkan"))]
+mod lavapipe {
+    use burn::{
+        backend::{DeviceOps, ops::BoolTensorOps},
+        tensor::Shape,
+    };
+    use mantissa_core::{Accumulator, MatmulPrecision};
+
+    use super::*;
+    use crate::cube::testing::{computes_in_f64, download, upload, vulkan};
+
+    #[test]
+    fn attention_in_f64_keeps_all_its_bits() {
+        let Some(device) = vulkan().filter(computes_in_f64) else {
+            return;
+        };
+        let x = 1.0 + 2f64.powi(-40);
+        let mode = MatmulMode {
+            precision: MatmulPrecision::Highest,
+            accumulator: Accumulator::F32,
+            unrounded: false,
+        };
+        // Queries of 0 take as much of either position, which are alike.
+        let floats = |value: f64| upload(&[value; 16], [1, 1, 2, 8], &device);
+        let padding =
+            CubeBackend::bool_zeros(Shape::new([1, 1, 2, 2]), &device, device.defaults().bool_dtype);
+        let mixed = attention(floats(0.0), floats(1.0), floats(x), padding, mode);
+        assert_eq!(download::<f64>(mixed), [x; 16]);
+    }
 }

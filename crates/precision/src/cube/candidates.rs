@@ -1,36 +1,45 @@
-//! The kernels of one arithmetic, and the fastest of them for a shape: cubecl's autotuner, given nothing else to choose
+//! The kernels of one arithmetic, and the fastest of them for a shape: cubecl's autotuner, with nothing else to choose
 //! from.
 //!
-//! A launch that returns an error leaves its output unwritten. The tuner takes another candidate then, and a product
-//! that none of them can launch is a panic, never a number: the worker makes a status of it.
+//! A launch that returns an error leaves its output unwritten, so the next kernel of the same arithmetic is launched. A
+//! product that none of them can launch is a panic, never a number: the worker makes a status of the panic.
 
 use std::sync::Arc;
 
-use burn::tensor::DType;
+use burn::{backend::cubecl::dtype_to_elem_type, tensor::DType};
 use burn_cubecl::{
-    CubeRuntime, CubeTuneId,
+    CubeTuneId,
     kernel::{cast, matmul::init_matmul_output},
     tensor::CubeTensor,
 };
 use cubecl::{
-    client::ComputeClient,
+    client::Client,
     prelude::TensorBinding,
     tune::{LocalTuner, Tunable, TunableSet, TuneGroup, local_tuner},
 };
 use cubek::{
     matmul::{
-        components::tile::TileMatmulKind,
-        definition::{MatmulElems, MatmulGlobalElems, MatmulSetupError, TilingBlueprint},
-        launch::{MatmulAutotuneKey, launch_naive, launch_tiling},
-        routines::{
-            BlueprintStrategy, Routine, TileSizeSelection,
-            double_buffering::{CyclicDoubleBufferingAlgorithm, DoubleBufferingArgs},
-            double_unit::{DoubleUnitAlgorithm, DoubleUnitSelectionArgs},
-            ordered_double_buffering::{OrderedDoubleBufferingAlgorithm, OrderedSelectionArgs},
-            simple::{SimpleAlgorithm, SimpleArgs, SimpleTmaAlgorithm},
-            simple_unit::{SimpleUnitAlgorithm, SimpleUnitSelectionArgs},
-            specialized::{SpecializedAlgorithm, SpecializedStrategy},
+        definition::{MatmulElems, MatmulGlobalElems, MatmulSetupError},
+        multi_level::{
+            BatchMatmulRoutine,
+            components::tile::TileMatmulKind,
+            definition::BatchMatmulBlueprint,
+            routines::{
+                TileSizeSelection,
+                batch::{
+                    double_buffering::{CyclicDoubleBufferingAlgorithm, DoubleBufferingArgs},
+                    double_unit::{DoubleUnitAlgorithm, DoubleUnitSelectionArgs},
+                    launch,
+                    ordered_double_buffering::{OrderedDoubleBufferingAlgorithm, OrderedSelectionArgs},
+                    simple::{SimpleAlgorithm, SimpleArgs, SimpleTmaAlgorithm},
+                    simple_unit::{SimpleUnitAlgorithm, SimpleUnitSelectionArgs},
+                    specialized::{SpecializedAlgorithm, SpecializedStrategy},
+                },
+                naive,
+            },
         },
+        routine::BlueprintStrategy,
+        tune_key::MatmulAutotuneKey,
     },
     std::InputBinding,
 };
@@ -38,29 +47,29 @@ use mantissa_core::Accumulator;
 
 use super::{
     matmul::round_as_matrix_units_do,
-    note_launch,
+    note_launch, registers,
     routine::{Controlled, Controls, expanded},
 };
 use crate::launched::{Launch, note};
 
-/// Both operands, the output, and whether this is a trial of the tuner, whose output nobody reads.
-type Operands<R> = (CubeTensor<R>, CubeTensor<R>, CubeTensor<R>, bool);
-type Set<R> = TunableSet<MatmulAutotuneKey, Operands<R>, ()>;
+/// Both operands, the output, and whether this is a trial of the tuner, whose output is not read.
+type Operands = (CubeTensor, CubeTensor, CubeTensor, bool);
+type Set = TunableSet<MatmulAutotuneKey, Operands, ()>;
 type Tuner = LocalTuner<MatmulAutotuneKey, CubeTuneId>;
 
 /// A kernel, and how it is launched.
-struct Candidate<R: CubeRuntime> {
+struct Candidate {
     name: String,
-    launch: Arc<dyn Fn(Operands<R>) -> Result<(), String> + Send + Sync>,
+    launch: Box<dyn Fn(Operands) -> Result<(), String> + Send + Sync>,
 }
 
-/// The product on the ordinary multipliers: registers keep the operands' own type.
-pub(super) fn on_ordinary_units<R: CubeRuntime>(
-    lhs: CubeTensor<R>,
-    rhs: CubeTensor<R>,
+/// The product on the ordinary multipliers: registers keep the operands' own type. Sums of f64 are f64.
+pub(super) fn on_ordinary_units(
+    lhs: CubeTensor,
+    rhs: CubeTensor,
     out: DType,
     sums: Accumulator,
-) -> CubeTensor<R> {
+) -> CubeTensor {
     static WIDE: Tuner = local_tuner!("ordinary");
     static NARROW: Tuner = local_tuner!("ordinary-f16-sums");
     match sums {
@@ -71,12 +80,7 @@ pub(super) fn on_ordinary_units<R: CubeRuntime>(
 
 /// The product on the matrix units, which see f32 operands as TF32. Where no such kernel takes the shape, the operands
 /// are rounded as the units would and multiplied in f32.
-pub(super) fn on_matrix_units<R: CubeRuntime>(
-    lhs: CubeTensor<R>,
-    rhs: CubeTensor<R>,
-    out: DType,
-    sums: Accumulator,
-) -> CubeTensor<R> {
+pub(super) fn on_matrix_units(lhs: CubeTensor, rhs: CubeTensor, out: DType, sums: Accumulator) -> CubeTensor {
     static WIDE: Tuner = local_tuner!("matrix-units");
     static NARROW: Tuner = local_tuner!("matrix-units-f16-sums");
     match sums {
@@ -85,87 +89,110 @@ pub(super) fn on_matrix_units<R: CubeRuntime>(
     }
 }
 
-fn fastest<R: CubeRuntime>(
+fn fastest(
     tuner: &'static Tuner,
-    set: impl Fn() -> Set<R> + Send + Sync + 'static,
-    lhs: CubeTensor<R>,
-    rhs: CubeTensor<R>,
+    set: impl Fn() -> Set + Send + Sync + 'static,
+    lhs: CubeTensor,
+    rhs: CubeTensor,
     out: DType,
-) -> CubeTensor<R> {
+) -> CubeTensor {
     let output = init_matmul_output(&lhs, &rhs, out);
     let (client, id) = (lhs.client.clone(), CubeTuneId::new(&lhs.client, &lhs.device));
-    tuner.execute(&id, &client, tuner.init(set), (lhs, rhs, output.clone(), false));
+    let operands = (lhs, rhs, output.clone(), false);
+    tuner.execute(&id, &client, tuner.init(&id, set), operands);
     output
 }
 
-fn set_on_ordinary_units<R: CubeRuntime>(sums: Accumulator) -> Set<R> {
-    ordinary(sums)
-        .into_iter()
-        .fold(empty_set(), |set, candidate| set.with(tunable(candidate)))
+fn set_on_ordinary_units(sums: Accumulator) -> Set {
+    tunables(ordinary(sums)).fold(empty_set(), Set::with)
 }
 
-fn set_on_matrix_units<R: CubeRuntime>(sums: Accumulator) -> Set<R> {
+fn set_on_matrix_units(sums: Accumulator) -> Set {
     // A later group is tried only if nothing in an earlier one launches.
     let units = TuneGroup::new("matrix units", |_: &MatmulAutotuneKey| 1);
     let rounded = TuneGroup::new("rounded operands", |_: &MatmulAutotuneKey| 0);
-    let fallback = Tunable::new("rounded", move |operands| {
-        on_rounded_operands::<R>(operands, sums)
-    });
     // The first entry must be able to launch everything.
-    let set = empty_set().with(fallback.group(&rounded, |_| 0));
-    tiled(sums).into_iter().fold(set, |set, candidate| {
-        set.with(tunable(candidate).group(&units, |_| 0))
+    let groups = std::iter::once(&rounded).chain(std::iter::repeat(&units));
+    let candidates = [on_rounded_operands(sums)].into_iter().chain(tiled(sums));
+    tunables(candidates.collect())
+        .zip(groups)
+        .fold(empty_set(), |set, (tunable, group)| {
+            set.with(tunable.group(group, |_| 0))
+        })
+}
+
+/// The candidates as the tuner knows them. It chooses one for all shapes that are alike, and the one that is the fastest
+/// for the shape that was tuned need not launch for another: there the others are tried.
+fn tunables(candidates: Vec<Candidate>) -> impl Iterator<Item = Tunable<MatmulAutotuneKey, Operands, ()>> {
+    let candidates: Arc<[Candidate]> = candidates.into();
+    (0..candidates.len()).map(move |chosen| {
+        let all = candidates.clone();
+        let launch = move |operands: Operands| {
+            let (.., trial) = operands;
+            match (all[chosen].launch)(operands.clone()) {
+                Err(_) if !trial => first_to_launch(&all, &operands),
+                launched => launched,
+            }
+        };
+        Tunable::new(&candidates[chosen].name, launch)
     })
 }
 
-fn tunable<R: CubeRuntime>(candidate: Candidate<R>) -> Tunable<MatmulAutotuneKey, Operands<R>, ()> {
-    Tunable::new(&candidate.name, move |operands| (candidate.launch)(operands))
+/// Launches the last candidate that can be launched: those with large tiles, which are mostly faster, stand at the end.
+fn first_to_launch(candidates: &[Candidate], operands: &Operands) -> Result<(), String> {
+    let mut errors = vec![];
+    for candidate in candidates.iter().rev() {
+        match (candidate.launch)(operands.clone()) {
+            Ok(()) => return Ok(()),
+            Err(error) => errors.push(error),
+        }
+    }
+    Err(errors.join("; "))
 }
 
-fn empty_set<R: CubeRuntime>() -> Set<R> {
-    TunableSet::new(
-        key::<R>,
-        |_: &MatmulAutotuneKey, (lhs, rhs, out, _): &Operands<R>| {
-            (lhs.clone(), rhs.clone(), out.copy(), true)
-        },
-    )
+fn empty_set() -> Set {
+    TunableSet::new(key, |_: &MatmulAutotuneKey, (lhs, rhs, out, _): &Operands| {
+        (lhs.clone(), rhs.clone(), out.copy(), true)
+    })
 }
 
-fn key<R: CubeRuntime>((lhs, rhs, out, _): &Operands<R>) -> MatmulAutotuneKey {
+fn key((lhs, rhs, out, _): &Operands) -> MatmulAutotuneKey {
     MatmulAutotuneKey::generate(
         &lhs.client,
         lhs.meta.shape(),
         rhs.meta.shape(),
         lhs.meta.strides(),
         rhs.meta.strides(),
-        lhs.dtype.into(),
-        rhs.dtype.into(),
-        out.dtype.into(),
+        lhs.meta.tiling,
+        rhs.meta.tiling,
+        dtype_to_elem_type(lhs.dtype),
+        dtype_to_elem_type(rhs.dtype),
+        dtype_to_elem_type(out.dtype),
         None,
         None,
     )
 }
 
 /// Kernels on the ordinary multipliers, the simplest first: it takes every shape.
-fn ordinary<R: CubeRuntime>(sums: Accumulator) -> Vec<Candidate<R>> {
+fn ordinary(sums: Accumulator) -> Vec<Candidate> {
     let mut candidates = vec![];
     if sums == Accumulator::F32 {
         candidates.push(candidate(
             "naive".to_owned(),
-            |client, lhs, rhs, out, elements| launch_naive::launch_ref(client, lhs, rhs, out, elements),
+            |client, lhs, rhs, out, elements| naive::launch::launch_ref(client, lhs, rhs, out, elements),
         ));
     }
     for tile_size in [TileSizeSelection::MinTileSize, TileSizeSelection::MaxTileSize] {
         let simple = SimpleUnitSelectionArgs { tile_size };
         let double = DoubleUnitSelectionArgs { tile_size };
-        candidates.push(strided::<R, SimpleUnitAlgorithm>("simple_unit", simple, sums));
-        candidates.push(strided::<R, DoubleUnitAlgorithm>("double_unit", double, sums));
+        candidates.push(strided::<SimpleUnitAlgorithm>("simple_unit", simple, sums));
+        candidates.push(strided::<DoubleUnitAlgorithm>("double_unit", double, sums));
     }
     candidates
 }
 
 /// Kernels on the matrix units.
-fn tiled<R: CubeRuntime>(sums: Accumulator) -> Vec<Candidate<R>> {
+fn tiled(sums: Accumulator) -> Vec<Candidate> {
     let mut candidates = vec![];
     for (unit, tile_matmul) in [("cmma", TileMatmulKind::Cmma), ("mma", TileMatmulKind::Mma)] {
         let named = |kind: &str| format!("{kind}_{unit}");
@@ -174,19 +201,19 @@ fn tiled<R: CubeRuntime>(sums: Accumulator) -> Vec<Candidate<R>> {
                 multi_rows,
                 tile_matmul,
             };
-            candidates.push(strided::<R, SimpleAlgorithm>(
+            candidates.push(strided::<SimpleAlgorithm>(
                 &named("simple_cyclic"),
                 args.clone(),
                 sums,
             ));
-            candidates.push(by_tma::<R, SimpleTmaAlgorithm>(&named("simple_tma"), args, sums));
+            candidates.push(by_tma::<SimpleTmaAlgorithm>(&named("simple_tma"), args, sums));
         }
         for specialized in [false, true] {
             let args = DoubleBufferingArgs {
                 specialized,
                 tile_matmul,
             };
-            candidates.push(strided::<R, CyclicDoubleBufferingAlgorithm>(
+            candidates.push(strided::<CyclicDoubleBufferingAlgorithm>(
                 &named("double_cyclic"),
                 args,
                 sums,
@@ -199,13 +226,13 @@ fn tiled<R: CubeRuntime>(sums: Accumulator) -> Vec<Candidate<R>> {
                 rows_per_plane: Some(2),
                 tile_matmul,
             };
-            candidates.push(strided::<R, OrderedDoubleBufferingAlgorithm>(
+            candidates.push(strided::<OrderedDoubleBufferingAlgorithm>(
                 &named("ordered_double"),
                 args,
                 sums,
             ));
         }
-        candidates.push(by_tma::<R, SpecializedAlgorithm>(
+        candidates.push(by_tma::<SpecializedAlgorithm>(
             &named("specialized_tma"),
             SpecializedStrategy { tile_matmul },
             sums,
@@ -215,39 +242,35 @@ fn tiled<R: CubeRuntime>(sums: Accumulator) -> Vec<Candidate<R>> {
 }
 
 /// The operands rounded as the matrix units see them, and multiplied in f32.
-fn on_rounded_operands<R: CubeRuntime>(
-    (lhs, rhs, out, trial): Operands<R>,
-    sums: Accumulator,
-) -> Result<(), String> {
-    let wide = |tensor: CubeTensor<R>| {
-        if tensor.dtype != DType::F32 && !trial {
-            note(Launch {
-                kernel: "cast".into(),
-                arithmetic: "16 bits widened to f32".into(),
-                emulated: true,
-            });
-        }
-        cast(round_as_matrix_units_do(tensor), DType::F32)
+fn on_rounded_operands(sums: Accumulator) -> Candidate {
+    let candidates = ordinary(sums);
+    let launch = move |(lhs, rhs, out, trial): Operands| {
+        let wide = |tensor: CubeTensor| {
+            if tensor.dtype != DType::F32 && !trial {
+                note(Launch {
+                    kernel: "cast".into(),
+                    arithmetic: "16 bits widened to f32".into(),
+                    emulated: true,
+                });
+            }
+            cast(round_as_matrix_units_do(tensor), DType::F32)
+        };
+        let (lhs, rhs) = match sums {
+            Accumulator::F32 => (wide(lhs), wide(rhs)),
+            Accumulator::F16 => (lhs, rhs),
+        };
+        first_to_launch(&candidates, &(lhs, rhs, out, trial))
     };
-    let (lhs, rhs) = match sums {
-        Accumulator::F32 => (wide(lhs), wide(rhs)),
-        Accumulator::F16 => (lhs, rhs),
-    };
-    let mut errors = vec![];
-    // The large tiles, which are mostly faster, stand at the end.
-    for candidate in ordinary(sums).into_iter().rev() {
-        match (candidate.launch)((lhs.clone(), rhs.clone(), out.clone(), trial)) {
-            Ok(()) => return Ok(()),
-            Err(error) => errors.push(error),
-        }
+    Candidate {
+        name: "rounded".to_owned(),
+        launch: Box::new(launch),
     }
-    Err(errors.join("; "))
 }
 
 /// A routine that reads its operands through strides.
-fn strided<R: CubeRuntime, A>(name: &str, args: A::Strategy, sums: Accumulator) -> Candidate<R>
+fn strided<A>(name: &str, args: A::Strategy, sums: Accumulator) -> Candidate
 where
-    A: Routine<(), Blueprint = TilingBlueprint> + 'static,
+    A: BatchMatmulRoutine<(), Blueprint = BatchMatmulBlueprint> + 'static,
     A::Strategy: Send + Sync + 'static,
 {
     let controls = Controls { routine: args, sums };
@@ -255,15 +278,15 @@ where
         format!("{name}{controls}"),
         move |client, lhs, rhs, out, elements| {
             let strategy = BlueprintStrategy::<(), Controlled<A>>::Inferred(controls.clone());
-            launch_tiling::launch_ref(client, lhs, rhs, out, &strategy, elements)
+            launch::launch_ref(client, lhs, rhs, out, &strategy, elements)
         },
     )
 }
 
 /// A routine that reads its operands by the tensor memory accelerator.
-fn by_tma<R: CubeRuntime, A>(name: &str, args: A::Strategy, sums: Accumulator) -> Candidate<R>
+fn by_tma<A>(name: &str, args: A::Strategy, sums: Accumulator) -> Candidate
 where
-    A: Routine<(), Blueprint = TilingBlueprint> + 'static,
+    A: BatchMatmulRoutine<(), Blueprint = BatchMatmulBlueprint> + 'static,
     A::Strategy: Send + Sync + 'static,
 {
     let controls = Controls { routine: args, sums };
@@ -271,32 +294,32 @@ where
         format!("{name}{controls}"),
         move |client, lhs, rhs, out, elements| {
             let strategy = BlueprintStrategy::<(), Controlled<A>>::Inferred(controls.clone());
-            launch_tiling::launch_ref_tma(client, lhs, rhs, out, &strategy, elements)
+            launch::launch_ref_tma(client, lhs, rhs, out, &strategy, elements)
         },
     )
 }
 
 /// A kernel that notes what its registers held once it is launched.
-fn candidate<R: CubeRuntime>(
+fn candidate(
     name: String,
     launch: impl Fn(
-        &ComputeClient<R>,
-        InputBinding<R>,
-        InputBinding<R>,
-        TensorBinding<R>,
+        &Client,
+        InputBinding,
+        InputBinding,
+        TensorBinding,
         &mut MatmulElems,
     ) -> Result<(), MatmulSetupError>
     + Send
     + Sync
     + 'static,
-) -> Candidate<R> {
+) -> Candidate {
     let kernel = name.clone();
-    let launch = move |(lhs, rhs, out, trial): Operands<R>| {
-        let (lhs_dtype, rhs_dtype) = (lhs.dtype.into(), rhs.dtype.into());
+    let launch = move |(lhs, rhs, out, trial): Operands| {
+        let (lhs_dtype, rhs_dtype) = (dtype_to_elem_type(lhs.dtype), dtype_to_elem_type(rhs.dtype));
         let mut elements = MatmulElems::from_globals(&MatmulGlobalElems {
             lhs: lhs_dtype,
             rhs: rhs_dtype,
-            out: out.dtype.into(),
+            out: dtype_to_elem_type(out.dtype),
         });
         let client = out.client.clone();
         expanded();
@@ -308,31 +331,27 @@ fn candidate<R: CubeRuntime>(
             &mut elements,
         )
         .map_err(|error| format!("{kernel}: {error:?}"))?;
-        let held = expanded().unwrap_or(elements);
-        if trial {
-            return Ok(());
+        if !trial {
+            note_launch(&kernel, expanded().unwrap_or_else(|| registers(&elements)));
         }
-        note_launch(&kernel, &held);
         Ok(())
     };
     Candidate {
         name,
-        launch: Arc::new(launch),
+        launch: Box::new(launch),
     }
 }
 
 #[cfg(all(test, feature = "vulkan"))]
 mod lavapipe_full {
-    use burn::tensor::{Tensor, TensorData, TensorPrimitive};
+    use burn_cubecl::{CubeDevice, kernel::into_contiguous, ops::permute};
 
     use super::*;
-    use crate::{cube::testing::vulkan_is_there, device::VulkanPlain};
-
-    type Runtime = cubecl::wgpu::WgpuRuntime;
+    use crate::cube::testing::{download, upload, vulkan};
 
     /// `[n, heads, rows, columns]` as it lies in memory, transposed, as a view that splits a projection into heads, and
     /// as that view transposed.
-    fn layouts(shape: [usize; 4], seed: u64) -> (Vec<f32>, [CubeTensor<Runtime>; 4]) {
+    fn layouts(shape: [usize; 4], seed: u64, device: &CubeDevice) -> (Vec<f32>, [CubeTensor; 4]) {
         let mut state = seed;
         let mut next = || {
             state = state
@@ -341,29 +360,27 @@ mod lavapipe_full {
             (state >> 60) as f32 - 8.0
         };
         let values: Vec<f32> = (0..shape.iter().product()).map(|_| next()).collect();
-        let device = Default::default();
-        let whole = Tensor::<VulkanPlain, 4>::from_data(TensorData::new(values.clone(), shape), &device);
-        let kept =
-            |tensor: Tensor<VulkanPlain, 4>| Tensor::<VulkanPlain, 4>::from_data(tensor.into_data(), &device);
+        let whole = upload(&values, shape, device);
+        let stored_as = |axes: [usize; 4], back: [usize; 4]| {
+            permute(into_contiguous(permute(whole.clone(), &axes)), &back)
+        };
         let views = [
             whole.clone(),
-            kept(whole.clone().swap_dims(2, 3)).swap_dims(2, 3),
-            kept(whole.clone().swap_dims(1, 2)).swap_dims(1, 2),
-            kept(whole.permute([0, 3, 1, 2])).permute([0, 2, 3, 1]),
+            stored_as([0, 1, 3, 2], [0, 1, 3, 2]),
+            stored_as([0, 2, 1, 3], [0, 2, 1, 3]),
+            stored_as([0, 3, 1, 2], [0, 2, 3, 1]),
         ];
-        (values, views.map(|view| view.into_primitive().tensor()))
+        (values, views)
     }
 
     #[test]
     fn every_kernel_multiplies_alike_whatever_the_length_of_its_sums_and_the_layout_of_its_operands() {
-        if !vulkan_is_there() {
-            return;
-        }
+        let Some(device) = vulkan() else { return };
         let mut wrong = vec![];
         // An odd number of stages, an even one, none that is whole, and fewer than one.
         for [m, k, n] in [[24, 24, 16], [24, 32, 16], [24, 20, 16], [7, 5, 3]] {
-            let (a, lefts) = layouts([2, 2, m, k], 1);
-            let (b, rights) = layouts([2, 2, k, n], 2);
+            let (a, lefts) = layouts([2, 2, m, k], 1, &device);
+            let (b, rights) = layouts([2, 2, k, n], 2, &device);
             let mut wanted = vec![];
             for z in 0..4 {
                 for i in 0..m {
@@ -374,13 +391,12 @@ mod lavapipe_full {
                 }
             }
             // A layout of each operand beside the plain one of the other, and both as attention has them.
-            for candidate in ordinary::<Runtime>(Accumulator::F32) {
+            for candidate in ordinary(Accumulator::F32) {
                 for (i, j) in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 3), (2, 3)] {
                     let (lhs, rhs) = (&lefts[i], &rights[j]);
                     let out = init_matmul_output(lhs, rhs, DType::F32);
                     (candidate.launch)((lhs.clone(), rhs.clone(), out.clone(), true)).unwrap();
-                    let out = Tensor::<VulkanPlain, 4>::from_primitive(TensorPrimitive::Float(out));
-                    if out.into_data().to_vec::<f32>().unwrap() != wanted {
+                    if download::<f32>(out) != wanted {
                         wrong.push(format!("{} {m} × {k} × {n}, layouts {i} and {j}", candidate.name));
                     }
                 }
@@ -389,44 +405,64 @@ mod lavapipe_full {
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
-    #[test]
-    fn a_kernel_that_does_not_launch_gives_way_to_the_next_and_without_any_there_is_no_product() {
-        if !vulkan_is_there() {
-            return;
+    fn refusing(name: &str) -> Candidate {
+        Candidate {
+            name: name.into(),
+            launch: Box::new(|_| Err("it does not launch".into())),
         }
-        static SOME: Tuner = local_tuner!("some-launch");
-        static NONE: Tuner = local_tuner!("none-launches");
-        let refusing = |name: &str| {
-            tunable(Candidate::<Runtime> {
-                name: name.into(),
-                launch: Arc::new(|_| Err("it does not launch".into())),
-            })
-        };
-        let (a, [lhs, ..]) = layouts([1, 1, 6, 5], 1);
-        let (b, [rhs, ..]) = layouts([1, 1, 5, 7], 2);
-        let wanted: Vec<f32> = (0..6 * 7)
+    }
+
+    /// Operands of 6 × 5 × 7, and their product.
+    fn product(device: &CubeDevice) -> (CubeTensor, CubeTensor, Vec<f32>) {
+        let (a, [lhs, ..]) = layouts([1, 1, 6, 5], 1, device);
+        let (b, [rhs, ..]) = layouts([1, 1, 5, 7], 2, device);
+        let wanted = (0..6 * 7)
             .map(|at| (0..5).map(|l| a[at / 7 * 5 + l] * b[l * 7 + at % 7]).sum())
             .collect();
+        (lhs, rhs, wanted)
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_launch_gives_way_to_the_next_and_without_any_there_is_no_product() {
+        let Some(device) = vulkan() else { return };
+        static SOME: Tuner = local_tuner!("some-launch");
+        static NONE: Tuner = local_tuner!("none-launches");
+        let (lhs, rhs, wanted) = product(&device);
 
         // As for the matrix units: a group that is tried first, and one that takes what it leaves.
         let some = move || {
             let first = TuneGroup::new("first", |_: &MatmulAutotuneKey| 1);
             let last = TuneGroup::new("last", |_: &MatmulAutotuneKey| 0);
-            let naive = tunable(ordinary::<Runtime>(Accumulator::F32).remove(0));
-            empty_set()
-                .with(naive.group(&last, |_| 0))
-                .with(refusing("one").group(&first, |_| 0))
-                .with(refusing("another").group(&first, |_| 0))
+            let naive = ordinary(Accumulator::F32).remove(0);
+            tunables(vec![naive, refusing("one"), refusing("another")])
+                .zip([&last, &first, &first])
+                .fold(empty_set(), |set, (tunable, group)| {
+                    set.with(tunable.group(group, |_| 0))
+                })
         };
         let out = fastest(&SOME, some, lhs.clone(), rhs.clone(), DType::F32);
-        let out = Tensor::<VulkanPlain, 4>::from_primitive(TensorPrimitive::Float(out));
-        assert_eq!(out.into_data().to_vec::<f32>().unwrap(), wanted);
+        assert_eq!(download::<f32>(out), wanted);
 
-        let none = move || empty_set().with(refusing("one")).with(refusing("another"));
+        let none = move || tunables(vec![refusing("one"), refusing("another")]).fold(empty_set(), Set::with);
         let product = std::panic::AssertUnwindSafe(|| fastest(&NONE, none, lhs, rhs, DType::F32));
         assert!(
             std::panic::catch_unwind(product).is_err(),
             "an output that nothing wrote"
         );
+    }
+
+    #[test]
+    fn a_kernel_that_was_chosen_for_a_shape_gives_way_where_it_does_not_launch_for_one_that_is_alike() {
+        let Some(device) = vulkan() else { return };
+        static ALIKE: Tuner = local_tuner!("alike");
+        let (lhs, rhs, wanted) = product(&device);
+        // A tuner that has one candidate chooses it without a trial; here it launches in trials only.
+        let set = move || {
+            let naive = ordinary(Accumulator::F32).remove(0);
+            let mut tunables = tunables(vec![naive, refusing("chosen")]);
+            empty_set().with(tunables.nth(1).expect("there are two"))
+        };
+        let out = fastest(&ALIKE, set, lhs, rhs, DType::F32);
+        assert_eq!(download::<f32>(out), wanted);
     }
 }

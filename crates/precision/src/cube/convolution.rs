@@ -1,9 +1,9 @@
 //! Convolutions on GPUs: kernels that read the windows of an image as the rows of a matrix, on the device's matrix units.
 //! There are none for the ordinary multipliers: what needs those is unfolded and goes through the matrix product.
 
-use burn::tensor::DType;
+use burn::{backend::cubecl::dtype_to_elem_type, tensor::DType};
 use burn_cubecl::{
-    CubeBackend, CubeRuntime, CubeTuneId,
+    CubeBackend, CubeTuneId,
     kernel::cast,
     ops::{
         numeric::{empty_device_dtype, zeros_client},
@@ -19,7 +19,10 @@ use cubek::{
     convolution::{
         AcceleratedTileKind, ConvAlgorithm, ConvolutionArgs, ConvolutionInputs, Strategy, launch_ref,
     },
-    matmul::definition::{MatmulElems, MatmulGlobalElems, adjust_dtypes},
+    matmul::{
+        definition::{MatmulElems, MatmulGlobalElems},
+        multi_level::definition::adjust_dtypes,
+    },
     std::InputBinding,
 };
 use mantissa_core::Accumulator;
@@ -27,11 +30,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     matmul::{feed, matrix_unit},
-    note_launch,
+    note_launch, registers,
 };
 use crate::{Convolution, MatmulMode, Pass, convolution::by_unfolding};
 
-/// What a kernel is chosen by.
+/// Key by which the tuner chooses a kernel.
 #[derive(Hash, Eq, PartialEq, Debug, Clone, Serialize, Deserialize, AutotuneKey)]
 struct ConvolutionKey {
     product: String,
@@ -43,22 +46,22 @@ struct ConvolutionKey {
 
 /// A convolution and its operands as the matrix units take them.
 #[derive(Clone)]
-struct Task<R: CubeRuntime> {
-    lhs: CubeTensor<R>,
-    rhs: CubeTensor<R>,
+struct Task {
+    lhs: CubeTensor,
+    rhs: CubeTensor,
     out: DType,
     convolution: Convolution,
     mode: MatmulMode,
-    /// Whether this is a trial of the tuner, whose output nobody reads.
+    /// Whether this is a trial of the tuner, whose output is not read.
     trial: bool,
 }
 
-pub(super) fn convolution<R: CubeRuntime>(
-    lhs: CubeTensor<R>,
-    rhs: CubeTensor<R>,
+pub(super) fn convolution(
+    lhs: CubeTensor,
+    rhs: CubeTensor,
     convolution: Convolution,
     mode: MatmulMode,
-) -> CubeTensor<R> {
+) -> CubeTensor {
     if lhs.meta.num_elements() == 0 || rhs.meta.num_elements() == 0 {
         // A sum without terms is 0, and no kernel can be launched over nothing.
         let shape = convolution.shape(lhs.meta.shape(), rhs.meta.shape());
@@ -69,7 +72,7 @@ pub(super) fn convolution<R: CubeRuntime>(
     let strided_gradient = matches!(convolution.pass, Pass::Images(_)) && convolution.stride != 1;
     let unit = matrix_unit(&lhs, mode).filter(|_| mode.accumulator == Accumulator::F32 && !strided_gradient);
     let Some(format) = unit else {
-        return by_unfolding::<CubeBackend<R, f32, i32, u8>>(lhs, rhs, convolution, mode);
+        return by_unfolding::<CubeBackend>(lhs, rhs, convolution, mode);
     };
     let (client, id) = (lhs.client.clone(), CubeTuneId::new(&lhs.client, &lhs.device));
     let task = Task {
@@ -80,10 +83,10 @@ pub(super) fn convolution<R: CubeRuntime>(
         mode,
         trial: false,
     };
-    TUNER.execute(&id, &client, TUNER.init(candidates::<R>), task)
+    TUNER.execute(&id, &client, TUNER.init(&id, candidates), task)
 }
 
-fn candidates<R: CubeRuntime>() -> TunableSet<ConvolutionKey, Task<R>, CubeTensor<R>> {
+fn candidates() -> TunableSet<ConvolutionKey, Task, CubeTensor> {
     use AcceleratedTileKind::{Cmma, Mma};
     use ConvAlgorithm::{
         SimpleAsyncCyclic, SimpleAsyncStrided, SimpleAsyncTma, SimpleSyncCyclic, SimpleSyncStrided,
@@ -92,11 +95,11 @@ fn candidates<R: CubeRuntime>() -> TunableSet<ConvolutionKey, Task<R>, CubeTenso
     // A later group is tried only if nothing in an earlier one launches; the first entry must be able to launch all.
     let units = TuneGroup::new("matrix units", |_: &ConvolutionKey| 1);
     let unfolded = TuneGroup::new("unfolded", |_: &ConvolutionKey| 0);
-    let trial = |_: &ConvolutionKey, task: &Task<R>| Task {
+    let trial = |_: &ConvolutionKey, task: &Task| Task {
         trial: true,
         ..task.clone()
     };
-    let set = TunableSet::new(key::<R>, trial);
+    let set = TunableSet::new(key, trial);
     let set =
         set.with(Tunable::new("unfolded", |task| Ok::<_, String>(unfold(task))).group(&unfolded, |_| 0));
     [
@@ -112,12 +115,16 @@ fn candidates<R: CubeRuntime>() -> TunableSet<ConvolutionKey, Task<R>, CubeTenso
         let strategy = Strategy::Inferred { algorithm, tile_kind };
         let name = format!("convolution_{strategy}");
         let kernel = name.clone();
-        let run = move |task| launch(&kernel, &strategy, task);
+        // A kernel that was tried on operands of this shape need not launch for others that lie differently in memory.
+        let run = move |task: Task| match launch(&kernel, &strategy, task.clone()) {
+            Err(_) if !task.trial => Ok(unfold(task)),
+            launched => launched,
+        };
         set.with(Tunable::new(&name, run).group(&units, |_| 0))
     })
 }
 
-fn key<R: CubeRuntime>(task: &Task<R>) -> ConvolutionKey {
+fn key(task: &Task) -> ConvolutionKey {
     ConvolutionKey {
         product: format!("{:?}", task.convolution),
         lhs: task.lhs.meta.shape().to_vec(),
@@ -128,17 +135,12 @@ fn key<R: CubeRuntime>(task: &Task<R>) -> ConvolutionKey {
 }
 
 /// Values that have been rounded already are rounded no further.
-fn unfold<R: CubeRuntime>(task: Task<R>) -> CubeTensor<R> {
-    let operand = |tensor: CubeTensor<R>| cast(tensor, task.out);
-    by_unfolding::<CubeBackend<R, f32, i32, u8>>(
-        operand(task.lhs),
-        operand(task.rhs),
-        task.convolution,
-        task.mode,
-    )
+fn unfold(task: Task) -> CubeTensor {
+    let operand = |tensor: CubeTensor| cast(tensor, task.out);
+    by_unfolding::<CubeBackend>(operand(task.lhs), operand(task.rhs), task.convolution, task.mode)
 }
 
-fn launch<R: CubeRuntime>(kernel: &str, strategy: &Strategy, task: Task<R>) -> Result<CubeTensor<R>, String> {
+fn launch(kernel: &str, strategy: &Strategy, task: Task) -> Result<CubeTensor, String> {
     let Task {
         lhs,
         rhs,
@@ -149,12 +151,12 @@ fn launch<R: CubeRuntime>(kernel: &str, strategy: &Strategy, task: Task<R>) -> R
     let shape = permute_nchw_to_nhwc_shape(convolution.shape(lhs.meta.shape(), rhs.meta.shape()));
     let out = empty_device_dtype(client.clone(), lhs.device.clone(), shape, task.out);
     let mut elements = MatmulElems::from_globals(&MatmulGlobalElems {
-        lhs: lhs.dtype.into(),
-        rhs: rhs.dtype.into(),
-        out: task.out.into(),
+        lhs: dtype_to_elem_type(lhs.dtype),
+        rhs: dtype_to_elem_type(rhs.dtype),
+        out: dtype_to_elem_type(task.out),
     });
-    let operand = |tensor: CubeTensor<R>| {
-        let dtype = tensor.dtype.into();
+    let operand = |tensor: CubeTensor| {
+        let dtype = dtype_to_elem_type(tensor.dtype);
         InputBinding::new(permute_nchw_to_nhwc(tensor).binding(), dtype)
     };
     let (lhs, rhs, written) = (operand(lhs), operand(rhs), out.clone().binding());
@@ -181,12 +183,12 @@ fn launch<R: CubeRuntime>(kernel: &str, strategy: &Strategy, task: Task<R>) -> R
         padding: [convolution.padding; 2],
         dilation: [1; 2],
     };
-    launch_ref::<R, 2>(strategy, &client, inputs, arguments, elements.clone())
+    launch_ref::<2>(strategy, &client, inputs, arguments, elements.clone())
         .map_err(|error| format!("{kernel}: {error:?}"))?;
     if !task.trial {
         // The same function, on the same types, by which the kernel settles what its registers hold.
         adjust_dtypes(&client, &mut elements, true);
-        note_launch(kernel, &elements);
+        note_launch(kernel, registers(&elements));
     }
     Ok(permute_nhwc_to_nchw(out))
 }

@@ -4,18 +4,14 @@
 //! the arithmetic is settled first, and only kernels that have it compete for speed.
 
 use burn::tensor::{DType, calculate_matmul_output};
-use burn_cubecl::{CubeRuntime, kernel::cast, ops::numeric::zeros_client, tensor::CubeTensor};
+use burn_cubecl::{kernel::cast, ops::numeric::zeros_client, tensor::CubeTensor};
 use cubecl::ir::{ElemType, FloatKind};
 use mantissa_core::{Accumulator, Format, MatmulPrecision};
 
 use super::{candidates, rounding::round_operand};
 use crate::MatmulMode;
 
-pub(super) fn matmul<R: CubeRuntime>(
-    lhs: CubeTensor<R>,
-    rhs: CubeTensor<R>,
-    mode: MatmulMode,
-) -> CubeTensor<R> {
+pub(super) fn matmul(lhs: CubeTensor, rhs: CubeTensor, mode: MatmulMode) -> CubeTensor {
     let (out, sums) = (mode.output(lhs.dtype), sums(lhs.dtype, mode));
     let (left, right) = (lhs.meta.shape(), rhs.meta.shape());
     if left.num_elements() == 0 || right.num_elements() == 0 {
@@ -26,14 +22,14 @@ pub(super) fn matmul<R: CubeRuntime>(
     if let Some(format) = matrix_unit(&lhs, mode) {
         return candidates::on_matrix_units(feed(lhs, format), feed(rhs, format), out, sums);
     }
-    let operand = |tensor: CubeTensor<R>| match tensor.dtype {
+    let operand = |tensor: CubeTensor| match tensor.dtype {
         DType::F32 => round_operand(tensor, mode.precision.operand()),
         _ => tensor,
     };
     candidates::on_ordinary_units(operand(lhs), operand(rhs), out, sums)
 }
 
-/// Sums narrower than f32 are defined for half operands only.
+/// Sums narrower than f32 are defined for 16-bit operands only.
 fn sums(operands: DType, mode: MatmulMode) -> Accumulator {
     match operands {
         DType::F16 | DType::BF16 => mode.accumulator,
@@ -41,8 +37,8 @@ fn sums(operands: DType, mode: MatmulMode) -> Accumulator {
     }
 }
 
-/// What the device's matrix units would make of the operands to do as they are told; none if it has no such units.
-pub(super) fn matrix_unit<R: CubeRuntime>(operand: &CubeTensor<R>, mode: MatmulMode) -> Option<Format> {
+/// The format that the device's matrix units have to make of the operands; none if the device has no such units.
+pub(super) fn matrix_unit(operand: &CubeTensor, mode: MatmulMode) -> Option<Format> {
     let (format, kind) = match (operand.dtype, mode.precision) {
         (DType::F32, MatmulPrecision::High) => (Format::Tf32, FloatKind::TF32),
         (DType::F32, MatmulPrecision::Medium) | (DType::BF16, _) => (Format::Bf16, FloatKind::BF16),
@@ -53,7 +49,7 @@ pub(super) fn matrix_unit<R: CubeRuntime>(operand: &CubeTensor<R>, mode: MatmulM
 }
 
 /// An operand as the kernels of the matrix units take it: they turn f32 into TF32 themselves.
-pub(super) fn feed<R: CubeRuntime>(operand: CubeTensor<R>, format: Format) -> CubeTensor<R> {
+pub(super) fn feed(operand: CubeTensor, format: Format) -> CubeTensor {
     match (operand.dtype, format) {
         (DType::F32, Format::Bf16) => cast(operand, DType::BF16),
         _ => operand,
@@ -61,25 +57,55 @@ pub(super) fn feed<R: CubeRuntime>(operand: CubeTensor<R>, format: Format) -> Cu
 }
 
 /// Rounds an operand to what the matrix units make of it.
-pub(super) fn round_as_matrix_units_do<R: CubeRuntime>(tensor: CubeTensor<R>) -> CubeTensor<R> {
+pub(super) fn round_as_matrix_units_do(tensor: CubeTensor) -> CubeTensor {
     match tensor.dtype {
         DType::F32 => round_operand(tensor, Format::Tf32),
         _ => tensor,
     }
 }
 
-/// Whether the device multiplies matrices of a format in hardware, with sums of this width.
-fn has_matrix_unit<R: CubeRuntime>(tensor: &CubeTensor<R>, format: FloatKind, sums: Accumulator) -> bool {
-    let format = ElemType::Float(format).into();
+/// Returns whether the device multiplies matrices of a format in hardware, with sums of this width.
+fn has_matrix_unit(tensor: &CubeTensor, format: FloatKind, sums: Accumulator) -> bool {
+    let format = ElemType::Float(format);
     let sums = ElemType::Float(match sums {
         Accumulator::F32 => FloatKind::F32,
         Accumulator::F16 => FloatKind::F16,
-    })
-    .into();
+    });
     let units = &tensor.client.properties().features.matmul;
     units
         .cmma
         .iter()
         .chain(&units.mma)
         .any(|unit| unit.a_type == format && unit.cd_type == sums)
+}
+
+#[cfg(all(test, feature = "vulkan"))]
+mod lavapipe {
+    use super::*;
+    use crate::cube::testing::{computes_in_f64, download, upload, vulkan};
+
+    #[test]
+    fn operands_and_sums_of_f64_keep_all_their_bits_under_every_precision() {
+        let Some(device) = vulkan().filter(computes_in_f64) else {
+            return;
+        };
+        let (x, last) = (1.0 + 2f64.powi(-40), 2f64.powi(-50));
+        for &precision in MatmulPrecision::ALL {
+            let mode = MatmulMode {
+                precision,
+                accumulator: Accumulator::F32,
+                unrounded: false,
+            };
+            let product = matmul(
+                upload(&[x, last, -x, 0.0], [2, 2], &device),
+                upload(&[1.0, 2.0, 1.0, 0.0], [2, 2], &device),
+                mode,
+            );
+            assert_eq!(
+                download::<f64>(product),
+                [x + last, 2.0 * x, -x, -2.0 * x],
+                "{precision}"
+            );
+        }
+    }
 }

@@ -10,43 +10,51 @@ mod routine;
 #[cfg(all(test, feature = "vulkan"))]
 mod testing;
 
-use burn::tensor::{
-    backend::DeviceOps,
-    ops::{BoolTensor, FloatTensor},
-};
-use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement};
-use cubecl::server::ComputeServer;
+use burn::backend::tensor::{BoolTensor, FloatTensor};
+use burn_cubecl::{CubeBackend, CubeDevice};
+use cubecl::ir::{ElemType, FloatKind};
 use cubek::matmul::definition::MatmulElems;
 use mantissa_core::Layout;
 
 use crate::{
-    AllocatorUsage, Convolution, MatmulMode,
+    Convolution, MatmulMode,
     backend::PrecisionBackend,
     launched::{Launch, note},
 };
 
-/// Notes a launch with what the registers of the kernel hold.
-fn note_launch(kernel: &str, held: &MatmulElems) {
-    let arithmetic = format!(
-        "{} × {} → {}",
-        held.lhs_register, held.rhs_register, held.acc_register
-    );
+/// Returns the name of the runtime and of the compiler behind a device.
+#[cfg(feature = "vulkan")]
+pub(crate) fn name(device: &CubeDevice) -> String {
+    device.client().name().to_owned()
+}
+
+/// Returns whether the matrix units of a device multiply TF32.
+pub(crate) fn multiplies_tf32(device: &CubeDevice) -> bool {
+    let tf32 = ElemType::Float(FloatKind::TF32);
+    let client = device.client();
+    let units = &client.properties().features.matmul;
+    units
+        .cmma
+        .iter()
+        .chain(&units.mma)
+        .any(|unit| unit.a_type == tf32)
+}
+
+/// Notes a launch with the element types that the registers of the kernel hold.
+fn note_launch(kernel: &str, [lhs, rhs, sums]: [ElemType; 3]) {
     note(Launch {
         kernel: kernel.to_owned().into(),
-        arithmetic: arithmetic.into(),
+        arithmetic: format!("{lhs} × {rhs} → {sums}").into(),
         emulated: false,
     });
 }
 
-impl<R, F, I, BT> PrecisionBackend for CubeBackend<R, F, I, BT>
-where
-    R: CubeRuntime,
-    R::Server: ComputeServer,
-    R::Device: DeviceOps,
-    F: FloatElement,
-    I: IntElement,
-    BT: BoolElement,
-{
+/// Returns what the registers of a matmul hold: both operands and the sums.
+fn registers(held: &MatmulElems) -> [ElemType; 3] {
+    [held.lhs_register, held.rhs_register, held.acc_register]
+}
+
+impl PrecisionBackend for CubeBackend {
     fn controlled_matmul(
         lhs: FloatTensor<Self>,
         rhs: FloatTensor<Self>,
@@ -69,9 +77,9 @@ where
         key: FloatTensor<Self>,
         value: FloatTensor<Self>,
         padding: BoolTensor<Self>,
-        _mode: MatmulMode,
+        mode: MatmulMode,
     ) -> FloatTensor<Self> {
-        attention::attention(query, key, value, padding)
+        attention::attention(query, key, value, padding, mode)
     }
 
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
@@ -80,17 +88,5 @@ where
 
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
         gelu::tanh_packed(input)
-    }
-
-    fn allocator_usage(device: &Self::Device) -> Option<AllocatorUsage> {
-        let usage = R::client(device).memory_usage().ok()?;
-        Some(AllocatorUsage {
-            reserved: usage.bytes_reserved,
-            in_use: usage.bytes_in_use,
-        })
-    }
-
-    fn submit(device: &Self::Device) -> Result<(), String> {
-        R::client(device).flush().map_err(|error| error.to_string())
     }
 }

@@ -1,8 +1,12 @@
 //! Rounding f32 values to a narrower significand on a GPU, for devices whose matrix units do not do it themselves.
 
-use burn::tensor::{DType, TensorMetadata};
-use burn_cubecl::{CubeRuntime, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
-use cubecl::{calculate_cube_count_elemwise, prelude::*, std::tensor::layout::linear::LinearView};
+use burn::{backend::TensorMetadata, tensor::DType};
+use burn_cubecl::{ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
+use cubecl::{
+    calculate_cube_count_elemwise,
+    prelude::*,
+    std::tensor::layout::linear::{LinearView, LinearViewMut},
+};
 use mantissa_core::{Format, Layout};
 
 use crate::{
@@ -12,7 +16,7 @@ use crate::{
 
 /// Rounds f32 values to TF32 or bf16, to nearest even, as the CPU backend does; the values stay in f32 words. Nothing
 /// happens under f32.
-pub(super) fn round_operand<R: CubeRuntime>(tensor: CubeTensor<R>, format: Format) -> CubeTensor<R> {
+pub(super) fn round_operand(tensor: CubeTensor, format: Format) -> CubeTensor {
     let elements = tensor.shape().num_elements();
     if elements == 0 || format == Format::F32 {
         return tensor;
@@ -27,7 +31,7 @@ pub(super) fn round_operand<R: CubeRuntime>(tensor: CubeTensor<R>, format: Forma
     let output =
         empty_device_contiguous_dtype(client.clone(), tensor.device.clone(), tensor.shape(), DType::F32);
     let cube_dim = CubeDim::new(&client, elements);
-    round_fraction::launch::<R>(
+    round_fraction::launch(
         &client,
         calculate_cube_count_elemwise(&client, elements, cube_dim),
         cube_dim,
@@ -41,25 +45,24 @@ pub(super) fn round_operand<R: CubeRuntime>(tensor: CubeTensor<R>, format: Forma
 /// Drops the lowest bits of the fraction, to nearest even. The carry may run into the exponent, as it should. Infinities
 /// stay; a NaN is made quiet, or its payload might vanish with the dropped bits.
 #[cube(launch)]
-fn round_fraction(
-    input: &LinearView<u32>,
-    output: &mut LinearView<u32, ReadWrite>,
-    #[comptime] dropped: u32,
-) {
+fn round_fraction(input: LinearView<'_, u32>, mut output: LinearViewMut<'_, u32>, #[comptime] dropped: u32) {
     if !output.is_in_bounds(ABSOLUTE_POS) {
         terminate!();
     }
     let half_less_one = comptime!((1u32 << (dropped - 1)) - 1);
     let kept = comptime!(!((1u32 << dropped) - 1));
-    let bits = input[ABSOLUTE_POS];
+    let bits = input.read(ABSOLUTE_POS);
     let magnitude = bits & 0x7fff_ffffu32;
     let rounded = (bits + half_less_one + ((bits >> dropped) & 1u32)) & kept;
     let special = select(magnitude > 0x7f80_0000u32, (bits | 0x0040_0000u32) & kept, bits);
-    output[ABSOLUTE_POS] = select(magnitude >= 0x7f80_0000u32, special, rounded);
+    output.write(
+        ABSOLUTE_POS,
+        select(magnitude >= 0x7f80_0000u32, special, rounded),
+    );
 }
 
 /// Rounds f32 values to a layout, as the CPU backend does.
-pub(super) fn round_to_layout<R: CubeRuntime>(tensor: CubeTensor<R>, layout: Layout) -> CubeTensor<R> {
+pub(super) fn round_to_layout(tensor: CubeTensor, layout: Layout) -> CubeTensor {
     let elements = tensor.shape().num_elements();
     if elements == 0 {
         return tensor;
@@ -69,7 +72,7 @@ pub(super) fn round_to_layout<R: CubeRuntime>(tensor: CubeTensor<R>, layout: Lay
     let output =
         empty_device_contiguous_dtype(client.clone(), tensor.device.clone(), tensor.shape(), DType::F32);
     let cube_dim = CubeDim::new(&client, elements);
-    round_layout::launch::<R>(
+    round_layout::launch(
         &client,
         calculate_cube_count_elemwise(&client, elements, cube_dim),
         cube_dim,
@@ -86,8 +89,8 @@ pub(super) fn round_to_layout<R: CubeRuntime>(tensor: CubeTensor<R>, layout: Lay
 /// [`Limits::round`], word by word.
 #[cube(launch)]
 fn round_layout(
-    input: &LinearView<u32>,
-    output: &mut LinearView<u32, ReadWrite>,
+    input: LinearView<'_, u32>,
+    mut output: LinearViewMut<'_, u32>,
     #[comptime] lowest: u32,
     #[comptime] least_dropped: u32,
     #[comptime] smallest: u32,
@@ -96,7 +99,7 @@ fn round_layout(
     if !output.is_in_bounds(ABSOLUTE_POS) {
         terminate!();
     }
-    let bits = input[ABSOLUTE_POS];
+    let bits = input.read(ABSOLUTE_POS);
     let magnitude = bits & 0x7fff_ffffu32;
     let raw = magnitude >> 23u32;
     let field = select(raw == 0u32, 1u32, raw);
@@ -113,21 +116,17 @@ fn round_layout(
     let rounded = select(dropped < 23u32, ordinary, below);
     let finite = select(rounded > largest, 0x7f80_0000u32, rounded);
     let kept = select(magnitude >= 0x7f80_0000u32, magnitude, finite);
-    output[ABSOLUTE_POS] = (bits & 0x8000_0000u32) | kept;
+    output.write(ABSOLUTE_POS, (bits & 0x8000_0000u32) | kept);
 }
 
 #[cfg(all(test, feature = "vulkan"))]
 mod lavapipe {
-    use burn::tensor::{Tensor, TensorData, TensorPrimitive};
-
     use super::*;
-    use crate::{cube::testing::vulkan_is_there, device::VulkanPlain};
+    use crate::cube::testing::{download, upload, vulkan};
 
     #[test]
     fn operands_are_rounded_by_the_definition_of_their_format_ties_and_specials_too() {
-        if !vulkan_is_there() {
-            return;
-        }
+        let Some(device) = vulkan() else { return };
         // Every exponent with fractions at, above and below a tie of either format, of both signs.
         let fractions = [
             0, 1, 0xfff, 0x1000, 0x1001, 0x3000, 0x7fff, 0x8000, 0x8001, 0x1_8000, 0x7f_ffff,
@@ -138,11 +137,8 @@ mod lavapipe {
             .map(f32::from_bits)
             .collect();
         for format in [Format::Tf32, Format::Bf16, Format::F32] {
-            let data = TensorData::new(values.clone(), [values.len()]);
-            let tensor = Tensor::<VulkanPlain, 1>::from_data(data, &Default::default());
-            let rounded = round_operand(tensor.into_primitive().tensor(), format);
-            let rounded = Tensor::<VulkanPlain, 1>::from_primitive(TensorPrimitive::Float(rounded));
-            for (x, got) in values.iter().zip(rounded.into_data().iter::<f32>()) {
+            let rounded = round_operand(upload(&values, [values.len()], &device), format);
+            for (x, got) in values.iter().zip(download::<f32>(rounded)) {
                 let want = format.round(f64::from(*x)).value;
                 let same = got.is_nan() && want.is_nan() || f64::from(got).to_bits() == want.to_bits();
                 assert!(same, "{format} of {x:e} is {got:e}, not {want:e}");

@@ -1,36 +1,57 @@
-//! cubek's matmul routines under control.
+//! cubek's routines under control.
 //!
-//! A routine decides by itself what the registers of its kernel hold: one on matrix units turns f32 operands into TF32,
-//! whatever element types its caller passes, and writes nothing back. So each routine is wrapped: what its blueprint
-//! says is read where it is made, and the width of the sum is set there, for the same reason. And some of them read
-//! beyond the end of a sum, which is set right there too.
+//! A routine decides by itself what the registers of its kernel hold: a matmul on matrix units turns f32 operands into
+//! TF32, whatever element types its caller passes, and writes nothing back. So each routine is wrapped: the element types
+//! are read where its blueprint is made, and the width of a matmul's sums is set there, for the same reason.
 
-use std::{cell::RefCell, fmt, marker::PhantomData};
+use std::{cell::Cell, fmt, marker::PhantomData};
 
+use burn::backend::cubecl::dtype_to_elem_type;
 use burn::tensor::DType;
-use cubecl::{client::ComputeClient, prelude::Runtime};
-use cubek::matmul::{
-    components::stage::NumStages,
-    definition::{MatmulElems, MatmulProblem, MatmulSetupError, MatmulVectorSizes, TilingBlueprint},
-    routines::{BlueprintStrategy, DeviceSettings, ExpandInfo, LaunchInfo, Routine},
+use cubecl::{
+    client::Client,
+    ir::{AddressType, ElemType},
+    prelude::{CubeCount, CubeDim},
+};
+use cubek::{
+    attention::{
+        components::tile::TileAttentionKind,
+        forward::{
+            definition::{AttentionProblem, AttentionSetupError},
+            launch::BlueprintStrategy as AttentionStrategy,
+            routines::{self as attention, Routine as AttentionRoutine},
+        },
+    },
+    matmul::{
+        definition::{MatmulElems, MatmulProblem, MatmulSetupError, MatmulVectorSizes},
+        multi_level::{
+            BatchMatmulRoutine, ExpandInfo, LaunchInfo,
+            args::{ConfigRuntimeArg, InputRuntimeArg, MatmulArgs, OutputRuntimeArg},
+            components::stage::NumStages,
+            definition::{BatchMatmulBlueprint, CubeMappingLaunch},
+        },
+        routine::{BlueprintStrategy, DeviceSettings, Routine},
+    },
 };
 use mantissa_core::Accumulator;
 
+use super::registers;
+
 thread_local! {
-    /// Element types of the blueprint that was last expanded on this thread.
-    static EXPANDED: RefCell<Option<MatmulElems>> = const { RefCell::new(None) };
+    /// Registers of the kernel whose blueprint was last made on this thread: both operands and the sums.
+    static EXPANDED: Cell<Option<[ElemType; 3]>> = const { Cell::new(None) };
 }
 
-/// Element types of the blueprint that was expanded since the last call.
-pub(super) fn expanded() -> Option<MatmulElems> {
+/// Returns the registers of the kernel whose blueprint was made on this thread since the last call.
+pub(super) fn expanded() -> Option<[ElemType; 3]> {
     EXPANDED.take()
 }
 
 /// The routine `A` with its element types in view.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Controlled<A>(PhantomData<A>);
 
-/// What [`Controlled`] is told beside what the routine itself is.
+/// Settings of a controlled matmul: those of its routine, and the width of its sums.
 #[derive(Debug, Clone)]
 pub(super) struct Controls<S> {
     pub(super) routine: S,
@@ -56,15 +77,43 @@ impl<S: fmt::Display> fmt::Display for Controls<S> {
     }
 }
 
-impl<A: Routine<(), Blueprint = TilingBlueprint>> Routine<()> for Controlled<A> {
+impl<A: Routine<(), Blueprint = BatchMatmulBlueprint>> Routine<()> for Controlled<A> {
     type Strategy = Controls<A::Strategy>;
     type Blueprint = A::Blueprint;
-    type Config = A::Config;
-    type BatchMatmul = A::BatchMatmul;
+}
 
-    fn expand_blueprint<R: Runtime>(
+impl<A: BatchMatmulRoutine<(), Blueprint = BatchMatmulBlueprint>> BatchMatmulRoutine<()> for Controlled<A> {
+    fn launch<MA: MatmulArgs<Config = ()>>(
+        client: &Client,
+        cube_dim: CubeDim,
+        cube_count: CubeCount,
+        address_type: AddressType,
+        input: InputRuntimeArg<MA>,
+        output: OutputRuntimeArg<MA>,
+        config: ConfigRuntimeArg<MA>,
+        cube_count_input: CubeMappingLaunch,
+        blueprint: Self::Blueprint,
+        dtypes: &MatmulElems,
+        vector_sizes: &MatmulVectorSizes,
+    ) -> Result<(), MatmulSetupError> {
+        A::launch::<MA>(
+            client,
+            cube_dim,
+            cube_count,
+            address_type,
+            input,
+            output,
+            config,
+            cube_count_input,
+            blueprint,
+            dtypes,
+            vector_sizes,
+        )
+    }
+
+    fn expand_blueprint(
         problem: &MatmulProblem,
-        settings: &DeviceSettings<R>,
+        settings: &DeviceSettings,
         strategy: &BlueprintStrategy<(), Self>,
     ) -> Result<ExpandInfo<Self::Blueprint>, MatmulSetupError> {
         let (inner, sums) = match strategy {
@@ -78,22 +127,17 @@ impl<A: Routine<(), Blueprint = TilingBlueprint>> Routine<()> for Controlled<A> 
         };
         let mut expanded = A::expand_blueprint(problem, settings, &inner)?;
         if sums == Accumulator::F16 {
-            expanded.dtypes.acc_register = DType::F16.into();
-            expanded.dtypes.acc_stage = DType::F16.into();
+            let f16 = dtype_to_elem_type(DType::F16);
+            expanded.dtypes.acc_register = f16;
+            expanded.dtypes.acc_stage = f16;
         }
-        // A kernel that works on several stages in turn always runs all of them. cubek has it look for the end of the
-        // sum only if that lies within a stage: an odd number of whole stages would be summed with what lies behind.
-        let stages = A::num_stages();
-        let stage = expanded.blueprint.tiling_scheme.elements_per_stage_along_k();
-        let all = stage * stages.lhs.max(stages.rhs);
-        expanded.blueprint.check_k_bounds |= !(problem.k as u32).is_multiple_of(all);
-        EXPANDED.set(Some(expanded.dtypes.clone()));
+        EXPANDED.set(Some(registers(&expanded.dtypes)));
         Ok(expanded)
     }
 
-    fn prepare<R: Runtime>(
+    fn prepare(
         problem: &MatmulProblem,
-        settings: &DeviceSettings<R>,
+        settings: &DeviceSettings,
         expanded: ExpandInfo<Self::Blueprint>,
     ) -> Result<LaunchInfo<Self::Blueprint>, MatmulSetupError> {
         A::prepare(problem, settings, expanded)
@@ -103,20 +147,43 @@ impl<A: Routine<(), Blueprint = TilingBlueprint>> Routine<()> for Controlled<A> 
         A::num_stages()
     }
 
-    fn device_settings<R: Runtime>(
-        client: &ComputeClient<R>,
-        vector_sizes: MatmulVectorSizes,
-    ) -> DeviceSettings<R> {
+    fn device_settings(client: &Client, vector_sizes: MatmulVectorSizes) -> DeviceSettings {
         A::device_settings(client, vector_sizes)
     }
 
-    fn validate_blueprint<R: Runtime>(
-        client: &ComputeClient<R>,
+    fn validate_blueprint(
+        client: &Client,
         blueprint: &Self::Blueprint,
         problem: &MatmulProblem,
         dtypes: &MatmulElems,
         vector_sizes: &MatmulVectorSizes,
     ) -> Result<(), MatmulSetupError> {
         A::validate_blueprint(client, blueprint, problem, dtypes, vector_sizes)
+    }
+}
+
+impl<A: AttentionRoutine> AttentionRoutine for Controlled<A> {
+    const TILE_KIND: TileAttentionKind = A::TILE_KIND;
+
+    type StageAttention = A::StageAttention;
+    type GlobalAttention = A::GlobalAttention;
+    type BatchAttention = A::BatchAttention;
+    type Strategy = A::Strategy;
+    type Blueprint = A::Blueprint;
+
+    fn prepare(
+        problem: &AttentionProblem,
+        settings: &attention::DeviceSettings,
+        strategy: AttentionStrategy<Self>,
+    ) -> Result<attention::LaunchInfo<Self::Blueprint>, AttentionSetupError> {
+        let inner = match strategy {
+            AttentionStrategy::Forced(blueprint) => AttentionStrategy::Forced(blueprint),
+            AttentionStrategy::Inferred(strategy) => AttentionStrategy::Inferred(strategy),
+        };
+        let prepared = A::prepare(problem, settings, inner)?;
+        // Both products of a kernel have the same tiles: queries with keys, and the softmax with values.
+        let held = &prepared.dtypes;
+        EXPANDED.set(Some([held.query_tile, held.key_value_tile, held.accumulator]));
+        Ok(prepared)
     }
 }

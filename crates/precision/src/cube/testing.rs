@@ -1,10 +1,45 @@
-//! What the tests of kernels share.
+//! A Vulkan device and tensors on it, for the tests of kernels.
 
+use burn::{
+    backend::{Backend as _, DTypeUsage, DispatchDevice, ops::FloatTensorOps},
+    tensor::{DType, Device, DeviceKind, Element, TensorData},
+};
+use burn_cubecl::{CubeBackend, CubeDevice, ops::into_data_sync, tensor::CubeTensor};
 use mantissa_core::Backend;
 
 use crate::device::available;
 
-/// Whether a Vulkan device answers. Where one is required, its absence is a failure.
-pub(super) fn vulkan_is_there() -> bool {
-    mantissa_testing::is_there("vulkan", available(Backend::Vulkan))
+/// Returns a Vulkan device, or nothing where there is none.
+///
+/// # Panics
+/// `MANTISSA_REQUIRE` names Vulkan and there is no device.
+pub(super) fn vulkan() -> Option<CubeDevice> {
+    if !mantissa_testing::is_there("vulkan", available(Backend::Vulkan)) {
+        return None;
+    }
+    match Device::vulkan(DeviceKind::DefaultDevice).as_dispatch() {
+        DispatchDevice::Cube(device) => Some(device.clone()),
+        other => unreachable!("a Vulkan device is one of CubeCL, not {other:?}"),
+    }
+}
+
+/// Returns whether a device computes in f64, and prints where it does not.
+pub(super) fn computes_in_f64(device: &CubeDevice) -> bool {
+    let found = CubeBackend::dtype_usage(device, DType::F64).contains(DTypeUsage::Arithmetic);
+    if !found {
+        println!("skipped: no f64 there");
+    }
+    found
+}
+
+pub(super) fn upload<E: Element, const D: usize>(
+    values: &[E],
+    shape: [usize; D],
+    device: &CubeDevice,
+) -> CubeTensor {
+    CubeBackend::float_from_data(TensorData::new(values.to_vec(), shape), device)
+}
+
+pub(super) fn download<E: Element>(tensor: CubeTensor) -> Vec<E> {
+    into_data_sync(tensor).iter::<E>().collect()
 }

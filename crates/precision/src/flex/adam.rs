@@ -11,19 +11,23 @@ use super::{
     packed::packed,
     stored::{BLOCK, Stored, by_format, changed},
 };
-use crate::backend::{Adam, AdamRates};
+use crate::backend::AdamRates;
 
 /// What the same operations one by one store is rounded to the format of the parameters. Gradients come in that format, or
 /// in f32.
-pub(super) fn adam(state: Adam<FlexTensor>, gradient: FlexTensor, rates: AdamRates) -> Adam<FlexTensor> {
-    by_format!(state.value.dtype(), adam_in(state, gradient, rates))
+pub(super) fn adam(
+    state: [FlexTensor; 3],
+    gradient: FlexTensor,
+    rates: AdamRates,
+) -> (FlexTensor, FlexTensor, FlexTensor) {
+    by_format!(state[0].dtype(), adam_in(state, gradient, rates))
 }
 
 fn adam_in<T: Stored<Wide: Stored<Wide = T::Wide>>>(
-    state: Adam<FlexTensor>,
+    state: [FlexTensor; 3],
     gradient: FlexTensor,
     rates: AdamRates,
-) -> Adam<FlexTensor> {
+) -> (FlexTensor, FlexTensor, FlexTensor) {
     let gradient = packed(gradient);
     if gradient.dtype() == <T::Wide as burn::tensor::Element>::dtype() {
         step::<T, T::Wide>(state, gradient.storage(), rates)
@@ -33,15 +37,14 @@ fn adam_in<T: Stored<Wide: Stored<Wide = T::Wide>>>(
 }
 
 fn step<T: Stored, G: Stored<Wide = T::Wide>>(
-    Adam { value, first, second }: Adam<FlexTensor>,
+    state: [FlexTensor; 3],
     gradients: &[G],
     rates: AdamRates,
-) -> Adam<FlexTensor> {
-    let [mut value, mut first, mut second] =
-        [value, first, second].map(|tensor| match tensor.is_contiguous() {
-            true => tensor,
-            false => packed(tensor),
-        });
+) -> (FlexTensor, FlexTensor, FlexTensor) {
+    let [mut value, mut first, mut second] = state.map(|tensor| match tensor.is_contiguous() {
+        true => tensor,
+        false => packed(tensor),
+    });
     let rates = rates.map(T::Wide::of);
     value
         .storage_mut::<T>()
@@ -56,7 +59,7 @@ fn step<T: Stored, G: Stored<Wide = T::Wide>>(
                 rates,
             })
         });
-    Adam { value, first, second }
+    (value, first, second)
 }
 
 struct Chunk<'a, T: Stored, G> {

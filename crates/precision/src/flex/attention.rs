@@ -1,9 +1,13 @@
 //! Attention in one kernel on the CPU: some queries of a head at a time, whose scores are all that there are; in f32 for halves. burn's own
 //! takes one head after the other, on one core.
 
-use burn::tensor::{
-    DType, Shape, TensorMetadata,
-    ops::{BoolTensor, FloatTensor, FloatTensorOps},
+use burn::{
+    backend::{
+        TensorMetadata,
+        ops::FloatTensorOps,
+        tensor::{BoolTensor, FloatTensor},
+    },
+    tensor::{DType, Shape},
 };
 use burn_flex::{Flex, FlexTensor, Layout};
 use pulp::{Arch, Simd, WithSimd};
@@ -143,41 +147,45 @@ impl<W: Wide> WithSimd for Weigh<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{
-        Bool, Distribution, Tensor, TensorData, TensorPrimitive,
-        backend::Backend,
-        ops::{AttentionModuleOptions, ModuleOps},
+    use burn::{
+        backend::ops::{AttentionModuleOptions, ModuleOps},
+        tensor::{Bool, Device, Distribution, Tensor, TensorData},
     };
 
     use super::*;
 
-    type Tensors = [Tensor<Flex, 4>; 3];
+    type Tensors = [Tensor<4>; 3];
 
     /// Queries, keys and values of `[n, heads, queries, keys]`, views as heads are.
     fn drawn([n, heads, queries, keys]: [usize; 4], dtype: DType) -> Tensors {
-        let device = Default::default();
+        let device = Device::flex();
         let drawn = |(positions, width)| {
             let shape = [n, positions, heads, width];
-            let values = Tensor::<Flex, 4>::random(shape, Distribution::Normal(0.0, 1.0), &device);
-            Tensor::<Flex, 4>::from_data(values.into_data(), (&device, dtype)).swap_dims(1, 2)
+            let values = Tensor::<4>::random(shape, Distribution::Normal(0.0, 1.0), &device);
+            Tensor::<4>::from_data(values.into_data(), (&device, dtype)).swap_dims(1, 2)
         };
         [(queries, 24), (keys, 24), (keys, 40)].map(drawn)
     }
 
     /// The largest difference from burn's attention in f64.
-    fn apart(tensors: &Tensors, padding: &Tensor<Flex, 4, Bool>) -> f64 {
-        let device = Default::default();
-        let primitive = |tensor: Tensor<Flex, 4>| tensor.into_primitive().tensor();
+    fn apart(tensors: &Tensors, padding: &Tensor<4, Bool>) -> f64 {
+        let device = Device::flex();
+        let primitive = |tensor: Tensor<4>| tensor.try_into_primitive::<Flex>().unwrap();
         let values = |tensor| {
-            let tensor = Tensor::<Flex, 4>::from_primitive(TensorPrimitive::Float(tensor));
+            let tensor = Tensor::<4>::from_primitive::<Flex>(tensor);
             tensor.into_data().iter::<f64>().collect::<Vec<_>>()
         };
         let [q, k, v] = tensors.clone().map(primitive);
-        let ours = values(attention(q, k, v, padding.clone().into_primitive()));
+        let ours = values(attention(
+            q,
+            k,
+            v,
+            padding.clone().try_into_primitive::<Flex>().unwrap(),
+        ));
         let [q, k, v] = tensors
             .clone()
             .map(|tensor| primitive(Tensor::from_data(tensor.into_data(), (&device, DType::F64))));
-        let padding = padding.clone().into_primitive();
+        let padding = padding.clone().try_into_primitive::<Flex>().unwrap();
         let theirs = Flex::attention(q, k, v, Some(padding), None, AttentionModuleOptions::default());
         let theirs = values(theirs);
         assert_eq!(ours.len(), theirs.len());
@@ -187,13 +195,13 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_none_in_the_end_however_many_keys_there_are() {
-        let device = Default::default();
+        let device = Device::flex();
         for keys in [1, 15, 16, 33] {
             let [query, key, value] = drawn([1, 1, 1, keys], DType::F32);
             let query = query * f32::NAN;
-            let padding = Tensor::<Flex, 4, Bool>::full([1, 1, 1, keys], false, &device);
-            let [q, k, v] = [query, key, value].map(|tensor| tensor.into_primitive().tensor());
-            let mixed = attention(q, k, v, padding.into_primitive());
+            let padding = Tensor::<4, Bool>::full([1, 1, 1, keys], false, &device);
+            let [q, k, v] = [query, key, value].map(|tensor| tensor.try_into_primitive::<Flex>().unwrap());
+            let mixed = attention(q, k, v, padding.try_into_primitive::<Flex>().unwrap());
             assert!(mixed.into_data().iter::<f64>().all(f64::is_nan), "{keys} keys");
         }
     }
@@ -203,20 +211,20 @@ mod tests {
     fn keys_of_fewer_texts_are_refused() {
         let [query, ..] = drawn([2, 1, 1, 7], DType::F32);
         let [_, key, value] = drawn([1, 1, 1, 7], DType::F32);
-        let padding = Tensor::<Flex, 4, Bool>::full([2, 1, 1, 7], false, &Default::default());
-        let [q, k, v] = [query, key, value].map(|tensor| tensor.into_primitive().tensor());
-        attention(q, k, v, padding.into_primitive());
+        let padding = Tensor::<4, Bool>::full([2, 1, 1, 7], false, &Device::flex());
+        let [q, k, v] = [query, key, value].map(|tensor| tensor.try_into_primitive::<Flex>().unwrap());
+        attention(q, k, v, padding.try_into_primitive::<Flex>().unwrap());
     }
 
     #[test]
     fn attention_is_burns_in_f64_whatever_the_padding_and_the_pieces() {
-        let device = Default::default();
-        Flex::seed(&device, 11);
+        let device = Device::flex();
+        device.seed(11);
         // One piece; pieces and a part of one; one query of a text that is written on.
         for shape @ [n, heads, queries, keys] in [[2, 3, 7, 7], [1, 2, 150, 1100], [2, 2, 1, 33]] {
             let mask = |dims: [usize; 4], hides: fn(usize) -> bool| {
                 let hidden = (0..dims.iter().product()).map(hides).collect::<Vec<_>>();
-                Tensor::<Flex, 4, Bool>::from_data(TensorData::new(hidden, dims), &device).expand(shape)
+                Tensor::<4, Bool>::from_data(TensorData::new(hidden, dims), &device).expand(shape)
             };
             let masks = [
                 mask([1, 1, 1, 1], |_| false),

@@ -1,6 +1,6 @@
 //! Columns of a matrix, each normalised by numbers of its own, in one pass over memory: batch norm with running statistics.
 
-use burn::tensor::TensorMetadata;
+use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
 use pulp::{Arch, NullaryFnOnce};
 

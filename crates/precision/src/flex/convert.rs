@@ -3,9 +3,9 @@
 //! burn's own cast from f32 to bf16 goes through f64 and a conversion that drops low bits before it rounds, so that a
 //! value just above a tie falls the wrong way; the test beside PyTorch's results would notice.
 
-use burn::tensor::{
-    DType,
-    ops::{FloatTensor, FloatTensorOps},
+use burn::{
+    backend::{ops::FloatTensorOps, tensor::FloatTensor},
+    tensor::DType,
 };
 use burn_flex::{Flex, FlexTensor};
 use half::{bf16, f16};

@@ -1,9 +1,13 @@
 //! Values that a mask hides. It repeats for heads and queries, or for texts: a row of it is looked up where it lies. burn lays the whole
 //! mask out first, value by value and on one core.
 
-use burn::tensor::{
-    ElementConversion, TensorMetadata,
-    ops::{BoolTensor, FloatTensor, FloatTensorOps},
+use burn::{
+    backend::{
+        TensorMetadata,
+        ops::FloatTensorOps,
+        tensor::{BoolTensor, FloatTensor},
+    },
+    tensor::ElementConversion,
 };
 use burn_flex::{Flex, FlexTensor};
 
@@ -75,26 +79,29 @@ fn select<'a, T: Copy>(values: &mut [T], hidden: impl IntoIterator<Item = &'a u8
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Bool, DType, Tensor, TensorData};
+    use burn::{
+        backend::Dispatch,
+        tensor::{Bool, DType, Device, Tensor, TensorData},
+    };
 
     use super::*;
     use crate::PrecisionBackend;
 
     #[test]
     fn what_is_hidden_is_the_value_and_all_else_as_it_was_however_the_mask_repeats() {
-        let device = Default::default();
+        let device = Device::flex();
         // The larger one is a piece of work and a part of one, which begins within a head.
         for shape in [[2, 3, 4, 5], [2, 7, 101, 24]] {
             hides(shape, &device);
         }
     }
 
-    fn hides(shape: [usize; 4], device: &burn_flex::FlexDevice) {
+    fn hides(shape: [usize; 4], device: &Device) {
         let [n, heads, rows, width] = shape;
         let mask = |dims: [usize; 4]| {
             let count = dims.iter().product();
             let hidden = (0..count).map(|at| at * 7 % 3 == 0).collect::<Vec<_>>();
-            Tensor::<Flex, 4, Bool>::from_data(TensorData::new(hidden, dims), device)
+            Tensor::<4, Bool>::from_data(TensorData::new(hidden, dims), device)
         };
         let masks = [
             mask(shape),
@@ -108,7 +115,7 @@ mod tests {
         ];
         let count: usize = shape.iter().product();
         for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
-            let values = Tensor::<Flex, 1>::from_data(
+            let values = Tensor::<1>::from_data(
                 TensorData::new(
                     (0..count).map(|at| (at % 251 + 1) as f64).collect::<Vec<_>>(),
                     [count],
@@ -121,14 +128,18 @@ mod tests {
             ] {
                 for mask in &masks {
                     let list = |tensor: FlexTensor| {
-                        Tensor::<Flex, 4>::from_primitive(burn::tensor::TensorPrimitive::Float(tensor))
+                        Tensor::<4>::from_primitive::<Flex>(tensor)
                             .into_data()
                             .iter::<f64>()
                             .collect::<Vec<_>>()
                     };
                     let lowest = dtype.finfo().unwrap().min;
-                    let hidden = mask.clone().into_primitive();
-                    let got = hide(values.clone().into_primitive().tensor(), hidden, lowest);
+                    let hidden = mask.clone().try_into_primitive::<Flex>().unwrap();
+                    let got = hide(
+                        values.clone().try_into_primitive::<Flex>().unwrap(),
+                        hidden,
+                        lowest,
+                    );
                     let all = values.clone().into_data().iter::<f64>().collect::<Vec<_>>();
                     let mask = mask.clone().into_data().iter::<bool>().collect::<Vec<_>>();
                     let want = all
@@ -143,13 +154,12 @@ mod tests {
 
     #[test]
     fn what_is_hidden_passes_no_gradient_on() {
-        type Graph = burn::backend::Autodiff<Flex>;
-        let device = Default::default();
-        let values = Tensor::<Graph, 2>::ones([2, 3], &device).require_grad();
+        let device = Device::flex().autodiff();
+        let values = Tensor::<2>::ones([2, 3], &device).require_grad();
         let hidden = [[true, false, false], [true, true, true]];
-        let hidden_mask = Tensor::<Graph, 2, Bool>::from_data(hidden, &device).into_primitive();
-        let shown = Graph::hide(values.clone().into_primitive().tensor(), hidden_mask, -7.0);
-        let shown = Tensor::<Graph, 2>::from_primitive(burn::tensor::TensorPrimitive::Float(shown));
+        let hidden = Tensor::<2, Bool>::from_data(hidden, &device);
+        let shown = Dispatch::hide(values.clone().into_dispatch(), hidden.into_dispatch(), -7.0);
+        let shown = Tensor::<2>::from_dispatch(shown);
         let of = |tensor: TensorData| tensor.iter::<f64>().collect::<Vec<_>>();
         assert_eq!(of(shown.clone().into_data()), [-7.0, 1.0, 1.0, -7.0, -7.0, -7.0]);
         let gradient = values.grad(&(shown * 2.0).sum().backward()).unwrap();

@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use burn::tensor::{
-    DType, TensorMetadata, calculate_matmul_output,
-    ops::{FloatTensor, FloatTensorOps},
+use burn::{
+    backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor},
+    tensor::{DType, calculate_matmul_output},
 };
 use burn_flex::{Flex, FlexTensor, Layout};
 use half::{bf16, f16, slice::HalfFloatSliceExt};

@@ -21,16 +21,19 @@ mod tiles;
 mod windows;
 mod written;
 
-use burn::tensor::{
-    DType, FloatDType,
-    ops::{BoolTensor, FloatTensor, FloatTensorOps},
+use burn::{
+    backend::{
+        ops::FloatTensorOps,
+        tensor::{BoolTensor, FloatTensor},
+    },
+    tensor::{DType, FloatDType},
 };
 use burn_flex::Flex;
 use mantissa_core::{Gelu, Layout};
 
 use crate::{
-    Convolution, MatmulMode, Normalized,
-    backend::{Adam, AdamRates, LayerNormGradients, PrecisionBackend},
+    Convolution, MatmulMode,
+    backend::{AdamRates, PrecisionBackend},
 };
 
 impl PrecisionBackend for Flex {
@@ -60,8 +63,14 @@ impl PrecisionBackend for Flex {
         windows::windows(images, filter, stride, padding)
     }
 
-    fn normalize_columns(rows: FloatTensor<Self>, by: [FloatTensor<Self>; 4]) -> FloatTensor<Self> {
-        columns::normalize(rows, by)
+    fn normalize_columns(
+        rows: FloatTensor<Self>,
+        mean: FloatTensor<Self>,
+        deviation: FloatTensor<Self>,
+        scale: FloatTensor<Self>,
+        shift: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        columns::normalize(rows, [mean, deviation, scale, shift])
     }
 
     fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -144,7 +153,7 @@ impl PrecisionBackend for Flex {
         scale: FloatTensor<Self>,
         shift: FloatTensor<Self>,
         epsilon: f64,
-    ) -> Normalized<FloatTensor<Self>> {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         norm::normalize(input, scale, Some(shift), epsilon)
     }
 
@@ -154,7 +163,7 @@ impl PrecisionBackend for Flex {
         mean: FloatTensor<Self>,
         inverse_deviation: FloatTensor<Self>,
         grad: FloatTensor<Self>,
-    ) -> LayerNormGradients<FloatTensor<Self>> {
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
         norm::normalize_backward(input, scale, Some(mean), inverse_deviation, grad)
     }
 
@@ -163,8 +172,8 @@ impl PrecisionBackend for Flex {
         scale: FloatTensor<Self>,
         epsilon: f64,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let made = norm::normalize(input, scale, None, epsilon);
-        (made.output, made.inverse_deviation)
+        let (output, _, inverse_rms) = norm::normalize(input, scale, None, epsilon);
+        (output, inverse_rms)
     }
 
     fn rms_normalize_last_backward(
@@ -178,10 +187,12 @@ impl PrecisionBackend for Flex {
     }
 
     fn adam(
-        state: Adam<FloatTensor<Self>>,
+        value: FloatTensor<Self>,
+        first: FloatTensor<Self>,
+        second: FloatTensor<Self>,
         gradient: FloatTensor<Self>,
         rates: AdamRates,
-    ) -> Adam<FloatTensor<Self>> {
-        adam::adam(state, gradient, rates)
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        adam::adam([value, first, second], gradient, rates)
     }
 }

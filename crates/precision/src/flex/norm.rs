@@ -1,6 +1,9 @@
 //! Layer norm and RMS norm on the CPU: rows in parallel, f32 inside for half tensors.
 
-use burn::tensor::{DType, Shape, TensorMetadata};
+use burn::{
+    backend::TensorMetadata,
+    tensor::{DType, Shape},
+};
 use burn_flex::FlexTensor;
 use num_traits::{Float, Zero};
 use pulp::{Arch, Simd, WithSimd};
@@ -12,7 +15,6 @@ use super::{
     stored::{Stored, by_format, chunk_of_rows, contiguous, width},
     written::written_with,
 };
-use crate::{Normalized, backend::LayerNormGradients};
 
 /// Layer norm where there is a `shift`, else RMS norm, whose mean is 0.
 pub(super) fn normalize(
@@ -20,7 +22,7 @@ pub(super) fn normalize(
     scale: FlexTensor,
     shift: Option<FlexTensor>,
     epsilon: f64,
-) -> Normalized<FlexTensor> {
+) -> (FlexTensor, FlexTensor, FlexTensor) {
     by_format!(input.dtype(), normalize_in(input, scale, shift, epsilon))
 }
 
@@ -34,7 +36,7 @@ fn normalize_in<T: Stored<Wide: Stored>>(
     scale: FlexTensor,
     shift: Option<FlexTensor>,
     epsilon: f64,
-) -> Normalized<FlexTensor> {
+) -> (FlexTensor, FlexTensor, FlexTensor) {
     let input = packed(input);
     let (from, n) = (input.storage::<T>(), width(&input.shape()));
     let (scale, shift) = (wide::<T>(scale), shift.map(wide::<T>));
@@ -51,11 +53,9 @@ fn normalize_in<T: Stored<Wide: Stored>>(
     let mut reduced = input.shape();
     let last = reduced.num_dims() - 1;
     reduced[last] = 1;
-    Normalized {
-        output: contiguous(to, input.shape()),
-        mean: contiguous(means, reduced.clone()),
-        inverse_deviation: contiguous(inverses, reduced),
-    }
+    let output = contiguous(to, input.shape());
+    let mean = contiguous(means, reduced.clone());
+    (output, mean, contiguous(inverses, reduced))
 }
 
 struct Rows<'a, T: Stored> {
@@ -109,7 +109,7 @@ pub(super) fn normalize_backward(
     mean: Option<FlexTensor>,
     inverse: FlexTensor,
     grad: FlexTensor,
-) -> LayerNormGradients<FlexTensor> {
+) -> (FlexTensor, FlexTensor, FlexTensor) {
     by_format!(
         input.dtype(),
         normalize_backward_in(input, scale, mean, inverse, grad)
@@ -122,7 +122,7 @@ fn normalize_backward_in<T: Stored<Wide: Stored>>(
     mean: Option<FlexTensor>,
     inverse: FlexTensor,
     grad: FlexTensor,
-) -> LayerNormGradients<FlexTensor> {
+) -> (FlexTensor, FlexTensor, FlexTensor) {
     let (input, grad) = (packed(input), packed(grad));
     let (inputs, grads, n) = (input.storage::<T>(), grad.storage::<T>(), width(&input.shape()));
     let (scale_format, scale) = (scale.dtype(), wide::<T>(scale));

@@ -1,7 +1,7 @@
 //! Values in order. burn's own copy of what is no transposed matrix goes value by value, on one core; rows that lie whole in memory are
 //! copied whole here, on all cores.
 
-use burn::tensor::TensorMetadata;
+use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
 
 use super::{
@@ -49,7 +49,7 @@ pub(super) fn place(row: usize, outer: &[usize], strides: &[isize]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{DType, Int, Tensor, s};
+    use burn::tensor::{DType, Device, Int, Tensor, s};
     use burn_flex::Flex;
 
     use super::*;
@@ -57,10 +57,9 @@ mod tests {
     #[test]
     fn values_come_in_order_whatever_the_layout() {
         for dtype in [DType::F64, DType::F32, DType::BF16] {
-            let device = Default::default();
-            let numbers = Tensor::<Flex, 1, Int>::arange(0..3 * 4 * 5 * 6, &device).float();
-            let whole =
-                Tensor::<Flex, 4>::from_data(numbers.reshape([3, 4, 5, 6]).into_data(), (&device, dtype));
+            let device = Device::flex();
+            let numbers = Tensor::<1, Int>::arange(0..3 * 4 * 5 * 6, &device).float();
+            let whole = Tensor::<4>::from_data(numbers.reshape([3, 4, 5, 6]).into_data(), (&device, dtype));
             let layouts = [
                 whole.clone(),
                 whole.clone().swap_dims(1, 2),
@@ -74,7 +73,7 @@ mod tests {
                 Tensor::empty([3, 0, 5, 6], (&device, dtype)).swap_dims(1, 2),
             ];
             for tensor in layouts {
-                let packed = packed(tensor.clone().into_primitive().tensor());
+                let packed = packed(tensor.clone().try_into_primitive::<Flex>().unwrap());
                 assert!(packed.is_contiguous());
                 assert_eq!(packed.bytes().len(), packed.shape().num_elements() * dtype.size());
                 assert_eq!(

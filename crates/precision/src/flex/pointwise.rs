@@ -36,43 +36,45 @@ fn plus_in<T: Stored>(a: FlexTensor, b: FlexTensor) -> FlexTensor {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{DType, Distribution, Tensor, TensorPrimitive};
+    use burn::{
+        backend::Dispatch,
+        tensor::{DType, Device, Distribution, Tensor},
+    };
     use burn_flex::Flex;
 
     use super::*;
     use crate::PrecisionBackend;
 
     fn list(tensor: FlexTensor) -> Vec<f64> {
-        let tensor = Tensor::<Flex, 3>::from_primitive(TensorPrimitive::Float(tensor));
+        let tensor = Tensor::<3>::from_primitive::<Flex>(tensor);
         tensor.into_data().iter::<f64>().collect()
     }
 
     #[test]
     fn what_relu_makes_zero_passes_no_gradient_on_and_nan_stays() {
-        type Graph = burn::backend::Autodiff<Flex>;
-        let device = Default::default();
-        let values = Tensor::<Graph, 1>::from_data([-1.0, -0.0, 2.0, f32::NAN], &device).require_grad();
-        let rectified = Graph::rectify(values.clone().into_primitive().tensor());
-        let rectified = Tensor::<Graph, 1>::from_primitive(TensorPrimitive::Float(rectified));
-        let shown = rectified.clone().into_data().to_vec::<f32>().unwrap();
+        let device = Device::flex().autodiff();
+        let values = Tensor::<1>::from_data([-1.0, -0.0, 2.0, f32::NAN], &device).require_grad();
+        let rectified = Dispatch::rectify(values.clone().into_dispatch());
+        let rectified = Tensor::<1>::from_dispatch(rectified);
+        let shown = rectified.clone().into_data().try_to_vec::<f32>().unwrap();
         assert_eq!(shown[..3], [0.0, 0.0, 2.0]);
         assert!(shown[3].is_nan());
         let gradient = values.grad(&(rectified * 3.0).sum().backward()).unwrap();
         assert_eq!(
-            gradient.into_data().to_vec::<f32>().unwrap(),
+            gradient.into_data().try_to_vec::<f32>().unwrap(),
             [0.0, 0.0, 3.0, 3.0]
         );
     }
 
     #[test]
     fn sums_and_relu_are_burns_in_every_format_and_layout() {
-        let device = Default::default();
+        let device = Device::flex();
         for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
             let drawn = || {
-                let values = Tensor::<Flex, 3>::random([3, 41, 70], Distribution::Normal(0.0, 1.0), &device);
-                Tensor::<Flex, 3>::from_data(values.into_data(), (&device, dtype))
+                let values = Tensor::<3>::random([3, 41, 70], Distribution::Normal(0.0, 1.0), &device);
+                Tensor::<3>::from_data(values.into_data(), (&device, dtype))
             };
-            let primitive = |tensor: &Tensor<Flex, 3>| tensor.clone().into_primitive().tensor();
+            let primitive = |tensor: &Tensor<3>| tensor.clone().try_into_primitive::<Flex>().unwrap();
             // The first two are turned, a part of a larger one, or neither.
             let pairs = [
                 (drawn(), drawn()),
@@ -97,8 +99,7 @@ mod tests {
                     "{dtype:?}"
                 );
             }
-            let odd =
-                Tensor::<Flex, 3>::from_data([[[f64::NAN, f64::INFINITY, -f64::INFINITY]]], (&device, dtype));
+            let odd = Tensor::<3>::from_data([[[f64::NAN, f64::INFINITY, -f64::INFINITY]]], (&device, dtype));
             let [nan, inf, zero] = list(rectify(primitive(&odd)))[..] else {
                 unreachable!("there are three");
             };
@@ -108,12 +109,12 @@ mod tests {
 
     #[test]
     fn results_take_the_place_of_a_tensor_only_if_nobody_else_holds_it() {
-        let device = Default::default();
+        let device = Device::flex();
         for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
             let drawn = || {
-                let values = Tensor::<Flex, 3>::random([2, 3, 500], Distribution::Normal(0.0, 1.0), &device);
-                let values = Tensor::<Flex, 3>::from_data(values.into_data(), (&device, dtype));
-                values.into_primitive().tensor()
+                let values = Tensor::<3>::random([2, 3, 500], Distribution::Normal(0.0, 1.0), &device);
+                let values = Tensor::<3>::from_data(values.into_data(), (&device, dtype));
+                values.try_into_primitive::<Flex>().unwrap()
             };
             let place = |tensor: &FlexTensor| tensor.bytes().as_ptr();
             let (held, other) = (drawn(), drawn());

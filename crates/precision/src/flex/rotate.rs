@@ -1,7 +1,7 @@
 //! Rotary embeddings on the CPU: rows in parallel, one pass over memory, f32 inside for half tensors. burn's own operations on halves of
 //! rows and on tables that repeat go value by value, on one core.
 
-use burn::tensor::TensorMetadata;
+use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
 use num_traits::Zero;
 use pulp::{Arch, NullaryFnOnce};
@@ -92,8 +92,8 @@ impl<T: Stored> NullaryFnOnce for Rows<'_, T> {
 #[cfg(test)]
 mod tests {
     use burn::{
-        backend::Autodiff,
-        tensor::{DType, Distribution, Tensor, TensorPrimitive, ops::FloatTensor},
+        backend::{Dispatch, DispatchTensor},
+        tensor::{DType, Device, Distribution, Tensor},
     };
     use burn_flex::Flex;
 
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn rows_turn_bit_for_bit_as_by_burns_operations() {
-        let device = Default::default();
+        let device = Device::flex();
         for (dtype, wide) in [
             (DType::F64, DType::F64),
             (DType::F32, DType::F32),
@@ -110,7 +110,7 @@ mod tests {
             (DType::BF16, DType::F32),
         ] {
             let random = |shape: [usize; 4], dtype| {
-                Tensor::<Flex, 4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
+                Tensor::<4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
             };
             // The larger one is two pieces of work and a part of one, which begins within a sequence.
             let sizes = [(5, 2, 8), (257, 5, 24)];
@@ -119,16 +119,15 @@ mod tests {
             {
                 let [cosine, sine] = [0, 1].map(|_| {
                     random([1, 1, sequence, width / 2], wide)
-                        .into_primitive()
-                        .tensor()
+                        .try_into_primitive::<Flex>()
+                        .unwrap()
                 });
                 let input = random([3, sequence, heads, width], dtype).swap_dims(1, 2);
-                let input = input.into_primitive().tensor();
+                let input = input.try_into_primitive::<Flex>().unwrap();
                 let widened = Flex::round_to(input.clone(), wide.into());
                 let by_burn = turn::<Flex>(widened, cosine.clone(), sine.clone(), interleaved);
                 let by_burn = Flex::round_to(by_burn, dtype.into());
-                let of =
-                    |tensor| Tensor::<Flex, 4>::from_primitive(TensorPrimitive::Float(tensor)).into_data();
+                let of = |tensor| Tensor::<4>::from_primitive::<Flex>(tensor).into_data();
                 assert_eq!(of(rotate(input, cosine, sine, interleaved)), of(by_burn));
             }
         }
@@ -136,8 +135,8 @@ mod tests {
 
     #[test]
     fn gradients_are_those_through_burns_operations() {
-        type Graph = Autodiff<Flex>;
-        let device = Default::default();
+        type Turn = fn(DispatchTensor, [DispatchTensor; 2], bool) -> DispatchTensor;
+        let device = Device::flex().autodiff();
         for (dtype, wide) in [
             (DType::F64, DType::F64),
             (DType::F32, DType::F32),
@@ -145,16 +144,15 @@ mod tests {
             (DType::BF16, DType::F32),
         ] {
             let random = |shape: [usize; 4], dtype| {
-                Tensor::<Graph, 4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
+                Tensor::<4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
             };
             for interleaved in [false, true] {
-                let [cosine, sine] = [0, 1].map(|_| random([1, 1, 5, 4], wide).into_primitive().tensor());
+                let angles = [0, 1].map(|_| random([1, 1, 5, 4], wide).into_dispatch());
                 let (input, upstream) = (random([3, 2, 5, 8], dtype), random([3, 2, 5, 8], dtype));
-                let gradient = |turned: fn(Turned) -> Turned| {
+                let gradient = |turned: Turn| {
                     let input = input.clone().detach().require_grad();
-                    let primitive = input.clone().into_primitive().tensor();
-                    let (output, ..) = turned((primitive, cosine.clone(), sine.clone(), interleaved));
-                    let output = Tensor::<Graph, 4>::from_primitive(TensorPrimitive::Float(output));
+                    let output = turned(input.clone().into_dispatch(), angles.clone(), interleaved);
+                    let output = Tensor::<4>::from_dispatch(output);
                     let gradients = (output * upstream.clone()).sum().backward();
                     input
                         .grad(&gradients)
@@ -163,17 +161,15 @@ mod tests {
                         .iter::<f64>()
                         .collect::<Vec<_>>()
                 };
-                type Turned = (FloatTensor<Graph>, FloatTensor<Graph>, FloatTensor<Graph>, bool);
-                let own = gradient(|(input, cosine, sine, interleaved)| {
-                    let output = Graph::rotate(input, cosine.clone(), sine.clone(), interleaved);
-                    (output, cosine, sine, interleaved)
+                let own = gradient(|input, [cosine, sine], interleaved| {
+                    Dispatch::rotate(input, cosine, sine, interleaved)
                 });
-                let burns = gradient(|(input, cosine, sine, interleaved)| {
+                let burns = gradient(|input, [cosine, sine], interleaved| {
                     let (narrow, wide) = (TensorMetadata::dtype(&input), TensorMetadata::dtype(&cosine));
                     // Not burn's cast, which rounds what is just above a tie the wrong way.
-                    let widened = Graph::round_to(input, wide.into());
-                    let output = turn::<Graph>(widened, cosine.clone(), sine.clone(), interleaved);
-                    (Graph::round_to(output, narrow.into()), cosine, sine, interleaved)
+                    let widened = Dispatch::round_to(input, wide.into());
+                    let output = turn::<Dispatch>(widened, cosine, sine, interleaved);
+                    Dispatch::round_to(output, narrow.into())
                 });
                 assert_eq!(own, burns, "{dtype:?}, interleaved: {interleaved}");
                 assert!(own.iter().any(|value| *value != 0.0));

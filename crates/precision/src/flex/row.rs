@@ -3,7 +3,10 @@
 
 use std::array::from_fn;
 
-use burn::tensor::{Bytes, DType, Shape, TensorMetadata, ops::FloatTensor};
+use burn::{
+    backend::{TensorMetadata, tensor::FloatTensor},
+    tensor::{Bytes, DType, Shape},
+};
 use burn_flex::{Flex, FlexTensor, Layout};
 use half::{bf16, f16};
 use mantissa_core::Format;
@@ -266,19 +269,19 @@ impl<T: Stored, See: Seen<T>> WithSimd for Columns<'_, T, See> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Distribution, Tensor, backend::Backend};
+    use burn::tensor::{Device, Distribution, Tensor};
 
     use super::*;
     use crate::{Accumulator, Compute, MatmulPrecision, Precision};
 
     /// The largest difference from the same product of more rows, which another kernel computes, in units of the largest value.
     fn apart(precision: Precision, matmul: MatmulPrecision, m: usize) -> f64 {
-        let device = Default::default();
-        Flex::seed(&device, 7);
+        let device = Device::flex();
+        device.seed(7);
         let dtype = crate::dtype(precision.parameters());
         let draw = |shape: [usize; 2]| {
-            let values = Tensor::<Flex, 2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
-            Tensor::<Flex, 2>::from_data(values.into_data(), (&device, dtype))
+            let values = Tensor::<2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
+            Tensor::<2>::from_data(values.into_data(), (&device, dtype))
         };
         let (inputs, weights) = (draw([m, 1500]), draw([77, 1500]));
         let compute = Compute::new(precision, matmul, Accumulator::F32);
@@ -287,7 +290,7 @@ mod tests {
         assert!(more.dims()[0] > MOST_ROWS);
         let many = compute.matmul(more, weights.transpose());
         assert_eq!((few.dims(), few.dtype()), ([m, 77], many.dtype()));
-        let list = |tensor: Tensor<Flex, 2>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
+        let list = |tensor: Tensor<2>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
         let (few, many) = (list(few), list(many.narrow(0, 0, m)));
         let largest = many.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
         let apart = few.iter().zip(&many).map(|(x, y)| (x - y).abs());
@@ -315,8 +318,8 @@ mod tests {
 
     #[test]
     fn few_rows_with_f16_sums_are_summed_in_f16() {
-        let device = Default::default();
-        let ones = |rows| Tensor::<Flex, 2>::ones([rows, 4096], (&device, DType::F16));
+        let device = Device::flex();
+        let ones = |rows| Tensor::<2>::ones([rows, 4096], (&device, DType::F16));
         let summed = |accumulator| {
             let compute = Compute::new(Precision::True16, MatmulPrecision::Highest, accumulator);
             let product = compute.matmul(ones(1), ones(16).transpose());
@@ -331,15 +334,15 @@ mod tests {
 
     #[test]
     fn what_is_no_product_of_few_rows_with_transposed_weights_is_left_to_others() {
-        let device = Default::default();
+        let device = Device::flex();
         let mode = MatmulMode {
             precision: MatmulPrecision::Highest,
             accumulator: Accumulator::F32,
             unrounded: false,
         };
-        let ones = |shape: [usize; 2]| Tensor::<Flex, 2>::ones(shape, &device);
-        let served = |lhs: Tensor<Flex, 2>, rhs: Tensor<Flex, 2>| {
-            let [lhs, rhs] = [lhs, rhs].map(|tensor| tensor.into_primitive().tensor());
+        let ones = |shape: [usize; 2]| Tensor::<2>::ones(shape, &device);
+        let served = |lhs: Tensor<2>, rhs: Tensor<2>| {
+            let [lhs, rhs] = [lhs, rhs].map(|tensor| tensor.try_into_primitive::<Flex>().unwrap());
             product(&lhs, &rhs, mode).is_some()
         };
         assert!(served(ones([1, 512]), ones([256, 512]).transpose()));

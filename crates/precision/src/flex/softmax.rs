@@ -1,6 +1,6 @@
 //! Softmax on the CPU: rows in parallel, one pass over memory, f32 inside for half tensors.
 
-use burn::tensor::TensorMetadata;
+use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
 use num_traits::Zero;
 use pulp::{Arch, Simd, WithSimd};

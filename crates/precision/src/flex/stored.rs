@@ -1,6 +1,9 @@
 //! The formats that tensors are stored in, and loops over tensors that widen, compute and round in one pass over memory.
 
-use burn::tensor::{Bytes, Shape, TensorMetadata};
+use burn::{
+    backend::TensorMetadata,
+    tensor::{Bytes, Shape},
+};
 use burn_flex::{FlexTensor, Layout};
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 use num_traits::Zero;

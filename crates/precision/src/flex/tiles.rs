@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{
-    Bytes, DType, Shape, TensorMetadata,
-    ops::{FloatTensor, FloatTensorOps},
+use burn::{
+    backend::{TensorMetadata, ops::FloatTensorOps, tensor::FloatTensor},
+    tensor::{Bytes, DType, Shape},
 };
 use burn_flex::{Flex, FlexTensor, Layout};
 use bytemuck::Pod;

@@ -12,7 +12,7 @@ mod products;
 
 use std::collections::BTreeSet;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::{Attention, Executed, ExecutedVerdict, Requested};
 
 pub use elsewhere::{Elsewhere, probe_elsewhere};
@@ -20,7 +20,7 @@ pub use observe::{Observation, Rounding, Subnormals};
 
 use self::attention::Head;
 use crate::{
-    Compute, PrecisionBackend, Sight, dtype,
+    Compute, Sight, dtype,
     launched::{self, Launch},
 };
 
@@ -99,20 +99,20 @@ pub enum Operation {
 ///
 /// # Errors
 /// What the device reports.
-pub fn probe<B: PrecisionBackend>(
+pub fn probe(
     operations: &[Operation],
     compute: Compute,
     requested: &Requested,
-    device: &B::Device,
+    device: &Device,
 ) -> Result<Probed, String> {
     launched::take();
     let mut seen: Vec<(&str, Observation)> = vec![];
     for operation in operations {
         seen.extend(match operation {
-            Operation::Matmul => products::matmul::<B>(compute, device)?,
-            Operation::Convolution => products::convolution::<B>(compute, device)?,
-            Operation::FewRows => products::few_rows::<B>(compute, device)?,
-            Operation::FusedAttention => vec![("attention", attend::<B>(compute, device)?)],
+            Operation::Matmul => products::matmul(compute, device)?,
+            Operation::Convolution => products::convolution(compute, device)?,
+            Operation::FewRows => products::few_rows(compute, device)?,
+            Operation::FusedAttention => vec![("attention", attend(compute, device)?)],
         });
     }
     let launches = launched::take();
@@ -171,7 +171,7 @@ fn rounding(seen: &[(&str, Observation)]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-fn attend<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<Observation, String> {
+fn attend(compute: Compute, device: &Device) -> Result<Observation, String> {
     const SHAPE: [usize; 2] = [attention::SEQUENCE, attention::WIDTH];
     let format = compute.precision().parameters();
     let compute = compute.with_attention(Attention::Fused);
@@ -179,7 +179,7 @@ fn attend<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<O
         let upload = |part: fn(&Head) -> Vec<f64>| {
             let values: Vec<f64> = heads.iter().flat_map(part).collect();
             let data = TensorData::new(values, [heads.len(), 1, SHAPE[0], SHAPE[1]]);
-            Tensor::<B, 4>::from_data(data, (device, dtype(format)))
+            Tensor::<4>::from_data(data, (device, dtype(format)))
         };
         let queries = upload(|head| head.query.repeat(SHAPE[0]));
         let parts = [
@@ -196,7 +196,7 @@ fn attend<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<O
     attention::observe(format, &mut attend)
 }
 
-fn download<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> Result<Vec<f64>, String> {
+fn download<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f64>, String> {
     let data = tensor.try_into_data().map_err(|error| format!("{error:?}"))?;
     Ok(data.iter::<f64>().collect())
 }
@@ -206,7 +206,6 @@ mod tests {
     use mantissa_core::{Accumulator, MatmulPrecision, Precision};
 
     use super::*;
-    use crate::device::Flex;
 
     #[test]
     fn layers_in_another_precision_are_judged_with_the_rest_and_told_if_they_alone_differ() {
@@ -238,7 +237,7 @@ mod tests {
     fn a_backward_pass_wider_or_narrower_than_its_forward_pass_is_not_what_was_asked_for() {
         let of = |precision, matmul, sums| {
             let compute = Compute::new(precision, matmul, sums);
-            let seen = products::matmul::<Flex>(compute, &Default::default()).unwrap();
+            let seen = products::matmul(compute, &Device::flex()).unwrap();
             (seen, compute.requested())
         };
         let single = |matmul| of(Precision::True32, matmul, Accumulator::F32);

@@ -1,26 +1,23 @@
 //! The products of matrices and of convolutions as the functions that are observed.
 
-use burn::{
-    backend::Autodiff,
-    tensor::{Tensor, TensorData},
-};
+use burn::tensor::{Device, Tensor, TensorData};
 
 use super::{
     download,
     observe::{EDGE, Observation, observe},
 };
-use crate::{Compute, PrecisionBackend, compute::round, dtype};
+use crate::{Compute, compute::round, dtype};
 
 /// The passes of an operation with what was seen of each.
 type Passes = Vec<(&'static str, Observation)>;
 
 /// `x · wᵀ` and its gradient with respect to `x`, as attention multiplies; the same with a bias of zeros and the gradient with
 /// respect to `w`, as a linear layer does.
-pub(super) fn matmul<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<Passes, String> {
+pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |values: Vec<f64>| {
         let data = TensorData::new(values, [EDGE; 2]);
-        Tensor::<B, 2>::from_data(data, (device, dtype(format)))
+        Tensor::<2>::from_data(data, (device, dtype(format)))
     };
     // Both operands reach the kernel as a linear layer's do: the right one is a transposed view.
     let mut forward = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
@@ -29,7 +26,7 @@ pub(super) fn matmul<B: PrecisionBackend>(compute: Compute, device: &B::Device) 
     // The gradient of `x · wᵀ` with respect to `x` is `grad · w`: a product of what is put into `grad` and `w`.
     let mut backward = |grad: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; grad.len()];
-        let x = Tensor::<Autodiff<B>, 2>::from_inner(upload(zeros)).require_grad();
+        let x = Tensor::<2>::from_inner(upload(zeros)).require_grad();
         let w = Tensor::from_inner(upload(rhs_transposed).transpose());
         let product = compute.matmul_by_columns(x.clone(), w);
         let grad = round(Tensor::from_inner(upload(grad)), product.dtype());
@@ -38,7 +35,7 @@ pub(super) fn matmul<B: PrecisionBackend>(compute: Compute, device: &B::Device) 
     };
     let bias = || {
         let data = TensorData::new(vec![0.0; EDGE], [EDGE]);
-        Tensor::<B, 1>::from_data(data, (device, dtype(format)))
+        Tensor::<1>::from_data(data, (device, dtype(format)))
     };
     let mut linear = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
         download(compute.linear(upload(lhs), upload(rhs_transposed), bias()))
@@ -46,7 +43,7 @@ pub(super) fn matmul<B: PrecisionBackend>(compute: Compute, device: &B::Device) 
     // `gradᵀ · x`, where a row of `x` is an input.
     let mut weight = |grad_transposed: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; rhs_transposed.len()];
-        let weight = Tensor::<Autodiff<B>, 2>::from_inner(upload(zeros)).require_grad();
+        let weight = Tensor::<2>::from_inner(upload(zeros)).require_grad();
         let input = Tensor::from_inner(upload(turned(&rhs_transposed)));
         let output = compute.linear(input, weight.clone(), Tensor::from_inner(bias()));
         let grad = round(
@@ -71,7 +68,7 @@ const FEW: usize = 8;
 const TERMS: usize = 1024;
 
 /// `x · wᵀ` a few rows at a time.
-pub(super) fn few_rows<B: PrecisionBackend>(compute: Compute, device: &B::Device) -> Result<Passes, String> {
+pub(super) fn few_rows(compute: Compute, device: &Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |rows: &[f64]| {
         let mut padded = vec![0.0; rows.len() / EDGE * TERMS];
@@ -79,7 +76,7 @@ pub(super) fn few_rows<B: PrecisionBackend>(compute: Compute, device: &B::Device
             to[..EDGE].copy_from_slice(from);
         }
         let data = TensorData::new(padded, [rows.len() / EDGE, TERMS]);
-        Tensor::<B, 2>::from_data(data, (device, dtype(format)))
+        Tensor::<2>::from_data(data, (device, dtype(format)))
     };
     let mut forward = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
         let weights = upload(&rhs_transposed).transpose();
@@ -96,13 +93,10 @@ pub(super) fn few_rows<B: PrecisionBackend>(compute: Compute, device: &B::Device
 const CHANNELS: usize = EDGE / 4;
 
 /// A convolution that is a product of matrices, for each image is one window, and its gradients.
-pub(super) fn convolution<B: PrecisionBackend>(
-    compute: Compute,
-    device: &B::Device,
-) -> Result<Passes, String> {
+pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |values: Vec<f64>, shape: [usize; 4]| {
-        Tensor::<B, 4>::from_data(TensorData::new(values, shape), (device, dtype(format)))
+        Tensor::<4>::from_data(TensorData::new(values, shape), (device, dtype(format)))
     };
     let windows = |values| upload(values, [EDGE, CHANNELS, 2, 2]);
     let results = |values| upload(values, [EDGE, EDGE, 1, 1]);
@@ -111,7 +105,7 @@ pub(super) fn convolution<B: PrecisionBackend>(
     // `grad · filters`, where a row of `filters` is a filter.
     let mut images = |grad: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; grad.len()];
-        let images = Tensor::<Autodiff<B>, 4>::from_inner(windows(zeros)).require_grad();
+        let images = Tensor::<4>::from_inner(windows(zeros)).require_grad();
         let filters = Tensor::from_inner(windows(turned(&rhs_transposed)));
         let output = compute.convolution(images.clone(), filters, 1, 0);
         let grad = round(Tensor::from_inner(results(grad)), output.dtype());
@@ -121,7 +115,7 @@ pub(super) fn convolution<B: PrecisionBackend>(
     // `gradᵀ · images`, where a row of `images` is an image.
     let mut filters = |grad_transposed: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; rhs_transposed.len()];
-        let filters = Tensor::<Autodiff<B>, 4>::from_inner(windows(zeros)).require_grad();
+        let filters = Tensor::<4>::from_inner(windows(zeros)).require_grad();
         let images = Tensor::from_inner(windows(turned(&rhs_transposed)));
         let output = compute.convolution(images, filters.clone(), 1, 0);
         let grad = round(

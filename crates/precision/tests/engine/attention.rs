@@ -1,11 +1,8 @@
 //! Attention in one kernel beside attention written out.
 
-use burn::{
-    backend::Autodiff,
-    tensor::{Bool, DType, Distribution, Tensor, TensorData},
-};
+use burn::tensor::{Bool, DType, Device, Distribution, Tensor, TensorData};
 use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, PrecisionBackend, Sight, device::Flex};
+use mantissa_precision::{Compute, Sight};
 
 /// `[n, heads, sequence, width]`.
 const SHAPE: [usize; 4] = [2, 2, 24, 16];
@@ -16,15 +13,15 @@ fn compute(precision: Precision) -> Compute {
 
 /// Output and gradients of both ways, on the same inputs, which are views as models make them of their projections; the
 /// second sequence has padding at its end.
-fn both_ways<B: PrecisionBackend>(precision: Precision, dtype: DType) -> [Vec<Vec<f64>>; 2] {
-    let device = Default::default();
+fn both_ways(device: &Device, precision: Precision, dtype: DType) -> [Vec<Vec<f64>>; 2] {
+    let device = device.clone().autodiff();
     let [n, heads, sequence, width] = SHAPE;
     let draws: Vec<TensorData> = (0..4)
         .map(|_| {
-            Tensor::<Flex, 4>::random(
+            Tensor::<4>::random(
                 [n, sequence, heads, width],
                 Distribution::Normal(0.0, 1.0),
-                &Default::default(),
+                &Device::flex(),
             )
             .into_data()
         })
@@ -32,11 +29,11 @@ fn both_ways<B: PrecisionBackend>(precision: Precision, dtype: DType) -> [Vec<Ve
     let padding: Vec<bool> = (0..n * sequence).map(|at| at >= sequence + 17).collect();
     [Attention::Math, Attention::Fused].map(|attention| {
         let upload = |part: usize| {
-            Tensor::<Autodiff<B>, 4>::from_data(draws[part].clone(), (&device, dtype))
+            Tensor::<4>::from_data(draws[part].clone(), (&device, dtype))
                 .swap_dims(1, 2)
                 .require_grad()
         };
-        let padding: Tensor<Autodiff<B>, 2, Bool> =
+        let padding: Tensor<2, Bool> =
             Tensor::from_data(TensorData::new(padding.clone(), [n, sequence]), &device);
         let parts = [0, 1, 2].map(upload);
         let mixed = compute(precision).with_attention(attention).attention(
@@ -45,7 +42,7 @@ fn both_ways<B: PrecisionBackend>(precision: Precision, dtype: DType) -> [Vec<Ve
             0.0,
         );
         let grads = (mixed.clone() * upload(3).cast(mixed.dtype())).sum().backward();
-        let list = |tensor: Tensor<B, 4>| tensor.into_data().iter::<f64>().collect::<Vec<f64>>();
+        let list = |tensor: Tensor<4>| tensor.into_data().iter::<f64>().collect::<Vec<f64>>();
         let mut found = vec![list(mixed.inner())];
         found.extend(parts.map(|part| list(part.grad(&grads).unwrap())));
         found
@@ -71,8 +68,9 @@ fn difference([math, fused]: &[Vec<Vec<f64>>; 2]) -> f64 {
 
 #[test]
 fn one_kernel_attends_as_the_written_out_operations_do_and_so_do_its_gradients() {
-    let f64s = difference(&both_ways::<Flex>(Precision::True64, DType::F64));
-    let f32s = difference(&both_ways::<Flex>(Precision::True32, DType::F32));
+    let device = Device::flex();
+    let f64s = difference(&both_ways(&device, Precision::True64, DType::F64));
+    let f32s = difference(&both_ways(&device, Precision::True32, DType::F32));
     assert!(f64s < 1e-13 && f32s < 2e-5, "{f64s:e} {f32s:e}");
 }
 
@@ -81,13 +79,12 @@ mod lavapipe {
     use super::*;
 
     #[test]
-    fn one_kernel_on_a_gpu_is_as_close_as_f16_allows() {
-        use mantissa_precision::device::VulkanPlain;
-
-        if !crate::vulkan_is_there() {
+    fn one_kernel_on_a_gpu_attends_as_the_written_out_operations_do() {
+        let Some(device) = crate::vulkan(false) else {
             return;
-        }
-        let close = difference(&both_ways::<VulkanPlain>(Precision::True32, DType::F32));
-        assert!((1e-6..5e-3).contains(&close), "{close:e}");
+        };
+        let close = difference(&both_ways(&device, Precision::True32, DType::F32));
+        // lavapipe has no matrix units, and the kernel for the others keeps the format of its inputs.
+        assert!(close < 2e-5, "{close:e}");
     }
 }

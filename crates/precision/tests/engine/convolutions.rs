@@ -1,11 +1,8 @@
 //! Convolutions and both their gradients over random shapes, against f64 written out in loops.
 
-use burn::{
-    backend::Autodiff,
-    tensor::{DType, Tensor, TensorData},
-};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, PrecisionBackend, device::Flex};
+use mantissa_precision::Compute;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -95,21 +92,17 @@ fn indices(a: usize, b: usize, c: usize, d: usize) -> impl Iterator<Item = (usiz
     })
 }
 
-fn agrees<B: PrecisionBackend>(
-    problem: &Problem,
-    compute: Compute,
-    dtype: DType,
-) -> Result<(), TestCaseError> {
-    let device = Default::default();
+fn agrees(device: &Device, problem: &Problem, compute: Compute, dtype: DType) -> Result<(), TestCaseError> {
+    let device = device.clone().autodiff();
     let (x, f, g) = (
         problem.values(problem.images, 1),
         problem.values(problem.filters, 2),
         problem.values(problem.output(), 3),
     );
     let upload = |values: &[f64], shape: [usize; 4]| {
-        Tensor::<Autodiff<B>, 4>::from_data(TensorData::new(values.to_vec(), shape), (&device, dtype))
+        Tensor::<4>::from_data(TensorData::new(values.to_vec(), shape), (&device, dtype))
     };
-    let list = |tensor: Tensor<B, 4>| -> Vec<f64> { tensor.into_data().iter::<f64>().collect() };
+    let list = |tensor: Tensor<4>| -> Vec<f64> { tensor.into_data().iter::<f64>().collect() };
 
     let images = upload(&x, problem.images).require_grad();
     let filters = upload(&f, problem.filters).require_grad();
@@ -131,10 +124,11 @@ fn of(precision: Precision, matmul: MatmulPrecision) -> Compute {
 proptest! {
     #[test]
     fn convolutions_and_gradients_are_exact_where_every_number_is_a_small_whole_one(problem in problems()) {
-        agrees::<Flex>(&problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
-        agrees::<Flex>(&problem, of(Precision::True16, MatmulPrecision::Highest), DType::F16)?;
+        let device = Device::flex();
+        agrees(&device, &problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
+        agrees(&device, &problem, of(Precision::True16, MatmulPrecision::Highest), DType::F16)?;
         for &matmul in MatmulPrecision::ALL {
-            agrees::<Flex>(&problem, of(Precision::True32, matmul), DType::F32)?;
+            agrees(&device, &problem, of(Precision::True32, matmul), DType::F32)?;
         }
     }
 }
@@ -151,7 +145,7 @@ fn an_odd_number_of_single_values_is_multiplied() {
         seed: 7,
     };
     let medium = of(Precision::True32, MatmulPrecision::Medium);
-    agrees::<Flex>(&problem, medium, DType::F32).unwrap();
+    agrees(&Device::flex(), &problem, medium, DType::F32).unwrap();
 }
 
 #[test]
@@ -165,7 +159,13 @@ fn a_batch_too_large_to_unfold_at_once_is_taken_in_parts() {
         seed: 5,
     };
     for precision in [MatmulPrecision::Highest, MatmulPrecision::Medium] {
-        agrees::<Flex>(&problem, of(Precision::True32, precision), DType::F32).unwrap();
+        agrees(
+            &Device::flex(),
+            &problem,
+            of(Precision::True32, precision),
+            DType::F32,
+        )
+        .unwrap();
     }
 }
 
@@ -181,15 +181,13 @@ const SMALL: Problem = Problem {
 
 #[cfg(feature = "vulkan")]
 mod lavapipe {
-    use mantissa_precision::device::VulkanPlain;
-
     use super::*;
 
     /// The forward pass alone.
-    fn output_agrees(precision: Precision, dtype: DType) {
+    fn output_agrees(device: &Device, precision: Precision, dtype: DType) {
         let upload = |values: &[f64], shape: [usize; 4]| {
             let data = TensorData::new(values.to_vec(), shape);
-            Tensor::<VulkanPlain, 4>::from_data(data, (&Default::default(), dtype))
+            Tensor::<4>::from_data(data, (device, dtype))
         };
         let (x, f, g) = (
             SMALL.values(SMALL.images, 1),
@@ -209,50 +207,72 @@ mod lavapipe {
 
     #[test]
     fn a_gpu_convolves_as_the_loops_do() {
-        if !crate::vulkan_is_there() {
+        let Some(device) = crate::vulkan(false) else {
             return;
-        }
+        };
         let strict = of(Precision::True32, MatmulPrecision::Highest);
-        agrees::<VulkanPlain>(&SMALL, strict, DType::F32).unwrap();
-        output_agrees(Precision::True16, DType::F16);
-        output_agrees(Precision::True64, DType::F64);
+        agrees(&device, &SMALL, strict, DType::F32).unwrap();
+        output_agrees(&device, Precision::True16, DType::F16);
+        output_agrees(&device, Precision::True64, DType::F64);
     }
 }
 
 #[cfg(feature = "vulkan")]
 mod lavapipe_full {
-    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+    use mantissa_testing::alone;
 
     use super::*;
 
-    #[test]
-    fn a_gpu_convolves_as_the_loops_do_in_other_formats_and_fused() {
-        if !crate::vulkan_is_there() {
-            return;
-        }
-        let highest = |precision| of(precision, MatmulPrecision::Highest);
-        agrees::<VulkanFused>(&SMALL, highest(Precision::True32), DType::F32).unwrap();
-        agrees::<VulkanPlain>(&SMALL, highest(Precision::True16), DType::F16).unwrap();
-        agrees::<VulkanPlain>(&SMALL, highest(Precision::True64), DType::F64).unwrap();
+    fn highest(precision: Precision) -> Compute {
+        of(precision, MatmulPrecision::Highest)
     }
 
     #[test]
-    fn a_gpu_makes_zeros_of_no_images_plain_and_fused() {
-        fn of_nothing<B: PrecisionBackend>() {
-            let device = Default::default();
-            let ones = |shape: [usize; 4]| Tensor::<Autodiff<B>, 4>::ones(shape, &device).require_grad();
-            let (images, filters) = (ones([0, 3, 6, 6]), ones([4, 3, 3, 3]));
-            let strict = of(Precision::True32, MatmulPrecision::Highest);
-            let output = strict.convolution(images.clone(), filters.clone(), 1, 1);
-            assert_eq!(output.dims(), [0, 4, 6, 6]);
-            let grads = output.backward();
-            assert_eq!(images.grad(&grads).unwrap().dims(), [0, 3, 6, 6]);
-            let of_filters = filters.grad(&grads).unwrap().into_data();
-            assert_eq!(of_filters.iter::<f32>().collect::<Vec<_>>(), [0.0; 108]);
+    fn a_gpu_convolves_as_the_loops_do_in_other_formats() {
+        let Some(device) = crate::vulkan(false) else {
+            return;
+        };
+        agrees(&device, &SMALL, highest(Precision::True16), DType::F16).unwrap();
+        agrees(&device, &SMALL, highest(Precision::True64), DType::F64).unwrap();
+    }
+
+    #[test]
+    fn fused_kernels_convolve_as_the_loops_do() {
+        alone(|| {
+            let Some(device) = crate::vulkan(true) else {
+                return;
+            };
+            agrees(&device, &SMALL, highest(Precision::True32), DType::F32).unwrap();
+            agrees(&device, &SMALL, highest(Precision::True64), DType::F64).unwrap();
+        });
+    }
+
+    fn no_images_make_zeros(device: &Device) {
+        let device = device.clone().autodiff();
+        let ones = |shape: [usize; 4]| Tensor::<4>::ones(shape, &device).require_grad();
+        let (images, filters) = (ones([0, 3, 6, 6]), ones([4, 3, 3, 3]));
+        let strict = highest(Precision::True32);
+        let output = strict.convolution(images.clone(), filters.clone(), 1, 1);
+        assert_eq!(output.dims(), [0, 4, 6, 6]);
+        let grads = output.backward();
+        assert_eq!(images.grad(&grads).unwrap().dims(), [0, 3, 6, 6]);
+        let of_filters = filters.grad(&grads).unwrap().into_data();
+        assert_eq!(of_filters.iter::<f32>().collect::<Vec<_>>(), [0.0; 108]);
+    }
+
+    #[test]
+    fn a_gpu_makes_zeros_of_no_images() {
+        if let Some(device) = crate::vulkan(false) {
+            no_images_make_zeros(&device);
         }
-        if crate::vulkan_is_there() {
-            of_nothing::<VulkanPlain>();
-            of_nothing::<VulkanFused>();
-        }
+    }
+
+    #[test]
+    fn fused_kernels_make_zeros_of_no_images() {
+        alone(|| {
+            if let Some(device) = crate::vulkan(true) {
+                no_images_make_zeros(&device);
+            }
+        });
     }
 }

@@ -1,11 +1,11 @@
 //! What lies between the products against f64 written out: every form, format and backend, ordinary values and others.
 
 use burn::{
-    backend::Autodiff,
-    tensor::{DType, Tensor, TensorData, TensorPrimitive, backend::Backend},
+    backend::Dispatch,
+    tensor::{DType, Device, Tensor, TensorData},
 };
 use mantissa_core::{Accumulator, Format, Gelu, MatmulPrecision, Precision};
-use mantissa_precision::{Adam, AdamRates, Compute, PrecisionBackend, device::Flex, dtype};
+use mantissa_precision::{AdamRates, Compute, PrecisionBackend, dtype};
 use proptest::prelude::*;
 
 const TRUE: [Precision; 3] = [Precision::True32, Precision::True16, Precision::TrueBf16];
@@ -29,12 +29,16 @@ fn values(count: usize, salt: u64, format: Format) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
-fn upload<B: Backend, const D: usize>(values: &[f64], shape: [usize; D], format: Format) -> Tensor<B, D> {
+fn upload<const D: usize>(
+    values: &[f64],
+    shape: [usize; D],
+    (device, format): (&Device, Format),
+) -> Tensor<D> {
     let data = TensorData::new(values.to_vec(), shape);
-    Tensor::from_data(data, (&B::Device::default(), dtype(format)))
+    Tensor::from_data(data, (device, dtype(format)))
 }
 
-fn list<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Vec<f64> {
+fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
@@ -72,16 +76,16 @@ fn normalized(row: &[f64], mean: f64, scale: &[f64], shift: &[f64]) -> Vec<f64> 
 
 /// Every operation in one precision: its name, its error and how large that may be, both in units of half the distance from 1
 /// to the next number of the format.
-fn errors<B: PrecisionBackend>(precision: Precision) -> Vec<(&'static str, f64, f64)> {
+fn errors(device: &Device, precision: Precision) -> Vec<(&'static str, f64, f64)> {
     let format = precision.parameters();
     let compute = compute(precision);
     let width = ROWS[1];
     let x = values(ROWS[0] * width, 1, format);
     let (scale, shift) = (values(width, 2, format), values(width, 3, format));
-    let row = |values: &[f64]| upload::<B, 1>(values, [width], format);
-    let input = || upload::<B, 2>(&x, ROWS, format);
+    let row = |values: &[f64]| upload::<1>(values, [width], (device, format));
+    let input = || upload::<2>(&x, ROWS, (device, format));
     let rows = |f: &dyn Fn(&[f64]) -> Vec<f64>| x.chunks_exact(width).flat_map(f).collect::<Vec<f64>>();
-    let of = |got: Tensor<B, 2>, want: Vec<f64>| error(&list(got), &want, format);
+    let of = |got: Tensor<2>, want: Vec<f64>| error(&list(got), &want, format);
     let exact = |x: &f64| x * distribution(*x);
     let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
     // One rounding of the result. In f32 what a norm scales up to 16 loses digits where the shift cancels it.
@@ -128,8 +132,8 @@ fn errors<B: PrecisionBackend>(precision: Precision) -> Vec<(&'static str, f64, 
     errors
 }
 
-fn assert_near<B: PrecisionBackend>(precision: Precision) {
-    for (name, error, most) in errors::<B>(precision) {
+fn assert_near(device: &Device, precision: Precision) {
+    for (name, error, most) in errors(device, precision) {
         assert!(
             error <= most,
             "{name} in {precision}: {error} is more than {most}"
@@ -139,7 +143,9 @@ fn assert_near<B: PrecisionBackend>(precision: Precision) {
 
 #[test]
 fn every_operation_is_right_to_the_last_digit_or_so_on_the_cpu() {
-    TRUE.into_iter().for_each(assert_near::<Flex>);
+    for precision in TRUE {
+        assert_near(&Device::flex(), precision);
+    }
 }
 
 #[test]
@@ -147,7 +153,8 @@ fn the_tail_of_gelu_keeps_its_digits() {
     let x: Vec<f64> = (0..1300)
         .map(|i| Format::F32.round(-0.01 * f64::from(i)).value)
         .collect();
-    let got = list(compute(Precision::True32).gelu(upload::<Flex, 1>(&x, [x.len()], Format::F32)));
+    let input = upload::<1>(&x, [x.len()], (&Device::flex(), Format::F32));
+    let got = list(compute(Precision::True32).gelu(input));
     for (x, got) in x.iter().zip(got) {
         let want = x * distribution(*x);
         assert!(
@@ -160,14 +167,16 @@ fn the_tail_of_gelu_keeps_its_digits() {
 #[test]
 fn what_is_not_finite_very_large_or_subnormal_comes_out_as_the_formula_has_it() {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let device = Device::flex();
     for precision in TRUE {
         let format = precision.parameters();
+        let options = (&device, format);
         let compute = compute(precision);
         let subnormal = format
             .round(if format == Format::F16 { 1e-6 } else { 1e-39 })
             .value;
         let x = [inf, nan, 60_000.0, -60_000.0, subnormal, 0.0, -0.0, -inf];
-        let input = || upload::<Flex, 1>(&x, [x.len()], format);
+        let input = || upload::<1>(&x, [x.len()], options);
         let mut forms = vec![Gelu::Exact, Gelu::Tanh];
         forms.extend((format != Format::F32).then_some(Gelu::TanhPacked));
         for form in forms {
@@ -190,16 +199,14 @@ fn what_is_not_finite_very_large_or_subnormal_comes_out_as_the_formula_has_it() 
             assert_eq!((got[5], got[6]), (0.0, 0.0));
         }
         let rows = [60_000.0, 60_000.0, -60_000.0, -inf, 0.0, nan, 0.0, 0.0];
-        let got = list(compute.softmax(upload::<Flex, 2>(&rows, [2, 4], format)));
+        let got = list(compute.softmax(upload::<2>(&rows, [2, 4], options)));
         assert_eq!(got[..4], [0.5, 0.5, 0.0, 0.0], "{precision}");
         assert!(got[4..].iter().all(|x| x.is_nan()), "{precision}");
-        let zeros = upload::<Flex, 2>(&[0.0; 8], [2, 4], format);
-        let ones = upload::<Flex, 1>(&[1.0; 4], [4], format);
+        let zeros = upload::<2>(&[0.0; 8], [2, 4], options);
+        let ones = upload::<1>(&[1.0; 4], [4], options);
         assert_eq!(list(compute.rms_norm(zeros, ones, 1e-5)), [0.0; 8], "{precision}");
     }
 }
-
-type Ad = Autodiff<Flex>;
 
 /// The gradients of an input, a scale and a shift under layer norm, or under RMS norm, which takes no mean away, from their
 /// Jacobians.
@@ -230,22 +237,24 @@ fn norm_gradients(x: &[f64], scale: &[f64], grad: &[f64], layer: bool) -> [Vec<f
     [of_x, of_scale, of_shift]
 }
 
-fn gradients_agree<B: PrecisionBackend>(precision: Precision, most: f64) {
+fn gradients_agree(device: &Device, precision: Precision, most: f64) {
     let format = precision.parameters();
     let compute = compute(precision);
+    let device = device.clone().autodiff();
+    let options = (&device, format);
     let count = ROWS[0] * ROWS[1];
     let (x, scale, grad) = (
         values(count, 4, format),
         values(ROWS[1], 5, format),
         values(count, 6, format),
     );
-    let weight = || upload::<Autodiff<B>, 2>(&grad, ROWS, format);
+    let weight = || upload::<2>(&grad, ROWS, options);
     let largest = |got: Vec<f64>, want: Vec<f64>, what: &str| {
         let off = error(&got, &want, format);
         assert!(off <= most, "{what} in {precision}: {off}");
     };
-    let input = upload::<Autodiff<B>, 2>(&x, ROWS, format).require_grad();
-    let factors = upload::<Autodiff<B>, 1>(&scale, [ROWS[1]], format).require_grad();
+    let input = upload::<2>(&x, ROWS, options).require_grad();
+    let factors = upload::<1>(&scale, [ROWS[1]], options).require_grad();
     let output = compute.rms_norm(input.clone(), factors.clone(), 1e-5);
     let grads = (output * weight()).sum().backward();
     let [of_x, of_scale, _] = norm_gradients(&x, &scale, &grad, false);
@@ -253,7 +262,7 @@ fn gradients_agree<B: PrecisionBackend>(precision: Precision, most: f64) {
     largest(list(factors.grad(&grads).unwrap()), of_scale, "its scale");
 
     let [input, factors] = [input, factors.unsqueeze()].map(|tensor| tensor.detach().require_grad());
-    let shift = upload::<Autodiff<B>, 1>(&scale, [ROWS[1]], format).require_grad();
+    let shift = upload::<1>(&scale, [ROWS[1]], options).require_grad();
     let output = compute.layer_norm(input.clone(), factors.clone().squeeze_dim(0), shift.clone(), 1e-5);
     let grads = (output * weight()).sum().backward();
     let [of_x, of_scale, of_shift] = norm_gradients(&x, &scale, &grad, true);
@@ -262,7 +271,7 @@ fn gradients_agree<B: PrecisionBackend>(precision: Precision, most: f64) {
     largest(list(shift.grad(&grads).unwrap()), of_shift, "its shift");
 
     for form in [Gelu::Exact, Gelu::Tanh] {
-        let input = upload::<Autodiff<B>, 2>(&x, ROWS, format).require_grad();
+        let input = upload::<2>(&x, ROWS, options).require_grad();
         let grads = (compute.gelu_as(form, input.clone()) * weight()).sum().backward();
         let slope = |x: f64| match form {
             Gelu::Exact => distribution(x) + x * (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt(),
@@ -276,18 +285,20 @@ fn gradients_agree<B: PrecisionBackend>(precision: Precision, most: f64) {
 
 #[test]
 fn gradients_are_those_of_the_formulas() {
-    gradients_agree::<Flex>(Precision::True32, 30.0);
-    gradients_agree::<Flex>(Precision::True16, 1.5);
-    gradients_agree::<Flex>(Precision::TrueBf16, 1.5);
+    let device = Device::flex();
+    gradients_agree(&device, Precision::True32, 30.0);
+    gradients_agree(&device, Precision::True16, 1.5);
+    gradients_agree(&device, Precision::TrueBf16, 1.5);
 }
 
 #[test]
 fn a_mean_that_is_large_beside_the_deviation_leaves_layer_norm_its_digits() {
     let format = Format::F32;
+    let options = (&Device::flex(), format);
     let x: Vec<f64> = values(ROWS[0] * ROWS[1], 7, format);
     let x: Vec<f64> = x.iter().map(|x| format.round(512.0 + x).value).collect();
-    let row = |value: f64| upload::<Flex, 1>(&[value; ROWS[1]], [ROWS[1]], format);
-    let input = upload::<Flex, 2>(&x, ROWS, format);
+    let row = |value: f64| upload::<1>(&[value; ROWS[1]], [ROWS[1]], options);
+    let input = upload::<2>(&x, ROWS, options);
     let got = list(compute(Precision::True32).layer_norm(input, row(1.0), row(0.0), 1e-5));
     let (ones, zeros) = ([1.0; ROWS[1]], [0.0; ROWS[1]]);
     let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
@@ -307,19 +318,22 @@ fn a_mean_that_is_large_beside_the_deviation_leaves_layer_norm_its_digits() {
 fn a_row_comes_to_the_same_beside_many_others() {
     const MANY: usize = 1500;
     let width = ROWS[1];
+    let device = Device::flex();
     for precision in TRUE {
         let (format, compute) = (precision.parameters(), compute(precision));
         let x = values(MANY * width, 8, format);
-        let row = |salt: u64| upload::<Flex, 1>(&values(width, salt, format), [width], format);
-        let columns = |rows: Tensor<Flex, 2>| {
-            let wide = |salt: u64| upload::<Flex, 1>(&values(width, salt, Format::F32), [width], Format::F32);
-            let by = [11, 12, 13, 14].map(|salt: u64| wide(salt).into_primitive().tensor());
-            let rows = Flex::normalize_columns(rows.into_primitive().tensor(), by);
-            Tensor::from_primitive(TensorPrimitive::Float(rows))
+        let row_in =
+            |salt: u64, format| upload::<1>(&values(width, salt, format), [width], (&device, format));
+        let row = |salt: u64| row_in(salt, format);
+        let columns = |rows: Tensor<2>| {
+            let [mean, deviation, scale, shift] =
+                [11, 12, 13, 14].map(|salt| row_in(salt, Format::F32).into_dispatch());
+            let rows = rows.into_dispatch();
+            Tensor::from_dispatch(Dispatch::normalize_columns(rows, mean, deviation, scale, shift))
         };
-        type Operation<'a> = (&'static str, &'a dyn Fn(Tensor<Flex, 2>) -> Tensor<Flex, 2>);
-        let gradient = |x: Tensor<Flex, 2>, f: &dyn Fn(Tensor<Ad, 2>) -> Tensor<Ad, 2>| {
-            let input = Tensor::<Ad, 2>::from_inner(x.clone()).require_grad();
+        type Operation<'a> = (&'static str, &'a dyn Fn(Tensor<2>) -> Tensor<2>);
+        let gradient = |x: Tensor<2>, f: &dyn Fn(Tensor<2>) -> Tensor<2>| {
+            let input = Tensor::from_inner(x.clone()).require_grad();
             let grads = (f(input.clone()) * Tensor::from_inner(x)).sum().backward();
             input.grad(&grads).unwrap()
         };
@@ -342,22 +356,20 @@ fn a_row_comes_to_the_same_beside_many_others() {
             }),
         ];
         for (name, operation) in operations {
-            let all = list(operation(upload(&x, [MANY, width], format)));
+            let all = list(operation(upload(&x, [MANY, width], (&device, format))));
             let alone = x
                 .chunks_exact(100 * width)
-                .flat_map(|rows| list(operation(upload(rows, [100, width], format))));
+                .flat_map(|rows| list(operation(upload(rows, [100, width], (&device, format)))));
             assert!(all.iter().copied().eq(alone), "{name} in {precision}");
         }
     }
 }
 
-/// A step of Adam on some backend, from values in a format and gradients in another.
-fn step<B: PrecisionBackend>(parts: &[Vec<f64>; 4], format: Format, gradients: Format) -> [Vec<f64>; 3] {
+/// A step of Adam on some device, from values in a format and gradients in another.
+fn step(device: &Device, parts: &[Vec<f64>; 4], format: Format, gradients: Format) -> [Vec<f64>; 3] {
     let [value, first, second, gradient] = [0, 1, 2, 3].map(|part: usize| {
         let format = if part == 3 { gradients } else { format };
-        upload::<B, 1>(&parts[part], [parts[part].len()], format)
-            .into_primitive()
-            .tensor()
+        upload::<1>(&parts[part], [parts[part].len()], (device, format)).into_dispatch()
     });
     let rates = AdamRates {
         keep: 1.0 - 1e-5,
@@ -369,15 +381,15 @@ fn step<B: PrecisionBackend>(parts: &[Vec<f64>; 4], format: Format, gradients: F
         epsilon: 1e-8,
         learning_rate: 1e-3,
     };
-    let after = B::adam(Adam { value, first, second }, gradient, rates);
-    [after.value, after.first, after.second]
-        .map(|part| list(Tensor::<B, 1>::from_primitive(TensorPrimitive::Float(part))))
+    let (value, first, second) = Dispatch::adam(value, first, second, gradient, rates);
+    [value, first, second].map(|part| list(Tensor::<1>::from_dispatch(part)))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn adam_in_one_pass_is_bit_for_bit_the_same_operations_one_by_one(salt in any::<u64>(), count in 1usize..3000) {
+        let device = Device::flex();
         for format in [Format::F64, Format::F32, Format::F16, Format::Bf16] {
             let wide = if format == Format::F64 { format } else { Format::F32 };
             for gradients in [format, wide] {
@@ -392,8 +404,8 @@ proptest! {
                 let bits = |parts: [Vec<f64>; 3]| parts.map(|part| part.into_iter().map(f64::to_bits).collect::<Vec<_>>());
                 // Under automatic differentiation nothing is overridden: these are burn's operations.
                 prop_assert_eq!(
-                    bits(step::<Flex>(&parts, format, gradients)),
-                    bits(step::<Ad>(&parts, format, gradients)),
+                    bits(step(&device, &parts, format, gradients)),
+                    bits(step(&device.clone().autodiff(), &parts, format, gradients)),
                     "{} and gradients in {}", format, gradients
                 );
             }
@@ -403,47 +415,67 @@ proptest! {
 
 #[test]
 fn a_copy_holds_the_same_values_in_a_place_of_its_own() {
-    let tensor = upload::<Flex, 2>(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3], Format::Bf16);
+    let options = (&Device::flex(), Format::Bf16);
+    let tensor = upload::<2>(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3], options);
     let turned = tensor.swap_dims(0, 1);
-    let copied = Flex::copied(turned.clone().into_primitive().tensor());
-    let copied = Tensor::<Flex, 2>::from_primitive(TensorPrimitive::Float(copied));
+    let copied = mantissa_precision::copied(turned.clone());
     assert_eq!(copied.dtype(), DType::BF16);
     assert_eq!(list(copied), list(turned));
 }
 
 #[cfg(feature = "vulkan")]
 mod lavapipe {
+    use mantissa_precision::device::supports;
+    use mantissa_testing::alone;
+
     use super::*;
 
-    #[test]
-    fn every_operation_is_right_to_the_last_digit_or_so() {
-        use mantissa_precision::device::{VulkanFused, VulkanPlain, supports};
-
-        if !crate::vulkan_is_there() {
-            return;
-        }
+    fn assert_near_in_supported_formats(device: &Device) {
         for precision in TRUE {
-            if supports::<VulkanPlain>(precision.parameters(), &Default::default()) {
-                assert_near::<VulkanPlain>(precision);
-                assert_near::<VulkanFused>(precision);
+            if supports(precision.parameters(), device) {
+                assert_near(device, precision);
             } else {
                 println!("skipped: no {} there", precision.parameters());
             }
         }
     }
+
+    #[test]
+    fn every_operation_is_right_to_the_last_digit_or_so() {
+        if let Some(device) = crate::vulkan(false) {
+            assert_near_in_supported_formats(&device);
+        }
+    }
+
+    #[test]
+    fn every_operation_is_right_to_the_last_digit_or_so_in_fused_kernels() {
+        alone(|| {
+            if let Some(device) = crate::vulkan(true) {
+                assert_near_in_supported_formats(&device);
+            }
+        });
+    }
 }
 
 #[cfg(feature = "vulkan")]
 mod lavapipe_full {
+    use mantissa_testing::alone;
+
     use super::*;
 
     #[test]
     fn gradients_are_those_of_the_formulas() {
-        use mantissa_precision::device::{VulkanFused, VulkanPlain};
-
-        if crate::vulkan_is_there() {
-            gradients_agree::<VulkanPlain>(Precision::True32, 60.0);
-            gradients_agree::<VulkanFused>(Precision::True32, 60.0);
+        if let Some(device) = crate::vulkan(false) {
+            gradients_agree(&device, Precision::True32, 60.0);
         }
+    }
+
+    #[test]
+    fn gradients_are_those_of_the_formulas_in_fused_kernels() {
+        alone(|| {
+            if let Some(device) = crate::vulkan(true) {
+                gradients_agree(&device, Precision::True32, 60.0);
+            }
+        });
     }
 }

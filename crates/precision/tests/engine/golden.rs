@@ -1,9 +1,12 @@
 //! Rounding and products against PyTorch and exact arithmetic: `peers/pytorch/golden/formats.py` and `matmul.py` made the
 //! numbers.
 
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::{
+    backend::Dispatch,
+    tensor::{DType, Device, Tensor, TensorData},
+};
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, PrecisionBackend, device::Flex};
+use mantissa_precision::{Compute, PrecisionBackend};
 use serde_json::Value;
 
 fn read(text: &str) -> Value {
@@ -25,12 +28,11 @@ fn compute(precision: Precision, matmul: MatmulPrecision) -> Compute {
 }
 
 /// The golden product under a setting, and its relative Frobenius distance to the golden result named `want`.
-fn distance<B: PrecisionBackend>(compute: Compute, stored: DType, want: &str) -> f64 {
+fn distance(device: &Device, compute: Compute, stored: DType, want: &str) -> f64 {
     let golden = read(include_str!("numbers/matmul.json"));
-    let device = B::Device::default();
     let upload = |name: &str| {
         let (values, shape) = matrix(&golden[name]);
-        Tensor::<B, 2>::from_data(TensorData::new(values, shape), (&device, stored))
+        Tensor::<2>::from_data(TensorData::new(values, shape), (device, stored))
     };
     let product = compute.matmul(upload("left"), upload("right"));
     let (want, _) = matrix(&golden[want]);
@@ -46,26 +48,24 @@ fn distance<B: PrecisionBackend>(compute: Compute, stored: DType, want: &str) ->
 #[test]
 fn every_rounding_is_pytorchs_bit_for_bit() {
     let golden = read(include_str!("numbers/rounding.json"));
-    let device = Default::default();
-    let one = Tensor::<Flex, 2>::ones([1, 1], (&device, DType::F32));
+    let device = Device::flex();
+    let one = Tensor::<2>::ones([1, 1], (&device, DType::F32));
     for row in golden["rounding"].as_array().unwrap() {
         let bits = |name: &str| row[name].as_u64().unwrap() as u32;
         let x = f32::from_bits(bits("f32"));
-        let input = Tensor::<Flex, 2>::from_data([[x]], (&device, DType::F32));
+        let input = Tensor::<2>::from_data([[x]], (&device, DType::F32));
         let same = |got: f32, name: &str| {
             let want = f32::from_bits(bits(name));
             let equal = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
             assert!(equal, "{} to {name}: {got:e} is not {want:e}", row["what"]);
         };
         for (name, dtype) in [("bf16", DType::BF16), ("f16", DType::F16)] {
-            let ours = Flex::round_to(input.clone().into_primitive().tensor(), dtype.into());
-            let ours = Flex::round_to(ours, DType::F32.into());
-            let ours =
-                Tensor::<Flex, 2>::from_primitive(burn::tensor::TensorPrimitive::Float(ours)).into_scalar();
-            same(ours, name);
+            let ours = Dispatch::round_to(input.clone().into_dispatch(), dtype.into());
+            let ours = Dispatch::round_to(ours, DType::F32.into());
+            same(Tensor::<2>::from_dispatch(ours).into_scalar(), name);
         }
         // A product with one shows what the multiplier saw. Adding to +0 turns −0 into +0, as it should.
-        let seen = compute(Precision::True32, MatmulPrecision::High)
+        let seen: f32 = compute(Precision::True32, MatmulPrecision::High)
             .matmul(input, one.clone())
             .into_scalar();
         match f32::from_bits(bits("tf32")) {
@@ -77,28 +77,24 @@ fn every_rounding_is_pytorchs_bit_for_bit() {
 
 #[test]
 fn products_are_those_of_operands_rounded_as_asked() {
-    let single = |matmul| compute(Precision::True32, matmul);
+    let device = Device::flex();
+    let double = compute(Precision::True64, MatmulPrecision::Highest);
+    let single = |matmul, want| distance(&device, compute(Precision::True32, matmul), DType::F32, want);
     // What f32 sums of 40 products may lose.
     const SUMS: f64 = 5e-7;
-    assert!(
-        distance::<Flex>(
-            compute(Precision::True64, MatmulPrecision::Highest),
-            DType::F64,
-            "exact"
-        ) < 1e-15
-    );
-    assert!(distance::<Flex>(single(MatmulPrecision::Highest), DType::F32, "exact") < SUMS);
-    assert!(distance::<Flex>(single(MatmulPrecision::High), DType::F32, "tf32") < SUMS);
-    assert!(distance::<Flex>(single(MatmulPrecision::Medium), DType::F32, "bf16") < SUMS);
-    assert!(distance::<Flex>(single(MatmulPrecision::High), DType::F32, "exact") > 1e-4);
-    assert!(distance::<Flex>(single(MatmulPrecision::Medium), DType::F32, "exact") > 1e-3);
+    assert!(distance(&device, double, DType::F64, "exact") < 1e-15);
+    assert!(single(MatmulPrecision::Highest, "exact") < SUMS);
+    assert!(single(MatmulPrecision::High, "tf32") < SUMS);
+    assert!(single(MatmulPrecision::Medium, "bf16") < SUMS);
+    assert!(single(MatmulPrecision::High, "exact") > 1e-4);
+    assert!(single(MatmulPrecision::Medium, "exact") > 1e-3);
 }
 
 #[test]
 fn half_products_sum_in_f32_and_round_once() {
     let mixed = compute(Precision::MixedBf16, MatmulPrecision::Highest);
     // One rounding to 8 bits: at most 2⁻⁸ for each element, about 2⁻⁸/√3 in the norm.
-    let error = distance::<Flex>(mixed, DType::F32, "bf16");
+    let error = distance(&Device::flex(), mixed, DType::F32, "bf16");
     assert!((5e-4..2.5e-3).contains(&error), "{error}");
 }
 
@@ -115,16 +111,15 @@ fn a_million_values_are_narrowed_and_every_half_is_widened_as_pytorch_does() {
     use half::{bf16, f16};
 
     let golden = read(include_str!("numbers/rounding.json"));
-    let device = Default::default();
+    let device = Device::flex();
     let values: Vec<f32> = (0..1_000_000u32)
         .map(|i| f32::from_bits(i.wrapping_mul(2_654_435_761)))
         .collect();
     let count = values.len();
     let rounded = |dtype: DType| {
-        let tensor =
-            Tensor::<Flex, 1>::from_data(TensorData::new(values.clone(), [count]), (&device, DType::F32));
-        let half = Flex::round_to(tensor.into_primitive().tensor(), dtype.into());
-        Tensor::<Flex, 1>::from_primitive(burn::tensor::TensorPrimitive::Float(half)).into_data()
+        let tensor = Tensor::<1>::from_data(TensorData::new(values.clone(), [count]), (&device, DType::F32));
+        let half = Dispatch::round_to(tensor.into_dispatch(), dtype.into());
+        Tensor::<1>::from_dispatch(half).into_data()
     };
     let narrowed = |bits: Vec<u16>| {
         let canonical = |(bits, value): (u16, &f32)| if value.is_nan() { 0xffff } else { bits };
@@ -135,25 +130,25 @@ fn a_million_values_are_narrowed_and_every_half_is_widened_as_pytorch_does() {
                 .flat_map(u16::to_le_bytes),
         )
     };
-    let bf16s = rounded(DType::BF16).into_vec::<bf16>().unwrap();
+    let bf16s = rounded(DType::BF16).try_into_vec::<bf16>().unwrap();
     assert_eq!(
         golden["fingerprints"]["bf16"]["narrowed"],
         narrowed(bf16s.iter().map(|x| x.to_bits()).collect())
     );
-    let f16s = rounded(DType::F16).into_vec::<f16>().unwrap();
+    let f16s = rounded(DType::F16).try_into_vec::<f16>().unwrap();
     assert_eq!(
         golden["fingerprints"]["f16"]["narrowed"],
         narrowed(f16s.iter().map(|x| x.to_bits()).collect())
     );
 
     let widened = |data: TensorData| {
-        let dtype = data.dtype;
-        let tensor = Tensor::<Flex, 1>::from_data(data, (&device, dtype));
-        let wide = Flex::round_to(tensor.into_primitive().tensor(), DType::F32.into());
-        let wide = Tensor::<Flex, 1>::from_primitive(burn::tensor::TensorPrimitive::Float(wide)).into_data();
+        let dtype = data.dtype();
+        let tensor = Tensor::<1>::from_data(data, (&device, dtype));
+        let wide = Dispatch::round_to(tensor.into_dispatch(), DType::F32.into());
+        let wide = Tensor::<1>::from_dispatch(wide).into_data();
         let canonical = |x: f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
         fingerprint(
-            wide.into_vec::<f32>()
+            wide.try_into_vec::<f32>()
                 .unwrap()
                 .into_iter()
                 .map(canonical)
@@ -175,17 +170,28 @@ fn a_million_values_are_narrowed_and_every_half_is_widened_as_pytorch_does() {
 
 #[cfg(feature = "vulkan")]
 mod lavapipe {
+    use mantissa_testing::alone;
+
     use super::*;
+
+    fn highest_is_f32(device: &Device) {
+        let highest = compute(Precision::True32, MatmulPrecision::Highest);
+        assert!(distance(device, highest, DType::F32, "exact") < 5e-7);
+    }
 
     #[test]
     fn highest_is_true_f32() {
-        use mantissa_precision::device::{VulkanFused, VulkanPlain};
-
-        if !crate::vulkan_is_there() {
-            return;
+        if let Some(device) = crate::vulkan(false) {
+            highest_is_f32(&device);
         }
-        let highest = compute(Precision::True32, MatmulPrecision::Highest);
-        assert!(distance::<VulkanPlain>(highest, DType::F32, "exact") < 5e-7);
-        assert!(distance::<VulkanFused>(highest, DType::F32, "exact") < 5e-7);
+    }
+
+    #[test]
+    fn highest_is_true_f32_in_fused_kernels() {
+        alone(|| {
+            if let Some(device) = crate::vulkan(true) {
+                highest_is_f32(&device);
+            }
+        });
     }
 }

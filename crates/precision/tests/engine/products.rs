@@ -1,11 +1,8 @@
 //! Products and their gradients over random shapes, against f64 written out in loops.
 
-use burn::{
-    backend::Autodiff,
-    tensor::{DType, Tensor, TensorData},
-};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, PrecisionBackend, device::Flex};
+use mantissa_precision::Compute;
 use proptest::prelude::*;
 
 /// A batch of products: `lhs` is `[batch or 1, m, k]`, `rhs` is `[batch or 1, k, n]`.
@@ -75,47 +72,42 @@ fn turned_round(values: &[f64], [batch, rows, columns]: [usize; 3]) -> Vec<f64> 
     other
 }
 
-fn tensor<B: PrecisionBackend>(
+/// A leaf on an autodiff `device`.
+fn leaf(
     values: &[f64],
     [batch, rows, columns]: [usize; 3],
     turned: bool,
-    dtype: DType,
-) -> Tensor<Autodiff<B>, 3> {
-    let device = Default::default();
+    (device, dtype): (&Device, DType),
+) -> Tensor<3> {
     if !turned {
         let data = TensorData::new(values.to_vec(), [batch, rows, columns]);
-        return Tensor::from_data(data, (&device, dtype)).require_grad();
+        return Tensor::from_data(data, (device, dtype)).require_grad();
     }
     let other = turned_round(values, [batch, rows, columns]);
     let data = TensorData::new(other, [batch, columns, rows]);
-    Tensor::from_data(data, (&device, dtype))
+    Tensor::from_data(data, (device, dtype))
         .swap_dims(1, 2)
         .require_grad()
 }
 
-fn list<B: PrecisionBackend>(tensor: Tensor<B, 3>) -> Vec<f64> {
+fn list(tensor: Tensor<3>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-fn agrees<B: PrecisionBackend>(
-    problem: &Problem,
-    compute: Compute,
-    dtype: DType,
-) -> Result<(), TestCaseError> {
+fn agrees(device: &Device, problem: &Problem, compute: Compute, dtype: DType) -> Result<(), TestCaseError> {
+    let device = device.clone().autodiff();
     let Problem { batch, m, k, n, .. } = *problem;
     let (lhs_batch, rhs_batch) = (problem.lhs_batch, problem.rhs_batch);
     let a = problem.values(lhs_batch * m * k, 1);
     let b = problem.values(rhs_batch * k * n, 2);
     let g = problem.values(batch * m * n, 3);
 
-    let lhs = tensor::<B>(&a, [lhs_batch, m, k], problem.turned.0, dtype);
-    let rhs = tensor::<B>(&b, [rhs_batch, k, n], problem.turned.1, dtype);
+    let lhs = leaf(&a, [lhs_batch, m, k], problem.turned.0, (&device, dtype));
+    let rhs = leaf(&b, [rhs_batch, k, n], problem.turned.1, (&device, dtype));
     let product = compute.matmul(lhs.clone(), rhs.clone());
-    let weights = Tensor::<B, 3>::from_data(
-        TensorData::new(g.clone(), [batch, m, n]),
-        (&Default::default(), product.dtype()),
-    );
-    let grads = (product.clone() * Tensor::from_inner(weights)).sum().backward();
+    let weights = TensorData::new(g.clone(), [batch, m, n]);
+    let weights = Tensor::from_data(weights, (&device, product.dtype()));
+    let grads = (product.clone() * weights).sum().backward();
 
     let (mut want, mut want_a, mut want_b) =
         (vec![0.0; batch * m * n], vec![0.0; a.len()], vec![0.0; b.len()]);
@@ -139,11 +131,11 @@ fn agrees<B: PrecisionBackend>(
     prop_assert_eq!(list(rhs.grad(&grads).unwrap()), want_b.clone());
 
     let by_columns = turned_round(&b, [rhs_batch, k, n]);
-    let columns = tensor::<B>(&by_columns, [rhs_batch, n, k], problem.turned.1, dtype);
+    let columns = leaf(&by_columns, [rhs_batch, n, k], problem.turned.1, (&device, dtype));
     let product = compute.matmul_by_columns(lhs.clone(), columns.clone());
     let weights = TensorData::new(g, [batch, m, n]);
-    let weights = Tensor::<B, 3>::from_data(weights, (&Default::default(), product.dtype()));
-    let grads = (product.clone() * Tensor::from_inner(weights)).sum().backward();
+    let weights = Tensor::from_data(weights, (&device, product.dtype()));
+    let grads = (product.clone() * weights).sum().backward();
     prop_assert_eq!(list(product.inner()), want);
     prop_assert_eq!(list(lhs.grad(&grads).unwrap()), want_a);
     let want_columns = turned_round(&want_b, [rhs_batch, k, n]);
@@ -158,29 +150,30 @@ fn of(precision: Precision, matmul: MatmulPrecision) -> Compute {
 proptest! {
     #[test]
     fn products_and_gradients_are_exact_where_every_number_is_a_small_whole_one(problem in problems()) {
-        agrees::<Flex>(&problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
+        let device = Device::flex();
+        agrees(&device, &problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
         for &matmul in MatmulPrecision::ALL {
-            agrees::<Flex>(&problem, of(Precision::True32, matmul), DType::F32)?;
+            agrees(&device, &problem, of(Precision::True32, matmul), DType::F32)?;
         }
         // bf16 holds the whole numbers up to 256: sums of sixty ones at most.
         let ones = Problem { largest: 1, ..problem };
         for (precision, dtype) in [(Precision::True16, DType::F16), (Precision::TrueBf16, DType::BF16)] {
             for &sums in Accumulator::ALL {
-                agrees::<Flex>(&ones, Compute::new(precision, MatmulPrecision::Highest, sums), dtype)?;
+                agrees(&device, &ones, Compute::new(precision, MatmulPrecision::Highest, sums), dtype)?;
             }
         }
         // Under these the operands are rounded from f32, and so are their gradients.
         for precision in [Precision::Mixed16, Precision::MixedBf16] {
-            agrees::<Flex>(&ones, of(precision, MatmulPrecision::Highest), DType::F32)?;
+            agrees(&device, &ones, of(precision, MatmulPrecision::Highest), DType::F32)?;
         }
     }
 }
 
 /// A sum without terms is 0, and never what lay in the buffer; nothing comes of no rows and of no columns.
-fn nothing_makes_zeros<B: PrecisionBackend>(compute: Compute, dtype: DType) {
-    let device = Default::default();
+fn nothing_makes_zeros(device: &Device, compute: Compute, dtype: DType) {
+    let device = device.clone().autodiff();
     for [m, k, n] in [[3, 0, 5], [0, 3, 5], [4, 3, 0]] {
-        let ones = |shape| Tensor::<Autodiff<B>, 3>::ones(shape, (&device, dtype)).require_grad();
+        let ones = |shape| Tensor::<3>::ones(shape, (&device, dtype)).require_grad();
         let (lhs, rhs) = (ones([2, m, k]), ones([2, k, n]));
         let product = compute.matmul(lhs.clone(), rhs.clone());
         let grads = product.clone().backward();
@@ -198,29 +191,30 @@ fn nothing_makes_zeros<B: PrecisionBackend>(compute: Compute, dtype: DType) {
 
 #[test]
 fn so_does_the_cpu() {
-    nothing_makes_zeros::<Flex>(of(Precision::True32, MatmulPrecision::Highest), DType::F32);
-    nothing_makes_zeros::<Flex>(of(Precision::TrueBf16, MatmulPrecision::Highest), DType::BF16);
+    let device = Device::flex();
+    let highest = |precision| of(precision, MatmulPrecision::Highest);
+    nothing_makes_zeros(&device, highest(Precision::True32), DType::F32);
+    nothing_makes_zeros(&device, highest(Precision::TrueBf16), DType::BF16);
     // No rows, and more weights than are rearranged for few of them.
-    let device = Default::default();
-    let [inputs, weights] = [[0, 1024], [64, 1024]].map(|shape| Tensor::<Flex, 2>::ones(shape, &device));
-    let product = of(Precision::True32, MatmulPrecision::Highest).matmul_by_columns(inputs, weights);
+    let [inputs, weights] = [[0, 1024], [64, 1024]].map(|shape| Tensor::<2>::ones(shape, &device));
+    let product = highest(Precision::True32).matmul_by_columns(inputs, weights);
     assert_eq!(product.dims(), [0, 64]);
 }
 
 /// A sum that the format does not hold, to which a bias is added that makes it one that the format holds.
-fn a_bias_is_added_before_the_rounding<B: PrecisionBackend>(precision: Precision, dtype: DType, last: f64) {
-    let device = Default::default();
+fn a_bias_is_added_before_the_rounding(device: &Device, precision: Precision, dtype: DType, last: f64) {
+    let device = device.clone().autodiff();
     let compute = of(precision, MatmulPrecision::Highest);
     let tensor = |values: &[f64], shape: [usize; 2]| {
         let data = TensorData::new(values.to_vec(), shape);
-        Tensor::<Autodiff<B>, 2>::from_data(data, (&device, dtype)).require_grad()
+        Tensor::<2>::from_data(data, (&device, dtype)).require_grad()
     };
     // Up to `last` the format holds every whole number, and beyond it every second one.
     let input = tensor(&[last, 1.0, 1.0, 2.0, 4.0, 2.0], [3, 2]);
     let weight = tensor(&[1.0, 1.0], [1, 2]);
-    let bias = Tensor::<Autodiff<B>, 1>::from_data([1.0], (&device, dtype)).require_grad();
+    let bias = Tensor::<1>::from_data([1.0], (&device, dtype)).require_grad();
     let output = compute.linear(input.clone(), weight.clone(), bias.clone());
-    let values = |tensor: Tensor<B, 2>| -> Vec<f64> { tensor.into_data().iter::<f64>().collect() };
+    let values = |tensor: Tensor<2>| -> Vec<f64> { tensor.into_data().iter::<f64>().collect() };
     assert_eq!(
         values(output.clone().inner()),
         [last + 2.0, 4.0, 7.0],
@@ -241,35 +235,39 @@ fn a_linear_layer_rounds_once() {
         (Precision::TrueBf16, DType::BF16, 256.0),
     ];
     for (precision, dtype, last) in halves {
-        a_bias_is_added_before_the_rounding::<Flex>(precision, dtype, last);
+        a_bias_is_added_before_the_rounding(&Device::flex(), precision, dtype, last);
     }
 }
 
 #[cfg(feature = "vulkan")]
 mod lavapipe_full {
+    use mantissa_testing::alone;
+
     use super::*;
 
-    #[test]
-    fn a_gpu_makes_zeros_of_nothing_plain_and_fused() {
-        use mantissa_precision::device::{VulkanFused, VulkanPlain};
-
-        if !crate::vulkan_is_there() {
-            return;
-        }
+    fn nothing_makes_zeros_in_f32_and_f16(device: &Device) {
         for (precision, dtype) in [(Precision::True32, DType::F32), (Precision::True16, DType::F16)] {
-            let compute = of(precision, MatmulPrecision::Highest);
-            nothing_makes_zeros::<VulkanPlain>(compute, dtype);
-            nothing_makes_zeros::<VulkanFused>(compute, dtype);
+            nothing_makes_zeros(device, of(precision, MatmulPrecision::Highest), dtype);
         }
     }
 
     #[test]
-    fn a_gpu_multiplies_single_rows_and_operands_that_repeat_as_the_loops_do() {
-        use mantissa_precision::device::{VulkanFused, VulkanPlain};
-
-        if !crate::vulkan_is_there() {
-            return;
+    fn a_gpu_makes_zeros_of_nothing() {
+        if let Some(device) = crate::vulkan(false) {
+            nothing_makes_zeros_in_f32_and_f16(&device);
         }
+    }
+
+    #[test]
+    fn fused_kernels_make_zeros_of_nothing() {
+        alone(|| {
+            if let Some(device) = crate::vulkan(true) {
+                nothing_makes_zeros_in_f32_and_f16(&device);
+            }
+        });
+    }
+
+    fn single_rows_and_operands_that_repeat_agree(device: &Device) {
         // Each shape is tuned anew, forward and backward: few of them, which share their sizes.
         let strict = of(Precision::True32, MatmulPrecision::Highest);
         for (number, (lhs_batch, rhs_batch)) in [(1, 2), (2, 1)].into_iter().enumerate() {
@@ -284,23 +282,46 @@ mod lavapipe_full {
                 seed: number as u64,
                 largest: 8,
             };
-            agrees::<VulkanPlain>(&problem, strict, DType::F32).unwrap();
-            agrees::<VulkanFused>(&problem, strict, DType::F32).unwrap();
+            agrees(device, &problem, strict, DType::F32).unwrap();
         }
+    }
+
+    #[test]
+    fn a_gpu_multiplies_single_rows_and_operands_that_repeat_as_the_loops_do() {
+        if let Some(device) = crate::vulkan(false) {
+            single_rows_and_operands_that_repeat_agree(&device);
+        }
+    }
+
+    #[test]
+    fn fused_kernels_multiply_single_rows_and_operands_that_repeat_as_the_loops_do() {
+        alone(|| {
+            if let Some(device) = crate::vulkan(true) {
+                single_rows_and_operands_that_repeat_agree(&device);
+            }
+        });
     }
 }
 
 #[cfg(feature = "vulkan")]
 mod lavapipe {
-    use mantissa_precision::device::{VulkanFused, VulkanPlain};
+    use mantissa_testing::alone;
 
     use super::*;
 
     #[test]
     fn a_linear_layer_rounds_once() {
-        if crate::vulkan_halves_are_there() {
-            a_bias_is_added_before_the_rounding::<VulkanPlain>(Precision::True16, DType::F16, 2048.0);
-            a_bias_is_added_before_the_rounding::<VulkanFused>(Precision::True16, DType::F16, 2048.0);
+        if let Some(device) = crate::vulkan_with_f16(false) {
+            a_bias_is_added_before_the_rounding(&device, Precision::True16, DType::F16, 2048.0);
         }
+    }
+
+    #[test]
+    fn a_linear_layer_rounds_once_in_fused_kernels() {
+        alone(|| {
+            if let Some(device) = crate::vulkan_with_f16(true) {
+                a_bias_is_added_before_the_rounding(&device, Precision::True16, DType::F16, 2048.0);
+            }
+        });
     }
 }

@@ -1,10 +1,9 @@
 //! A group of examples gives one update, however it is split into micro-batches, and one decision on the loss scale.
 
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use mantissa_core::{Accumulator, MatmulPrecision, OptimizerKind, Precision};
 use mantissa_precision::{
-    Compute, GradientSum, LossScaler, LossScaling, Optimizer, OptimizerSettings, ParameterSet,
-    PrecisionBackend, ScaleChange, device::Flex,
+    Compute, GradientSum, LossScaler, LossScaling, Optimizer, OptimizerSettings, ParameterSet, ScaleChange,
 };
 use proptest::prelude::*;
 
@@ -27,23 +26,32 @@ const SHAPES: [(&str, &[usize]); 4] = [
     ("classes.bias", &[CLASSES]),
 ];
 
-struct Training<B: PrecisionBackend> {
+struct Training {
+    /// With automatic differentiation.
+    device: Device,
     compute: Compute,
-    parameters: ParameterSet<B>,
-    optimizer: Optimizer<B>,
+    parameters: ParameterSet,
+    optimizer: Optimizer,
     scaler: LossScaler,
 }
 
-impl<B: PrecisionBackend> Training<B> {
-    fn new(problem: &Problem, precision: Precision, settings: OptimizerSettings, scaler: LossScaler) -> Self {
+impl Training {
+    fn new(
+        device: &Device,
+        problem: &Problem,
+        precision: Precision,
+        settings: OptimizerSettings,
+        scaler: LossScaler,
+    ) -> Self {
         let mut weights = problem.weights.iter().copied();
         let parts = SHAPES.map(|(name, shape)| {
             let values: Vec<f32> = weights.by_ref().take(shape.iter().product()).collect();
             (name.to_owned(), shape.to_vec(), values)
         });
         Self {
+            device: device.clone().autodiff(),
             compute: Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32),
-            parameters: ParameterSet::new(parts, precision.parameters(), &Default::default()),
+            parameters: ParameterSet::new(parts, precision.parameters(), device),
             optimizer: Optimizer::new(settings, SHAPES.len()),
             scaler,
         }
@@ -51,7 +59,7 @@ impl<B: PrecisionBackend> Training<B> {
 
     /// One optimizer step over micro-batches of these sizes.
     fn step(&mut self, examples: &[(Vec<f64>, i32)], sizes: &[usize]) -> ScaleChange {
-        let (compute, device) = (self.compute, Default::default());
+        let (compute, device) = (self.compute, &self.device);
         let working = self.parameters.working(&compute, |name| name.contains('.'));
         let mut gradients = GradientSum::new(SHAPES.len());
         let mut rest = examples;
@@ -62,8 +70,8 @@ impl<B: PrecisionBackend> Training<B> {
             let classes: Vec<i32> = batch.iter().map(|(_, class)| *class).collect();
             let leaves = working.track();
             let dtype = leaves.vector("hidden.bias").dtype();
-            let inputs = Tensor::from_data(TensorData::new(inputs, [size, INPUTS]), (&device, dtype));
-            let classes = Tensor::<_, 1, Int>::from_data(TensorData::new(classes, [size]), &device);
+            let inputs = Tensor::from_data(TensorData::new(inputs, [size, INPUTS]), (device, dtype));
+            let classes = Tensor::<1, Int>::from_data(TensorData::new(classes, [size]), device);
             let layer = |input, name: &str| {
                 let (weight, bias) = (format!("{name}.weight"), format!("{name}.bias"));
                 compute.linear(input, leaves.matrix(&weight), leaves.vector(&bias))
@@ -137,7 +145,8 @@ proptest! {
         };
         let [first, second] = splits.map(|sizes| {
             let scaler = LossScaler::of(Precision::True64);
-            let mut training = Training::<Flex>::new(&problem, Precision::True64, settings.clone(), scaler);
+            let mut training =
+                Training::new(&Device::flex(), &problem, Precision::True64, settings.clone(), scaler);
             for _ in 0..3 {
                 training.step(&problem.examples, &sizes);
             }
@@ -160,10 +169,10 @@ fn overflowing() -> Problem {
 
 #[test]
 fn an_overflow_in_one_micro_batch_is_one_decision_and_skips_the_whole_step() {
-    one_decision::<Flex>();
+    one_decision(&Device::flex());
 }
 
-fn one_decision<B: PrecisionBackend>() {
+fn one_decision(device: &Device) {
     let problem = overflowing();
     let scaling = LossScaling {
         initial: 1024.0,
@@ -171,7 +180,8 @@ fn one_decision<B: PrecisionBackend>() {
         ..LossScaling::default()
     };
     let settings = OptimizerSettings::new(OptimizerKind::Sgd, 0.1);
-    let mut training = Training::<B>::new(&problem, Precision::Mixed16, settings, LossScaler::new(scaling));
+    let scaler = LossScaler::new(scaling);
+    let mut training = Training::new(device, &problem, Precision::Mixed16, settings, scaler);
     let before = training.values();
     let change = training.step(&problem.examples, &[1, 1, 1, 1]);
     assert_eq!(
@@ -200,14 +210,15 @@ fn gradients_arrive_in_f32_under_mixed_settings() {
     let problem = overflowing();
     for precision in [Precision::MixedBf16, Precision::Mixed16] {
         let settings = OptimizerSettings::new(OptimizerKind::Sgd, 0.1);
-        let training = Training::<Flex>::new(&problem, precision, settings, LossScaler::of(precision));
+        let scaler = LossScaler::of(precision);
+        let training = Training::new(&Device::flex(), &problem, precision, settings, scaler);
         let working = training
             .parameters
             .working(&training.compute, |name| name.contains('.'));
         let leaves = working.track();
         let weight = leaves.vector("hidden.weight");
         assert_eq!(weight.dtype(), training.compute.operand(weight.clone()).dtype());
-        let mut gradients = GradientSum::<Flex>::new(SHAPES.len());
+        let mut gradients = GradientSum::new(SHAPES.len());
         gradients.add(weight.clone().sum(), &leaves);
         gradients.add(weight.mul_scalar(2f64.powi(-12)).sum(), &leaves);
         let sums = gradients.into_parts();
@@ -224,17 +235,16 @@ fn gradients_arrive_in_f32_under_mixed_settings() {
 
 #[test]
 fn the_gradient_of_a_row_that_is_read_often_is_summed_in_f32() {
-    use burn::tensor::{Int, Tensor};
-
+    let device = Device::flex();
     for precision in [Precision::TrueBf16, Precision::True16, Precision::True32] {
         let compute = Compute::from(precision);
         let table = ("table".to_owned(), vec![2, 3], vec![1.0; 6]);
-        let parameters = ParameterSet::<Flex>::new([table], precision.parameters(), &Default::default());
+        let parameters = ParameterSet::new([table], precision.parameters(), &device);
         let leaves = parameters.track();
-        let rows = Tensor::<_, 1, Int>::zeros([5000], &Default::default());
+        let rows = Tensor::<1, Int>::zeros([5000], &device.clone().autodiff());
         let read = compute.embedding(leaves.matrix("table"), rows);
         assert_eq!(read.dtype(), leaves.matrix("table").dtype());
-        let mut gradients = GradientSum::<Flex>::new(1);
+        let mut gradients = GradientSum::new(1);
         gradients.add(read.sum(), &leaves);
         let sum = gradients.into_parts().remove(0).unwrap().to_data();
         // Sums of ones end at 256 in bf16, and at 2048 in f16.
@@ -246,13 +256,23 @@ fn the_gradient_of_a_row_that_is_read_often_is_summed_in_f32() {
 
 #[cfg(feature = "vulkan")]
 mod lavapipe_full {
+    use mantissa_testing::alone;
+
     use super::*;
 
     #[test]
     fn an_overflow_is_one_decision() {
-        if crate::vulkan_halves_are_there() {
-            one_decision::<mantissa_precision::device::VulkanPlain>();
-            one_decision::<mantissa_precision::device::VulkanFused>();
+        if let Some(device) = crate::vulkan_with_f16(false) {
+            one_decision(&device);
         }
+    }
+
+    #[test]
+    fn an_overflow_is_one_decision_in_fused_kernels() {
+        alone(|| {
+            if let Some(device) = crate::vulkan_with_f16(true) {
+                one_decision(&device);
+            }
+        });
     }
 }

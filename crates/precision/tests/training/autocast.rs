@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeSet, fmt::Write};
 
-use burn::tensor::{DType, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
 use mantissa_precision::{
     Compute, Sight,
     autocast::{OPERATIONS, OpClass},
-    device::Flex,
 };
 use serde_json::Value;
 
@@ -56,10 +55,10 @@ fn the_table_has_every_operation_of_pytorchs_lists_in_its_class() {
 
 /// The dtype that an operation returns for inputs of these dtypes.
 fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
-    let device = Default::default();
-    let matrix = |index: usize| Tensor::<Flex, 2>::ones([4, 4], (&device, inputs[index]));
-    let images = |index: usize| Tensor::<Flex, 4>::ones([1, 2, 4, 4], (&device, inputs[index]));
-    let row = || Tensor::<Flex, 1>::ones([4], (&device, DType::F32));
+    let device = Device::flex();
+    let matrix = |index: usize| Tensor::<2>::ones([4, 4], (&device, inputs[index]));
+    let images = |index: usize| Tensor::<4>::ones([1, 2, 4, 4], (&device, inputs[index]));
+    let row = || Tensor::<1>::ones([4], (&device, DType::F32));
     match operation {
         "matmul" => compute.matmul(matrix(0), matrix(1)).dtype(),
         "linear" => compute.linear(matrix(0), matrix(1), row()).dtype(),
@@ -76,7 +75,7 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
         "layer_norm" => compute.layer_norm(matrix(0), row(), row(), 1e-5).dtype(),
         "rms_norm" => compute.rms_norm(matrix(0), row(), 1e-5).dtype(),
         "cross_entropy_sum" => {
-            let classes = Tensor::<Flex, 1, Int>::zeros([4], &device);
+            let classes = Tensor::<1, Int>::zeros([4], &device);
             compute.cross_entropy_sum(matrix(0), classes).dtype()
         }
         "add" => compute.add(matrix(0), matrix(1)).dtype(),
@@ -85,7 +84,7 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
         "silu" => compute.silu(matrix(0)).dtype(),
         "dropout" => compute.dropout(matrix(0), 0.1).dtype(),
         "batch_norm" => {
-            let channels = || Tensor::<Flex, 1>::ones([2], (&device, DType::F32));
+            let channels = || Tensor::<1>::ones([2], (&device, DType::F32));
             let (output, batch) = compute.batch_norm_training(images(0), channels(), channels(), 1e-5);
             let tested = compute.batch_norm(images(0), channels(), channels(), &batch, 1e-5);
             assert_eq!(output.dtype(), tested.dtype());
@@ -127,7 +126,7 @@ fn every_method_returns_the_format_that_pytorchs_autocast_does() {
 
 #[test]
 fn what_no_method_does_is_f32_under_a_mixed_setting_and_the_one_format_under_a_true_one() {
-    let device = Default::default();
+    let device = Device::flex();
     for (precision, want) in [
         (Precision::MixedBf16, DType::F32),
         (Precision::Mixed16, DType::F32),
@@ -135,7 +134,7 @@ fn what_no_method_does_is_f32_under_a_mixed_setting_and_the_one_format_under_a_t
         (Precision::True64, DType::F64),
     ] {
         let compute = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32);
-        let product = compute.operand(Tensor::<Flex, 2>::ones([2, 2], (&device, DType::F32)));
+        let product = compute.operand(Tensor::<2>::ones([2, 2], (&device, DType::F32)));
         assert_eq!(compute.full(product).dtype(), want, "{precision}");
     }
 }

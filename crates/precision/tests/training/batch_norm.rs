@@ -1,13 +1,8 @@
 //! Batch norm against PyTorch's: `peers/pytorch/golden/batch_norm.py` asked it.
 
-use burn::{
-    backend::Autodiff,
-    tensor::{DType, Tensor, TensorData},
-};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{Format, Precision};
-use mantissa_precision::{
-    BatchNormMomentum, Compute, Moments, PrecisionBackend, device::Flex, dtype, micro_batch_momentum,
-};
+use mantissa_precision::{BatchNormMomentum, Compute, Moments, dtype, micro_batch_momentum};
 use serde_json::Value;
 
 fn golden() -> Value {
@@ -19,16 +14,11 @@ fn numbers(list: &Value) -> Vec<f64> {
     list.iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
-fn tensor<B: PrecisionBackend, const D: usize>(
-    values: &Value,
-    shape: [usize; D],
-    dtype: DType,
-) -> Tensor<B, D> {
-    let data = TensorData::new(numbers(values), shape);
-    Tensor::from_data(data, (&Default::default(), dtype))
+fn tensor<const D: usize>(values: &Value, shape: [usize; D], options: (&Device, DType)) -> Tensor<D> {
+    Tensor::from_data(TensorData::new(numbers(values), shape), options)
 }
 
-fn values<B: PrecisionBackend, const D: usize>(tensor: Tensor<B, D>) -> Vec<f64> {
+fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
@@ -59,19 +49,20 @@ fn outputs_gradients_and_running_statistics_are_pytorchs_in_every_format() {
     let shape: [usize; 4] = serde_json::from_value(golden["shape"].clone()).unwrap();
     let epsilon = golden["epsilon"].as_f64().unwrap();
     let momentum = golden["momentum"].as_f64().unwrap();
+    let device = Device::flex();
+    let tracking = device.clone().autodiff();
     for (name, format, precision, share) in formats {
         let compute = Compute::from(precision);
         let (images, wide) = (dtype(format), dtype(precision.parameters()));
         let wanted = &golden["formats"][name];
-        let parameter =
-            |name: &str| tensor::<Autodiff<Flex>, 1>(&golden[name], [shape[1]], wide).require_grad();
+        let parameter = |name: &str| tensor::<1>(&golden[name], [shape[1]], (&tracking, wide)).require_grad();
         let (scale, shift) = (parameter("scale"), parameter("shift"));
         // Running statistics are summed in f32 at least.
         let of_sums = if format == Format::F64 { 1e-13 } else { 1e-6 };
-        let mut running = Moments::<Flex>::unit(shape[1], wide, &Default::default());
+        let mut running = Moments::unit(shape[1], wide, &device);
         for (index, batch) in golden["batches"].as_array().unwrap().iter().enumerate() {
             let what = format!("{name}, batch {index}");
-            let batch = tensor::<Autodiff<Flex>, 4>(batch, shape, images).require_grad();
+            let batch = tensor::<4>(batch, shape, (&tracking, images)).require_grad();
             let (output, moments) =
                 compute.batch_norm_training(batch.clone(), scale.clone(), shift.clone(), epsilon);
             assert_close(
@@ -94,7 +85,7 @@ fn outputs_gradients_and_running_statistics_are_pytorchs_in_every_format() {
             let variance = &wanted["running"][index]["variance"];
             assert_close(&what, &values(running.variance.clone()), variance, of_sums);
             if index == 0 {
-                let weights = tensor(&golden["weights"], shape, images);
+                let weights = tensor(&golden["weights"], shape, (&tracking, images));
                 let grads = (output * weights).sum().backward();
                 let wanted = &wanted["gradients"];
                 assert_close(
@@ -117,7 +108,7 @@ fn outputs_gradients_and_running_statistics_are_pytorchs_in_every_format() {
                 );
             }
         }
-        let first = tensor::<Flex, 4>(&golden["batches"][0], shape, images);
+        let first = tensor::<4>(&golden["batches"][0], shape, (&device, images));
         let evaluated = compute.batch_norm(first, scale.inner(), shift.inner(), &running, epsilon);
         assert_close(name, &values(evaluated), &wanted["evaluated"], share);
     }
@@ -127,18 +118,18 @@ fn outputs_gradients_and_running_statistics_are_pytorchs_in_every_format() {
 /// the momentum that is kept does not.
 #[test]
 fn a_scaled_momentum_leaves_after_all_micro_batches_what_a_whole_batch_leaves() {
-    let device = Default::default();
-    let batch = || Moments::<Flex> {
+    let device = Device::flex();
+    let batch = || Moments {
         mean: Tensor::from_data(TensorData::from([3.0_f64]), (&device, DType::F64)),
         variance: Tensor::from_data(TensorData::from([0.25_f64]), (&device, DType::F64)),
     };
-    let start = || Moments::<Flex>::unit(1, DType::F64, &device);
+    let start = || Moments::unit(1, DType::F64, &device);
     let whole = start().follow(batch(), 0.1);
     let after = |momentum: BatchNormMomentum| {
         let each = micro_batch_momentum(momentum, 0.1, 8);
         (0..8).fold(start(), |running, _| running.follow(batch(), each))
     };
-    let off = |a: Moments<Flex>| {
+    let off = |a: Moments| {
         let mean = values(a.mean)[0] - values(whole.mean.clone())[0];
         mean.abs()
             .max((values(a.variance)[0] - values(whole.variance.clone())[0]).abs())

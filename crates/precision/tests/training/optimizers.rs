@@ -1,13 +1,8 @@
 //! Every optimizer against PyTorch and timm, step by step: `peers/pytorch/golden/optimizers.py` made the numbers.
 
-use burn::{
-    backend::Autodiff,
-    tensor::{DType, Tensor, TensorData},
-};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{Format, OptimizerKind};
-use mantissa_precision::{
-    GradientSum, Optimizer, OptimizerSettings, ParameterSet, PrecisionBackend, Tracked, device::Flex,
-};
+use mantissa_precision::{GradientSum, Optimizer, OptimizerSettings, ParameterSet, Tracked};
 use serde_json::Value;
 
 /// In the order of the golden file, in which the parameters are listed after each step.
@@ -44,12 +39,8 @@ fn settings(run: &Value) -> OptimizerSettings {
 }
 
 /// The golden gradients of a step: a loss of `Σ parameter · gradient` has them.
-fn gradients<B: PrecisionBackend>(
-    row: &Value,
-    leaves: &Tracked<Autodiff<B>>,
-    dtype: DType,
-) -> GradientSum<B> {
-    let device = Default::default();
+fn gradients(row: &Value, leaves: &Tracked, dtype: DType) -> GradientSum {
+    let device = leaves.vector(NAMES[0]).device();
     let mut sum = GradientSum::new(NAMES.len());
     for name in NAMES.iter().filter(|name| !row[**name].is_null()) {
         let gradient = floats(&row[*name]);
@@ -61,7 +52,7 @@ fn gradients<B: PrecisionBackend>(
 }
 
 /// The parameters after each step.
-fn run<B: PrecisionBackend>(golden: &Value, settings: OptimizerSettings, format: Format) -> Vec<Vec<f64>> {
+fn run(device: &Device, golden: &Value, settings: OptimizerSettings, format: Format) -> Vec<Vec<f64>> {
     let part = |name: &&str| {
         let values: Vec<f32> = floats(&golden["values"][name])
             .iter()
@@ -73,7 +64,7 @@ fn run<B: PrecisionBackend>(golden: &Value, settings: OptimizerSettings, format:
             .collect();
         (name.to_string(), shape, values)
     };
-    let mut parameters = ParameterSet::<B>::new(NAMES.iter().map(part), format, &Default::default());
+    let mut parameters = ParameterSet::new(NAMES.iter().map(part), format, device);
     let mut optimizer = Optimizer::new(settings, parameters.len());
     let rates = floats(&golden["learning_rates"]);
     let rows = golden["gradients"].as_array().unwrap();
@@ -108,11 +99,11 @@ fn distance(got: &[Vec<f64>], want: &[Value]) -> f64 {
 
 #[test]
 fn parameters_are_pytorchs_after_every_step_of_every_optimizer() {
-    let golden = golden();
+    let (golden, device) = (golden(), Device::flex());
     for (format, runs, tolerance) in TOLERANCES {
         for want in golden[runs].as_array().unwrap() {
             let after = want["after"].as_array().unwrap();
-            let apart = distance(&run::<Flex>(&golden, settings(want), format), after);
+            let apart = distance(&run(&device, &golden, settings(want), format), after);
             assert!(apart <= tolerance, "{} in {format}: {apart:e}", want["optimizer"]);
         }
     }
@@ -139,10 +130,10 @@ fn others(got: &[Vec<f64>], want: &Value) -> usize {
 /// Factors are no halves: as bf16 Adam's 0.999 would be 1, and the mean of squares would never fade.
 #[test]
 fn halves_are_pytorchs_bit_for_bit_after_every_step_of_every_optimizer() {
-    let golden = golden();
+    let (golden, device) = (golden(), Device::flex());
     for (format, runs) in HALVES {
         for want in golden[runs].as_array().unwrap() {
-            let after = run::<Flex>(&golden, settings(want), format);
+            let after = run(&device, &golden, settings(want), format);
             assert_eq!(others(&after, want), 0, "{} in {format}", want["optimizer"]);
             let mut rounded = settings(want);
             rounded.momentum = format.round(rounded.momentum).value;
@@ -151,7 +142,7 @@ fn halves_are_pytorchs_bit_for_bit_after_every_step_of_every_optimizer() {
                 format.round(rounded.beta2).value,
             );
             if rounded != settings(want) && rounded.momentum + rounded.epsilon > 0.0 {
-                let after = run::<Flex>(&golden, rounded, format);
+                let after = run(&device, &golden, rounded, format);
                 assert!(others(&after, want) > 0, "{} in {format}", want["optimizer"]);
             }
         }
@@ -180,7 +171,7 @@ fn a_wrong_constant_of_an_optimizer_is_far_outside_the_tolerance() {
             let mut settings = settings(want);
             fault(&mut settings);
             let apart = distance(
-                &run::<Flex>(&golden, settings.clone(), format),
+                &run(&Device::flex(), &golden, settings.clone(), format),
                 want["after"].as_array().unwrap(),
             );
             assert!(apart > 2.0 * tolerance, "{settings:?} in {format}: {apart:e}");
@@ -190,21 +181,31 @@ fn a_wrong_constant_of_an_optimizer_is_far_outside_the_tolerance() {
 
 #[cfg(feature = "vulkan")]
 mod lavapipe_full {
+    use mantissa_testing::alone;
+
     use super::*;
+
+    fn f16s_are_pytorchs(device: &Device) {
+        let golden = golden();
+        for want in golden["float16"].as_array().unwrap() {
+            let after = run(device, &golden, settings(want), Format::F16);
+            assert_eq!(others(&after, want), 0, "{}", want["optimizer"]);
+        }
+    }
 
     #[test]
     fn halves_are_pytorchs() {
-        use mantissa_precision::device::{VulkanFused, VulkanPlain};
+        if let Some(device) = crate::vulkan_with_f16(false) {
+            f16s_are_pytorchs(&device);
+        }
+    }
 
-        if !crate::vulkan_halves_are_there() {
-            return;
-        }
-        let golden = golden();
-        for want in golden["float16"].as_array().unwrap() {
-            let plain = run::<VulkanPlain>(&golden, settings(want), Format::F16);
-            let fused = run::<VulkanFused>(&golden, settings(want), Format::F16);
-            let others = [others(&plain, want), others(&fused, want)];
-            assert_eq!(others, [0, 0], "{}", want["optimizer"]);
-        }
+    #[test]
+    fn halves_are_pytorchs_in_fused_kernels() {
+        alone(|| {
+            if let Some(device) = crate::vulkan_with_f16(true) {
+                f16s_are_pytorchs(&device);
+            }
+        });
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use mantissa_core::AttentionShape;
-use mantissa_precision::{Compute, PrecisionBackend, Sight};
+use mantissa_precision::{Compute, Sight};
 
 use super::{
     Inputs, OnBurn, Operation,
@@ -16,11 +16,7 @@ pub(super) struct Attention {
 }
 
 impl Attention {
-    pub(super) fn new<B: PrecisionBackend>(
-        shape: AttentionShape,
-        sequence: usize,
-        inputs: &mut Inputs<'_, B>,
-    ) -> Self {
+    pub(super) fn new(shape: AttentionShape, sequence: usize, inputs: &mut Inputs<'_>) -> Self {
         let [batch, heads, width] = [shape.batch, shape.heads, shape.width].map(|n| n as usize);
         let shape = [batch, heads, sequence, width];
         let parts = [(); 3].map(|()| inputs.draw(shape.iter().product()));
@@ -49,14 +45,14 @@ fn attend(query: &[f64], keys: &[f64], values: &[f64]) -> Vec<f64> {
     mixed
 }
 
-impl<B: PrecisionBackend> OnBurn<B, 4> for Attention {
-    type OnDevice = [Tensor<B, 4>; 3];
+impl OnBurn<4> for Attention {
+    type OnDevice = [Tensor<4>; 3];
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
+    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
         [0, 1, 2].map(|part: usize| inputs.upload(&self.parts[part], self.shape))
     }
 
-    fn launch(&self, parts: &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {
+    fn launch(&self, parts: &Self::OnDevice, compute: &Compute) -> Tensor<4> {
         compute.attention(parts.clone(), &Sight::everything(), 0.0)
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use mantissa_core::ConvolutionShape;
-use mantissa_precision::{Compute, PrecisionBackend};
+use mantissa_precision::Compute;
 
 use super::{
     Inputs, OnBurn, Operation,
@@ -18,11 +18,7 @@ pub(super) struct Convolution {
 }
 
 impl Convolution {
-    pub(super) fn new<B: PrecisionBackend>(
-        shape: ConvolutionShape,
-        size: usize,
-        inputs: &mut Inputs<'_, B>,
-    ) -> Self {
+    pub(super) fn new(shape: ConvolutionShape, size: usize, inputs: &mut Inputs<'_>) -> Self {
         let [images, filters] = shapes(shape, size).map(|shape| inputs.draw(shape.iter().product()));
         Self {
             images,
@@ -71,10 +67,10 @@ fn shapes(shape: ConvolutionShape, size: usize) -> [[usize; 4]; 2] {
     [[batch, channels, size, size], [filters, channels, edge, edge]]
 }
 
-impl<B: PrecisionBackend> OnBurn<B, 4> for Convolution {
-    type OnDevice = [Tensor<B, 4>; 2];
+impl OnBurn<4> for Convolution {
+    type OnDevice = [Tensor<4>; 2];
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
+    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
         let [images, filters] = shapes(self.shape, self.size);
         [
             inputs.upload(&self.images, images),
@@ -82,7 +78,7 @@ impl<B: PrecisionBackend> OnBurn<B, 4> for Convolution {
         ]
     }
 
-    fn launch(&self, [images, filters]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 4> {
+    fn launch(&self, [images, filters]: &Self::OnDevice, compute: &Compute) -> Tensor<4> {
         compute.convolution(
             images.clone(),
             filters.clone(),

@@ -4,7 +4,7 @@ use std::{ops::Range, time::Instant};
 
 use burn::tensor::{Shape, Tensor};
 use mantissa_core::{Event, KernelTask, Series};
-use mantissa_precision::{PrecisionBackend, dtype};
+use mantissa_precision::dtype;
 
 use super::{
     Inputs,
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     WorkloadError,
+    outcome::{read, sync},
     sampling::{sample, warm_up},
     timing::{Launch, Timing, windows},
 };
@@ -42,7 +43,7 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    pub(super) fn of<B: PrecisionBackend>(traffic: u64, inputs: &Inputs<'_, B>, task: &KernelTask) -> Self {
+    pub(super) fn of(traffic: u64, inputs: &Inputs<'_>, task: &KernelTask) -> Self {
         let width = u64::from(inputs.stored.storage_bytes());
         let values = traffic.div_ceil(2 * width);
         let copies = Copies::of(task.cache, inputs.setting.backend(), values * width);
@@ -82,9 +83,9 @@ impl Copied {
 }
 
 /// Times it on a device of burn's.
-pub(super) fn by_burn<B: PrecisionBackend>(
+pub(super) fn by_burn(
     traffic: u64,
-    inputs: &Inputs<'_, B>,
+    inputs: &Inputs<'_>,
     task: &KernelTask,
     timing: &Timing,
     held_back: impl Fn(Instant) -> bool,
@@ -93,15 +94,21 @@ pub(super) fn by_burn<B: PrecisionBackend>(
     // What the numbers are does not matter to a copy, as long as they are not all zeros.
     let new = || {
         let size = Shape::new([copied.values as usize]);
-        Tensor::<B, 1>::full(size, 1.5, (device, dtype(inputs.stored)))
+        Tensor::<1>::full(size, 1.5, (device, dtype(inputs.stored)))
     };
     let mut turns = Turns::new(new(), copied.copies, new);
-    B::sync(device).map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
-    copied.time(task, timing, || {
-        let values = turns.next().clone().into_primitive().tensor();
-        let (result, launch) = timing.time::<B, _>(device, || B::copied(values))?;
-        drop(result);
+    sync(device)?;
+    let mut last = None;
+    let times = copied.time(task, timing, || {
+        last = None;
+        let values = turns.next().clone();
+        let (result, launch) = timing.time(device, || mantissa_precision::copied(values))?;
+        last = Some(result);
         let held_back = held_back(launch.window.start);
         Ok((launch, held_back))
-    })
+    })?;
+    if let Some(last) = last {
+        let _: Vec<f64> = read(last)?;
+    }
+    Ok(times)
 }

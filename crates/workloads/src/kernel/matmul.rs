@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use mantissa_core::Distribution;
-use mantissa_precision::{Compute, PrecisionBackend};
+use mantissa_precision::Compute;
 
 use super::{
     Inputs, OnBurn, Operation,
@@ -19,7 +19,7 @@ pub(super) struct Operands {
 }
 
 impl Operands {
-    pub(super) fn new<B: PrecisionBackend>(shape: [usize; 4], inputs: &mut Inputs<'_, B>) -> Self {
+    pub(super) fn new(shape: [usize; 4], inputs: &mut Inputs<'_>) -> Self {
         let [batch, m, n, k] = shape;
         let (mut lhs, mut rhs) = (inputs.draw(batch * m * k), inputs.draw(batch * k * n));
         if inputs.setting.distribution() == Distribution::Cancellation {
@@ -72,24 +72,24 @@ impl Operation for Operands {
 }
 
 /// A product of two matrices.
-impl<B: PrecisionBackend> OnBurn<B, 2> for Operands {
-    type OnDevice = [Tensor<B, 2>; 2];
+impl OnBurn<2> for Operands {
+    type OnDevice = [Tensor<2>; 2];
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
+    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
         let [_, m, n, k] = self.shape;
         [inputs.upload(&self.lhs, [m, k]), inputs.upload(&self.rhs, [k, n])]
     }
 
-    fn launch(&self, [lhs, rhs]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 2> {
+    fn launch(&self, [lhs, rhs]: &Self::OnDevice, compute: &Compute) -> Tensor<2> {
         compute.matmul(lhs.clone(), rhs.clone())
     }
 }
 
 /// A batch of products.
-impl<B: PrecisionBackend> OnBurn<B, 3> for Operands {
-    type OnDevice = [Tensor<B, 3>; 2];
+impl OnBurn<3> for Operands {
+    type OnDevice = [Tensor<3>; 2];
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
+    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
         let [batch, m, n, k] = self.shape;
         [
             inputs.upload(&self.lhs, [batch, m, k]),
@@ -97,7 +97,7 @@ impl<B: PrecisionBackend> OnBurn<B, 3> for Operands {
         ]
     }
 
-    fn launch(&self, [lhs, rhs]: &Self::OnDevice, compute: &Compute) -> Tensor<B, 3> {
+    fn launch(&self, [lhs, rhs]: &Self::OnDevice, compute: &Compute) -> Tensor<3> {
         compute.matmul(lhs.clone(), rhs.clone())
     }
 }

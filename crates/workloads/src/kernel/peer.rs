@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use burn::tensor::Device;
 use mantissa_core::{Cell, Kernel, KernelTask};
-use mantissa_precision::device::Flex;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -26,11 +26,11 @@ use crate::{
 /// Runs a kernel cell with the program of a session.
 pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Outcome, WorkloadError> {
     let cell: &Cell = session.cell;
-    let mut inputs = Inputs::<Flex> {
+    let mut inputs = Inputs {
         setting: &cell.setting,
         stored: cell.setting.precision().parameters(),
         rng: ChaCha8Rng::seed_from_u64(cell.seed),
-        device: &Default::default(),
+        device: &Device::flex(),
     };
     let operation = of_task(task, &mut inputs);
     let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
@@ -93,7 +93,7 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
     Ok(measured.outcome((loaded.seconds, warmup_seconds)))
 }
 
-fn of_task(task: &KernelTask, inputs: &mut Inputs<'_, Flex>) -> Box<dyn Operation> {
+fn of_task(task: &KernelTask, inputs: &mut Inputs<'_>) -> Box<dyn Operation> {
     let (kind, size) = (task.kernel.kind(), inputs.setting.size());
     match task.kernel {
         Kernel::Matmul(shape) => Box::new(Operands::new(shape.of(size), inputs)),

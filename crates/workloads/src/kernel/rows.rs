@@ -5,9 +5,7 @@ use std::cell::RefCell;
 
 use burn::tensor::{Tensor, TensorData};
 use mantissa_core::{Format, Gelu, KernelKind, OptimizerKind};
-use mantissa_precision::{
-    Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, PrecisionBackend, dtype,
-};
+use mantissa_precision::{Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, dtype};
 
 use super::{
     Inputs, OnBurn, Operation,
@@ -34,11 +32,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn new<B: PrecisionBackend>(
-        kind: KernelKind,
-        shape: [usize; 2],
-        inputs: &mut Inputs<'_, B>,
-    ) -> Self {
+    pub(super) fn new(kind: KernelKind, shape: [usize; 2], inputs: &mut Inputs<'_>) -> Self {
         let values = inputs.draw(shape[0] * shape[1]);
         let (scale, shift) = match kind {
             KernelKind::LayerNorm => (inputs.draw(shape[1]), inputs.draw(shape[1])),
@@ -117,17 +111,17 @@ fn softmax(row: &[f64]) -> Vec<f64> {
     weights.iter().map(|weight| weight / sum).collect()
 }
 
-impl<B: PrecisionBackend> OnBurn<B, 2> for Rows {
+impl OnBurn<2> for Rows {
     /// Values, and what norms multiply them with and add to them.
-    type OnDevice = (Tensor<B, 2>, Tensor<B, 1>, Tensor<B, 1>);
+    type OnDevice = (Tensor<2>, Tensor<1>, Tensor<1>);
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
+    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
         let row = |values: &[f64]| inputs.upload(values, [values.len()]);
         let values = inputs.upload(&self.values, self.shape);
         (values, row(&self.scale), row(&self.shift))
     }
 
-    fn launch(&self, (values, scale, shift): &Self::OnDevice, compute: &Compute) -> Tensor<B, 2> {
+    fn launch(&self, (values, scale, shift): &Self::OnDevice, compute: &Compute) -> Tensor<2> {
         let values = values.clone();
         match self.kind {
             KernelKind::Gelu => compute.gelu_as(self.form, values),
@@ -182,7 +176,7 @@ fn settings() -> OptimizerSettings {
 }
 
 impl AdamW {
-    pub(super) fn new<B: PrecisionBackend>(shape: [usize; 2], inputs: &mut Inputs<'_, B>) -> Self {
+    pub(super) fn new(shape: [usize; 2], inputs: &mut Inputs<'_>) -> Self {
         let count = shape[0] * shape[1];
         Self {
             shape,
@@ -194,15 +188,15 @@ impl AdamW {
 }
 
 /// Parameters and optimizer, which a step changes, and the gradients of that step.
-pub(super) struct Training<B: PrecisionBackend> {
-    state: RefCell<(ParameterSet<B>, Optimizer<B>)>,
-    gradients: GradientSum<B>,
+pub(super) struct Training {
+    state: RefCell<(ParameterSet, Optimizer)>,
+    gradients: GradientSum,
 }
 
-impl<B: PrecisionBackend> OnBurn<B, 1> for AdamW {
-    type OnDevice = Training<B>;
+impl OnBurn<1> for AdamW {
+    type OnDevice = Training;
 
-    fn upload(&self, inputs: &Inputs<'_, B>) -> Self::OnDevice {
+    fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
         let values: Vec<f32> = self.parameters.iter().map(|x| *x as f32).collect();
         let part = ("parameters".to_owned(), self.shape.to_vec(), values);
         let mut parameters = ParameterSet::new([part], self.stored, inputs.device);
@@ -220,7 +214,7 @@ impl<B: PrecisionBackend> OnBurn<B, 1> for AdamW {
         }
     }
 
-    fn launch(&self, training: &Self::OnDevice, _: &Compute) -> Tensor<B, 1> {
+    fn launch(&self, training: &Self::OnDevice, _: &Compute) -> Tensor<1> {
         let (parameters, optimizer) = &mut *training.state.borrow_mut();
         optimizer.step(parameters, training.gradients.clone());
         let mut values = parameters.iter().map(|(_, value)| value.clone());

@@ -4,9 +4,8 @@
 //! reads the first token through a layer with a hyperbolic tangent; that of words reads the masked places, transforms them
 //! and multiplies them with the table of words.
 
-use burn::tensor::{Bool, Int, Tensor, activation};
+use burn::tensor::{Bool, Device, Int, Tensor, activation};
 use mantissa_core::BertSize;
-use mantissa_precision::PrecisionBackend;
 
 use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, TextHead, distilbert::TextInput};
 use crate::{data::Tokenized, weights::Naming};
@@ -47,7 +46,7 @@ impl Bert {
 
 impl Network for Bert {
     type Part = Tokenized;
-    type Input<B: PrecisionBackend> = TextInput<B>;
+    type Input = TextInput;
 
     fn parameters(&self) -> Vec<ParameterSpec> {
         let (dim, inner) = (
@@ -165,7 +164,7 @@ impl Network for Bert {
         Self { kept, ..self }
     }
 
-    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> TextInput<B> {
+    fn upload(batch: &Batch<Self>, device: &Device) -> TextInput {
         TextInput::upload(batch, device)
     }
 
@@ -174,25 +173,20 @@ impl Network for Bert {
         1 + self.size.num_hidden_layers
     }
 
-    fn segment<B: PrecisionBackend>(
+    fn segment(
         &self,
-        pass: &Pass<'_, B>,
+        pass: &Pass<'_>,
         segment: u32,
-        input: &TextInput<B>,
-        hidden: Option<Tensor<B, 2>>,
-    ) -> Tensor<B, 2> {
+        input: &TextInput,
+        hidden: Option<Tensor<2>>,
+    ) -> Tensor<2> {
         match hidden {
             None => self.embed(pass, input.ids.clone()),
             Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), &input.padding),
         }
     }
 
-    fn head<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        input: &TextInput<B>,
-    ) -> Tensor<B, 2> {
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &TextInput) -> Tensor<2> {
         match self.head {
             TextHead::Classes(_) => self.class(pass, hidden, input.ids.dims()),
             TextHead::Words => words(pass, pass.rows(hidden, &input.rows), self.size.layer_norm_eps),
@@ -202,7 +196,7 @@ impl Network for Bert {
 
 /// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matrix product.
 impl Bert {
-    fn embed<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, ids: Tensor<B, 2, Int>) -> Tensor<B, 2> {
+    fn embed(&self, pass: &Pass<'_>, ids: Tensor<2, Int>) -> Tensor<2> {
         let [n, sequence] = ids.dims();
         let table = |kind: &str| {
             pass.parameters
@@ -219,13 +213,7 @@ impl Bert {
         pass.dropout(normal, self.size.hidden_dropout_prob)
     }
 
-    fn block<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        layer: &str,
-        padding: &Tensor<B, 2, Bool>,
-    ) -> Tensor<B, 2> {
+    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str, padding: &Tensor<2, Bool>) -> Tensor<2> {
         let (compute, size) = (pass.compute, &self.size);
         let projections = ["query", "key", "value"].map(|part| format!("{layer}.attention.self.{part}"));
         let name = format!("{layer}.attention");
@@ -245,12 +233,7 @@ impl Bert {
     }
 
     /// Logits of every class, from the first tokens of texts of this shape.
-    fn class<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        [n, sequence]: [usize; 2],
-    ) -> Tensor<B, 2> {
+    fn class(&self, pass: &Pass<'_>, hidden: Tensor<2>, [n, sequence]: [usize; 2]) -> Tensor<2> {
         let first = hidden
             .reshape([n, sequence, self.size.hidden_size as usize])
             .narrow(1, 0, 1)
@@ -261,7 +244,7 @@ impl Bert {
 }
 
 /// Logits of every word, from hidden states `[places, dim]`.
-fn words<B: PrecisionBackend>(pass: &Pass<'_, B>, hidden: Tensor<B, 2>, epsilon: f64) -> Tensor<B, 2> {
+fn words(pass: &Pass<'_>, hidden: Tensor<2>, epsilon: f64) -> Tensor<2> {
     let [dense, activation, norm] =
         ["dense", "transform_act_fn", "LayerNorm"].map(|part| format!("{TRANSFORM}.{part}"));
     let transformed = pass.products(&dense).gelu(pass.linear(hidden, &dense));

@@ -4,9 +4,9 @@
 //! tanh approximation of GELU. The head is the table of words, or a matrix of classes that reads the last token. Dropout
 //! sits where the reference has it: on the attention weights, and after the last layer of each half of a block.
 
-use burn::tensor::{DType, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{BloomSize, Gelu};
-use mantissa_precision::{PrecisionBackend, swap_middle};
+use mantissa_precision::swap_middle;
 
 use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass, TextHead};
 use crate::{data::Tokenized, weights::Naming};
@@ -50,7 +50,7 @@ impl Bloom {
 
 impl Network for Bloom {
     type Part = Tokenized;
-    type Input<B: PrecisionBackend> = CausalInput<B>;
+    type Input = CausalInput;
 
     fn parameters(&self) -> Vec<ParameterSpec> {
         let (size, width) = (&self.size, self.width());
@@ -144,7 +144,7 @@ impl Network for Bloom {
         Self { kept, ..self }
     }
 
-    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> CausalInput<B> {
+    fn upload(batch: &Batch<Self>, device: &Device) -> CausalInput {
         CausalInput::upload(batch, device)
     }
 
@@ -153,13 +153,13 @@ impl Network for Bloom {
         1 + self.size.n_layer
     }
 
-    fn segment<B: PrecisionBackend>(
+    fn segment(
         &self,
-        pass: &Pass<'_, B>,
+        pass: &Pass<'_>,
         segment: u32,
-        input: &CausalInput<B>,
-        hidden: Option<Tensor<B, 2>>,
-    ) -> Tensor<B, 2> {
+        input: &CausalInput,
+        hidden: Option<Tensor<2>>,
+    ) -> Tensor<2> {
         match hidden {
             None => {
                 let table = pass.parameters.matrix(WORDS);
@@ -170,12 +170,7 @@ impl Network for Bloom {
         }
     }
 
-    fn head<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        input: &CausalInput<B>,
-    ) -> Tensor<B, 2> {
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
         let normal = pass.layer_norm(hidden, LAST_NORM, self.size.layer_norm_epsilon);
         let asked = pass.rows(normal, &input.rows);
         match self.head {
@@ -187,13 +182,7 @@ impl Network for Bloom {
 
 /// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
 impl Bloom {
-    fn block<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        layer: &str,
-        shape: [usize; 2],
-    ) -> Tensor<B, 2> {
+    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str, shape: [usize; 2]) -> Tensor<2> {
         let (epsilon, dropout) = (self.size.layer_norm_epsilon, self.size.hidden_dropout);
         let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.input_layernorm"), epsilon);
         let attended = self.attention(pass, normal, &attention_name(layer), shape);
@@ -210,13 +199,13 @@ impl Bloom {
     }
 
     /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, in that shape.
-    fn attention<B: PrecisionBackend>(
+    fn attention(
         &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
+        pass: &Pass<'_>,
+        hidden: Tensor<2>,
         name: &str,
         [n, sequence]: [usize; 2],
-    ) -> Tensor<B, 2> {
+    ) -> Tensor<2> {
         let kind = (hidden.device(), hidden.dtype());
         let bias = |keys| self.bias(keys, (&kind.0, kind.1));
         // Query, key and value of the first head, then those of the second, and so on.
@@ -224,7 +213,7 @@ impl Bloom {
         let heads = self.size.n_head as usize;
         let fused = fused.reshape([n, sequence, heads, 3, self.width() / heads]);
         let parts = [0, 1, 2].map(|part| {
-            let part: Tensor<B, 4> = fused.clone().narrow(3, part, 1).squeeze_dim(3);
+            let part: Tensor<4> = fused.clone().narrow(3, part, 1).squeeze_dim(3);
             swap_middle(part)
         });
         let of_attention = (name, self.size.attention_dropout);
@@ -234,7 +223,7 @@ impl Bloom {
 
     /// What is added to the scores of a key, `[heads, keys]`: the slope of the head times the key's place, which is as good as
     /// its distance. A softmax does not see what all keys of a query have in common.
-    fn bias<B: PrecisionBackend>(&self, keys: usize, (device, dtype): (&B::Device, DType)) -> Tensor<B, 2> {
+    fn bias(&self, keys: usize, (device, dtype): (&Device, DType)) -> Tensor<2> {
         let dtype = match dtype {
             DType::F64 => DType::F64,
             _ => DType::F32,

@@ -3,23 +3,15 @@
 use std::collections::BTreeMap;
 
 use burn::tensor::Tensor;
-use mantissa_precision::PrecisionBackend;
 
 /// Keys and values of the tokens so far, by layer, in the format in which they were computed.
-pub(crate) struct KvCache<B: PrecisionBackend> {
+#[derive(Default)]
+pub(crate) struct KvCache {
     /// Each `[n, heads of keys, tokens, width]`.
-    layers: BTreeMap<String, [Tensor<B, 4>; 2]>,
+    layers: BTreeMap<String, [Tensor<4>; 2]>,
 }
 
-impl<B: PrecisionBackend> Default for KvCache<B> {
-    fn default() -> Self {
-        Self {
-            layers: BTreeMap::new(),
-        }
-    }
-}
-
-impl<B: PrecisionBackend> KvCache<B> {
+impl KvCache {
     /// Tokens that every layer has seen.
     pub(crate) fn tokens(&self) -> usize {
         let lengths = self.layers.values().map(|[keys, _]| keys.dims()[2]);
@@ -27,7 +19,7 @@ impl<B: PrecisionBackend> KvCache<B> {
     }
 
     /// Keys and values of a layer, those of new tokens at their end.
-    pub(super) fn extended(&mut self, layer: &str, new: [Tensor<B, 4>; 2]) -> [Tensor<B, 4>; 2] {
+    pub(super) fn extended(&mut self, layer: &str, new: [Tensor<4>; 2]) -> [Tensor<4>; 2] {
         let all = match self.layers.remove(layer) {
             Some([keys, values]) => {
                 let [new_keys, new_values] = new;

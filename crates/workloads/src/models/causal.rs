@@ -1,7 +1,6 @@
 //! What models of text have in common that are asked for words.
 
-use burn::tensor::{Int, Tensor, TensorData};
-use mantissa_precision::PrecisionBackend;
+use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::data::TokenBatch;
 
@@ -15,16 +14,16 @@ pub(crate) enum TextHead {
 }
 
 /// A micro-batch for a model in which a position sees none after it. Padding is at the end, so that no token sees it.
-pub(crate) struct CausalInput<B: PrecisionBackend> {
+pub(crate) struct CausalInput {
     /// Token ids, `[n, sequence]`.
-    pub ids: Tensor<B, 2, Int>,
+    pub ids: Tensor<2, Int>,
     /// The rows of hidden states `[n · sequence, width]` that are asked for.
-    pub rows: Tensor<B, 1, Int>,
+    pub rows: Tensor<1, Int>,
 }
 
-impl<B: PrecisionBackend> CausalInput<B> {
+impl CausalInput {
     /// Puts a micro-batch on a device.
-    pub(crate) fn upload(batch: &TokenBatch, device: &B::Device) -> Self {
+    pub(crate) fn upload(batch: &TokenBatch, device: &Device) -> Self {
         let n = batch.lengths.len();
         let shape = [n, batch.ids.len() / n];
         Self {
@@ -35,6 +34,6 @@ impl<B: PrecisionBackend> CausalInput<B> {
 }
 
 /// The rows of hidden states that a micro-batch asks for.
-pub(super) fn upload_rows<B: PrecisionBackend>(batch: &TokenBatch, device: &B::Device) -> Tensor<B, 1, Int> {
+pub(super) fn upload_rows(batch: &TokenBatch, device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(batch.rows.clone(), [batch.rows.len()]), device)
 }

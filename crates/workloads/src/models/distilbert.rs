@@ -4,9 +4,8 @@
 //! the reference has it: after the embeddings' norm, on the attention weights, after the feed-forward layer, and
 //! before the classifier.
 
-use burn::tensor::{Bool, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use mantissa_core::DistilBertSize;
-use mantissa_precision::PrecisionBackend;
 
 use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, causal::upload_rows};
 use crate::{
@@ -30,18 +29,18 @@ pub(crate) struct DistilBert {
 
 /// A padded micro-batch.
 #[derive(Debug, Clone)]
-pub(crate) struct TextInput<B: PrecisionBackend> {
+pub(crate) struct TextInput {
     /// Token ids, `[n, sequence]`.
-    pub ids: Tensor<B, 2, Int>,
+    pub ids: Tensor<2, Int>,
     /// True where a token is padding, `[n, sequence]`.
-    pub padding: Tensor<B, 2, Bool>,
+    pub padding: Tensor<2, Bool>,
     /// The rows of hidden states `[n · sequence, width]` that are asked for.
-    pub rows: Tensor<B, 1, Int>,
+    pub rows: Tensor<1, Int>,
 }
 
-impl<B: PrecisionBackend> TextInput<B> {
+impl TextInput {
     /// Puts a micro-batch on a device.
-    pub(super) fn upload(batch: &TokenBatch, device: &B::Device) -> Self {
+    pub(super) fn upload(batch: &TokenBatch, device: &Device) -> Self {
         let n = batch.lengths.len();
         let sequence = batch.ids.len() / n;
         let ids = Tensor::from_data(TensorData::new(batch.ids.clone(), [n, sequence]), device);
@@ -71,7 +70,7 @@ impl DistilBert {
 
 impl Network for DistilBert {
     type Part = Tokenized;
-    type Input<B: PrecisionBackend> = TextInput<B>;
+    type Input = TextInput;
 
     fn parameters(&self) -> Vec<ParameterSpec> {
         let (dim, hidden) = (self.size.dim as usize, self.size.hidden_dim as usize);
@@ -161,7 +160,7 @@ impl Network for DistilBert {
         Self { kept, ..self }
     }
 
-    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> TextInput<B> {
+    fn upload(batch: &Batch<Self>, device: &Device) -> TextInput {
         TextInput::upload(batch, device)
     }
 
@@ -170,25 +169,20 @@ impl Network for DistilBert {
         1 + self.size.n_layers
     }
 
-    fn segment<B: PrecisionBackend>(
+    fn segment(
         &self,
-        pass: &Pass<'_, B>,
+        pass: &Pass<'_>,
         segment: u32,
-        input: &TextInput<B>,
-        hidden: Option<Tensor<B, 2>>,
-    ) -> Tensor<B, 2> {
+        input: &TextInput,
+        hidden: Option<Tensor<2>>,
+    ) -> Tensor<2> {
         match hidden {
             None => self.embed(pass, input.ids.clone()),
             Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), &input.padding),
         }
     }
 
-    fn head<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        input: &TextInput<B>,
-    ) -> Tensor<B, 2> {
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &TextInput) -> Tensor<2> {
         let [n, sequence] = input.ids.dims();
         let first = hidden
             .reshape([n, sequence, self.size.dim as usize])
@@ -201,7 +195,7 @@ impl Network for DistilBert {
 
 /// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matrix product.
 impl DistilBert {
-    fn embed<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, ids: Tensor<B, 2, Int>) -> Tensor<B, 2> {
+    fn embed(&self, pass: &Pass<'_>, ids: Tensor<2, Int>) -> Tensor<2> {
         let [n, sequence] = ids.dims();
         let words = pass
             .parameters
@@ -216,13 +210,7 @@ impl DistilBert {
         pass.dropout(normal, self.size.dropout)
     }
 
-    fn block<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        layer: &str,
-        padding: &Tensor<B, 2, Bool>,
-    ) -> Tensor<B, 2> {
+    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str, padding: &Tensor<2, Bool>) -> Tensor<2> {
         let compute = pass.compute;
         let projections = ["q_lin", "k_lin", "v_lin"].map(|part| format!("{layer}.attention.{part}"));
         let name = format!("{layer}.attention");

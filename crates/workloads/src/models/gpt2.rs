@@ -4,9 +4,9 @@
 //! of words. Dropout sits where the reference has it: after the embeddings, on the attention weights, and after the last
 //! layer of each half of a block.
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use mantissa_core::{Gelu, Gpt2Size};
-use mantissa_precision::{PrecisionBackend, swap_middle};
+use mantissa_precision::swap_middle;
 
 use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass};
 use crate::{data::Tokenized, weights::Naming};
@@ -46,7 +46,7 @@ impl Gpt2 {
 
 impl Network for Gpt2 {
     type Part = Tokenized;
-    type Input<B: PrecisionBackend> = CausalInput<B>;
+    type Input = CausalInput;
 
     fn parameters(&self) -> Vec<ParameterSpec> {
         let (size, width) = (&self.size, self.width());
@@ -126,7 +126,7 @@ impl Network for Gpt2 {
         Self { kept, ..self }
     }
 
-    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> CausalInput<B> {
+    fn upload(batch: &Batch<Self>, device: &Device) -> CausalInput {
         CausalInput::upload(batch, device)
     }
 
@@ -135,25 +135,20 @@ impl Network for Gpt2 {
         1 + self.size.n_layer
     }
 
-    fn segment<B: PrecisionBackend>(
+    fn segment(
         &self,
-        pass: &Pass<'_, B>,
+        pass: &Pass<'_>,
         segment: u32,
-        input: &CausalInput<B>,
-        hidden: Option<Tensor<B, 2>>,
-    ) -> Tensor<B, 2> {
+        input: &CausalInput,
+        hidden: Option<Tensor<2>>,
+    ) -> Tensor<2> {
         match hidden {
             None => self.embed(pass, input.ids.clone()),
             Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), input.ids.dims()),
         }
     }
 
-    fn head<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        input: &CausalInput<B>,
-    ) -> Tensor<B, 2> {
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
         let normal = pass.layer_norm(hidden, LAST_NORM, self.size.layer_norm_epsilon);
         pass.tied(pass.rows(normal, &input.rows), WORDS, HEAD)
     }
@@ -161,7 +156,7 @@ impl Network for Gpt2 {
 
 /// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
 impl Gpt2 {
-    fn embed<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, ids: Tensor<B, 2, Int>) -> Tensor<B, 2> {
+    fn embed(&self, pass: &Pass<'_>, ids: Tensor<2, Int>) -> Tensor<2> {
         let [n, sequence] = ids.dims();
         let words = pass.parameters.matrix(WORDS);
         let words = pass.compute.embedding(words, ids.flatten(0, 1));
@@ -172,13 +167,7 @@ impl Gpt2 {
         pass.dropout(placed, self.size.embd_pdrop)
     }
 
-    fn block<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        layer: &str,
-        shape: [usize; 2],
-    ) -> Tensor<B, 2> {
+    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str, shape: [usize; 2]) -> Tensor<2> {
         let (epsilon, dropout) = (self.size.layer_norm_epsilon, self.size.resid_pdrop);
         let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.ln_1"), epsilon);
         let attended = self.attention(pass, normal, &attention_name(layer), shape);
@@ -192,13 +181,13 @@ impl Gpt2 {
     }
 
     /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, in that shape.
-    fn attention<B: PrecisionBackend>(
+    fn attention(
         &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
+        pass: &Pass<'_>,
+        hidden: Tensor<2>,
         name: &str,
         [n, sequence]: [usize; 2],
-    ) -> Tensor<B, 2> {
+    ) -> Tensor<2> {
         // Queries, keys and values side by side.
         let fused = pass.transposed(hidden, &format!("{name}.c_attn"));
         let (heads, width) = (self.size.n_head as usize, self.width());

@@ -4,9 +4,8 @@
 
 use std::iter;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use mantissa_core::ImageNetResNetSize;
-use mantissa_precision::PrecisionBackend;
 
 use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, ResNet};
 use crate::{data::Images, weights::Naming};
@@ -46,7 +45,7 @@ impl Layer {
         [to, from, self.filter, self.filter]
     }
 
-    fn forward<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, images: Tensor<B, 4>) -> Tensor<B, 4> {
+    fn forward(&self, pass: &Pass<'_>, images: Tensor<4>) -> Tensor<4> {
         let [convolution, norm] = &self.names;
         let images = pass.convolution(images, convolution, self.shape(), self.stride, self.filter / 2);
         pass.batch_norm(images, norm, NORM_EPSILON)
@@ -169,12 +168,7 @@ impl ImageNetResNet {
         iter::once(self.stem()).chain(blocks)
     }
 
-    fn block<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        block: u32,
-        images: Tensor<B, 4>,
-    ) -> Tensor<B, 4> {
+    fn block(&self, pass: &Pass<'_>, block: u32, images: Tensor<4>) -> Tensor<4> {
         let (layers, shortcut) = self.layers_of(block);
         let mut inner = images.clone();
         for (number, layer) in layers.iter().enumerate() {
@@ -194,7 +188,7 @@ impl ImageNetResNet {
 
 impl Network for ImageNetResNet {
     type Part = Images;
-    type Input<B: PrecisionBackend> = Tensor<B, 4>;
+    type Input = Tensor<4>;
 
     /// torchvision's start, but that `fc` is normal, with the deviation of the uniform values there.
     fn parameters(&self) -> Vec<ParameterSpec> {
@@ -250,21 +244,21 @@ impl Network for ImageNetResNet {
         self.normed().map(norm).collect()
     }
 
-    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> Tensor<B, 4> {
-        ResNet::upload::<B>(batch, device)
+    fn upload(batch: &Batch<Self>, device: &Device) -> Tensor<4> {
+        ResNet::upload(batch, device)
     }
 
     fn segments(&self) -> u32 {
         1 + self.blocks().iter().sum::<u32>()
     }
 
-    fn segment<B: PrecisionBackend>(
+    fn segment(
         &self,
-        pass: &Pass<'_, B>,
+        pass: &Pass<'_>,
         segment: u32,
-        input: &Tensor<B, 4>,
-        hidden: Option<Tensor<B, 2>>,
-    ) -> Tensor<B, 2> {
+        input: &Tensor<4>,
+        hidden: Option<Tensor<2>>,
+    ) -> Tensor<2> {
         let n = input.dims()[0];
         let images = match hidden {
             None => {
@@ -282,12 +276,7 @@ impl Network for ImageNetResNet {
         images.permute([0, 2, 3, 1]).reshape([n, values])
     }
 
-    fn head<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        _: &Tensor<B, 4>,
-    ) -> Tensor<B, 2> {
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, _: &Tensor<4>) -> Tensor<2> {
         let n = hidden.dims()[0];
         let (channels, edge) = self.shape(self.segments() - 1);
         // A sum over the image: in f32 under a mixed setting, in the one format of a true one.

@@ -5,9 +5,9 @@
 
 use std::f64::consts::TAU;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use mantissa_core::{LlamaSize, RopeScaling};
-use mantissa_precision::{PrecisionBackend, Rotation, swap_middle};
+use mantissa_precision::{Rotation, swap_middle};
 
 use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass};
 use crate::{data::Tokenized, weights::Naming};
@@ -38,7 +38,7 @@ impl Llama {
 
 impl Network for Llama {
     type Part = Tokenized;
-    type Input<B: PrecisionBackend> = CausalInput<B>;
+    type Input = CausalInput;
 
     fn parameters(&self) -> Vec<ParameterSpec> {
         let size = &self.size;
@@ -114,7 +114,7 @@ impl Network for Llama {
         Self { kept, ..self }
     }
 
-    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> CausalInput<B> {
+    fn upload(batch: &Batch<Self>, device: &Device) -> CausalInput {
         CausalInput::upload(batch, device)
     }
 
@@ -123,13 +123,13 @@ impl Network for Llama {
         1 + self.size.num_hidden_layers
     }
 
-    fn segment<B: PrecisionBackend>(
+    fn segment(
         &self,
-        pass: &Pass<'_, B>,
+        pass: &Pass<'_>,
         segment: u32,
-        input: &CausalInput<B>,
-        hidden: Option<Tensor<B, 2>>,
-    ) -> Tensor<B, 2> {
+        input: &CausalInput,
+        hidden: Option<Tensor<2>>,
+    ) -> Tensor<2> {
         match hidden {
             None => {
                 let table = pass.parameters.matrix(WORDS);
@@ -139,12 +139,7 @@ impl Network for Llama {
         }
     }
 
-    fn head<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        input: &CausalInput<B>,
-    ) -> Tensor<B, 2> {
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
         let normal = pass.rms_norm(hidden, "model.norm", self.size.rms_norm_eps);
         let asked = pass.rows(normal, &input.rows);
         match self.size.tie_word_embeddings {
@@ -156,13 +151,7 @@ impl Network for Llama {
 
 /// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
 impl Llama {
-    fn block<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        layer: &str,
-        shape: [usize; 2],
-    ) -> Tensor<B, 2> {
+    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str, shape: [usize; 2]) -> Tensor<2> {
         let epsilon = self.size.rms_norm_eps;
         let normal = pass.rms_norm(hidden.clone(), &format!("{layer}.input_layernorm"), epsilon);
         let attended = self.attention(pass, &normal, &attention_name(layer), shape);
@@ -174,13 +163,13 @@ impl Llama {
     }
 
     /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, back in that width.
-    fn attention<B: PrecisionBackend>(
+    fn attention(
         &self,
-        pass: &Pass<'_, B>,
-        hidden: &Tensor<B, 2>,
+        pass: &Pass<'_>,
+        hidden: &Tensor<2>,
         name: &str,
         [n, sequence]: [usize; 2],
-    ) -> Tensor<B, 2> {
+    ) -> Tensor<2> {
         let size = &self.size;
         let part = |projection: &str, heads: u32| {
             let projected = pass.unbiased(hidden.clone(), &format!("{name}.{projection}"));
@@ -202,7 +191,7 @@ impl Llama {
 }
 
 /// The feed-forward layer, one half of which says how much of the other goes on.
-fn gated<B: PrecisionBackend>(pass: &Pass<'_, B>, hidden: Tensor<B, 2>, layer: &str) -> Tensor<B, 2> {
+fn gated(pass: &Pass<'_>, hidden: Tensor<2>, layer: &str) -> Tensor<2> {
     let [gate, up, down] = ["gate_proj", "up_proj", "down_proj"].map(|part| format!("{layer}.{part}"));
     let products = pass.products(&gate);
     let open = products.silu(pass.unbiased(hidden.clone(), &gate));

@@ -13,9 +13,9 @@ mod pass;
 mod resnet;
 mod vit;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use mantissa_inputs::weights::Weight;
-use mantissa_precision::{Compute, Operation, PrecisionBackend, Tracked};
+use mantissa_precision::{Compute, Operation, Tracked};
 
 use crate::{
     data::Part,
@@ -41,7 +41,7 @@ pub(crate) trait Network: Clone {
     /// The data that it takes.
     type Part: Part;
     /// A micro-batch on the device.
-    type Input<B: PrecisionBackend>;
+    type Input;
     /// Whether weights of four dimensions are the filters of convolutions. Patches of images may be multiplied as rows.
     const CONVOLVES: bool = true;
 
@@ -78,27 +78,22 @@ pub(crate) trait Network: Clone {
     }
 
     /// Puts a micro-batch on a device.
-    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> Self::Input<B>;
+    fn upload(batch: &Batch<Self>, device: &Device) -> Self::Input;
 
     /// How many segments there are.
     fn segments(&self) -> u32;
 
     /// The hidden states behind a segment, from those before it; the first needs none.
-    fn segment<B: PrecisionBackend>(
+    fn segment(
         &self,
-        pass: &Pass<'_, B>,
+        pass: &Pass<'_>,
         segment: u32,
-        input: &Self::Input<B>,
-        hidden: Option<Tensor<B, 2>>,
-    ) -> Tensor<B, 2>;
+        input: &Self::Input,
+        hidden: Option<Tensor<2>>,
+    ) -> Tensor<2>;
 
     /// Logits `[labels, classes]` from the hidden states behind the last segment: a row for every label of a micro-batch.
-    fn head<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        input: &Self::Input<B>,
-    ) -> Tensor<B, 2>;
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &Self::Input) -> Tensor<2>;
 
     /// The same with layers that a mixed setting keeps in f32.
     ///
@@ -167,23 +162,13 @@ pub(crate) trait Network: Clone {
     }
 
     /// A pass over the model, segment by segment.
-    fn pass<'a, B: PrecisionBackend>(
-        &'a self,
-        parameters: &'a Tracked<B>,
-        compute: &'a Compute,
-        stage: Stage<'a, B>,
-    ) -> Pass<'a, B> {
+    fn pass<'a>(&'a self, parameters: &'a Tracked, compute: &'a Compute, stage: Stage<'a>) -> Pass<'a> {
         Pass::new(parameters, compute, self.kept(), stage)
     }
 
     /// Logits `[labels, classes]`. Dropout is drawn from the backend's generator in training; `before` is told of every
     /// segment, and of the head as the one behind the last.
-    fn forward<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        input: &Self::Input<B>,
-        mut before: impl FnMut(u32),
-    ) -> Tensor<B, 2> {
+    fn forward(&self, pass: &Pass<'_>, input: &Self::Input, mut before: impl FnMut(u32)) -> Tensor<2> {
         before(0);
         let mut hidden = self.segment(pass, 0, input, None);
         for segment in 1..self.segments() {

@@ -3,48 +3,48 @@
 use std::cell::{OnceCell, RefCell};
 
 use burn::tensor::{Bool, Int, Tensor};
-use mantissa_precision::{Compute, Moments, PrecisionBackend, Rotation, Sight, Tracked, swap_middle};
+use mantissa_precision::{Compute, Moments, Rotation, Sight, Tracked, swap_middle};
 
 use super::{Kept, KvCache};
 
 /// Outputs of layers by name, in the order in which they were made.
-pub(crate) type Seen<B> = RefCell<Vec<(String, Tensor<B, 1>)>>;
+pub(crate) type Seen = RefCell<Vec<(String, Tensor<1>)>>;
 
 /// Moments of batch norms by name.
-pub(crate) type Norms<B> = Vec<(String, Moments<B>)>;
+pub(crate) type Norms = Vec<(String, Moments)>;
 
 /// What training does otherwise than testing.
-pub(crate) enum Stage<'a, B: PrecisionBackend> {
+pub(crate) enum Stage<'a> {
     /// Elements are dropped. Batches are normalised by their own moments, which are noted.
-    Training(&'a RefCell<Norms<B>>),
+    Training(&'a RefCell<Norms>),
     /// Nothing is dropped. Batches are normalised by their own moments.
     Observing,
     /// Nothing is dropped. Batches are normalised by running statistics.
-    Testing(&'a Norms<B>),
+    Testing(&'a Norms),
 }
 
 /// A forward pass: parameters, and how to compute with them.
-pub(crate) struct Pass<'a, B: PrecisionBackend> {
-    pub parameters: &'a Tracked<B>,
+pub(crate) struct Pass<'a> {
+    pub parameters: &'a Tracked,
     pub compute: &'a Compute,
     kept: &'a Kept,
-    stage: Stage<'a, B>,
-    seen: Option<&'a Seen<B>>,
+    stage: Stage<'a>,
+    seen: Option<&'a Seen>,
     /// What came before, and how many tokens that were.
-    cache: Option<(&'a RefCell<KvCache<B>>, usize)>,
+    cache: Option<(&'a RefCell<KvCache>, usize)>,
     /// The table of words as the head multiplies it, where that was made beforehand.
-    head: Option<&'a Tensor<B, 2>>,
+    head: Option<&'a Tensor<2>>,
     /// What every layer makes of the places of the tokens.
-    rotation: OnceCell<Rotation<B>>,
-    sight: OnceCell<Sight<B>>,
+    rotation: OnceCell<Rotation>,
+    sight: OnceCell<Sight>,
 }
 
-impl<'a, B: PrecisionBackend> Pass<'a, B> {
+impl<'a> Pass<'a> {
     pub(super) fn new(
-        parameters: &'a Tracked<B>,
+        parameters: &'a Tracked,
         compute: &'a Compute,
         kept: &'a Kept,
-        stage: Stage<'a, B>,
+        stage: Stage<'a>,
     ) -> Self {
         Self {
             parameters,
@@ -60,7 +60,7 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     }
 
     /// The same over tokens that follow those in a cache, which remembers them too.
-    pub(crate) fn remembering(self, cache: &'a RefCell<KvCache<B>>) -> Self {
+    pub(crate) fn remembering(self, cache: &'a RefCell<KvCache>) -> Self {
         let place = cache.borrow().tokens();
         Self {
             cache: Some((cache, place)),
@@ -69,12 +69,12 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     }
 
     /// How queries and keys of this pass turn, which is the same in every layer.
-    pub(super) fn rotation(&self, make: impl FnOnce() -> Rotation<B>) -> &Rotation<B> {
+    pub(super) fn rotation(&self, make: impl FnOnce() -> Rotation) -> &Rotation {
         self.rotation.get_or_init(make)
     }
 
     /// The same with the table of words in the format in which a tied head multiplies it: it is not rounded for every token anew.
-    pub(crate) fn with_head(self, head: Option<&'a Tensor<B, 2>>) -> Self {
+    pub(crate) fn with_head(self, head: Option<&'a Tensor<2>>) -> Self {
         Self { head, ..self }
     }
 
@@ -84,14 +84,14 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     }
 
     /// The same, with the outputs of layers shown.
-    pub(crate) fn seen_by(self, seen: &'a Seen<B>) -> Self {
+    pub(crate) fn seen_by(self, seen: &'a Seen) -> Self {
         Self {
             seen: Some(seen),
             ..self
         }
     }
 
-    pub(crate) fn show<const D: usize>(&self, name: &str, output: Tensor<B, D>) -> Tensor<B, D> {
+    pub(crate) fn show<const D: usize>(&self, name: &str, output: Tensor<D>) -> Tensor<D> {
         if let Some(seen) = self.seen {
             let count = output.shape().num_elements();
             seen.borrow_mut()
@@ -122,25 +122,25 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
         }
     }
 
-    pub(super) fn dropout<const D: usize>(&self, input: Tensor<B, D>, share: f64) -> Tensor<B, D> {
+    pub(super) fn dropout<const D: usize>(&self, input: Tensor<D>, share: f64) -> Tensor<D> {
         self.compute.dropout(input, self.dropped(share))
     }
 
     /// A linear layer with its bias.
-    pub(super) fn linear(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
+    pub(super) fn linear(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
         self.show(name, self.products(name).linear(input, weight, bias))
     }
 
     /// A linear layer without a bias.
-    pub(super) fn unbiased(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
+    pub(super) fn unbiased(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         self.show(name, self.products(name).matmul_by_columns(input, weight))
     }
 
     /// A head whose weights `[out, in]` are the table of words.
-    pub(super) fn tied(&self, input: Tensor<B, 2>, table: &str, name: &str) -> Tensor<B, 2> {
+    pub(super) fn tied(&self, input: Tensor<2>, table: &str, name: &str) -> Tensor<2> {
         let weight = self
             .head
             .cloned()
@@ -149,7 +149,7 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     }
 
     /// A linear layer whose weights are `[in, out]`, with its bias.
-    pub(super) fn transposed(&self, input: Tensor<B, 2>, name: &str) -> Tensor<B, 2> {
+    pub(super) fn transposed(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
         self.show(name, self.products(name).linear_by_inputs(input, weight, bias))
@@ -159,11 +159,11 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     /// positions that are no `padding` `[n, sequence]`: what the heads see, side by side.
     pub(super) fn attention(
         &self,
-        hidden: &Tensor<B, 2>,
+        hidden: &Tensor<2>,
         projections: [String; 3],
         (name, heads, dropout): (&str, usize, f64),
-        padding: &Tensor<B, 2, Bool>,
-    ) -> Tensor<B, 2> {
+        padding: &Tensor<2, Bool>,
+    ) -> Tensor<2> {
         let [n, sequence] = padding.dims();
         let parts = projections.map(|layer| {
             let projected = self.linear(hidden.clone(), &layer);
@@ -181,10 +181,10 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     /// the heads see, side by side, `[n · queries, heads · width]`.
     pub(super) fn causal_attention(
         &self,
-        [query, key, value]: [Tensor<B, 4>; 3],
+        [query, key, value]: [Tensor<4>; 3],
         (name, dropout): (&str, f64),
-        bias: Option<&dyn Fn(usize) -> Tensor<B, 2>>,
-    ) -> Tensor<B, 2> {
+        bias: Option<&dyn Fn(usize) -> Tensor<2>>,
+    ) -> Tensor<2> {
         let [key, value] = match self.cache {
             Some((cache, _)) => cache.borrow_mut().extended(name, [key, value]),
             None => [key, value],
@@ -203,30 +203,30 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     }
 
     /// Some rows of hidden states.
-    pub(super) fn rows(&self, hidden: Tensor<B, 2>, rows: &Tensor<B, 1, Int>) -> Tensor<B, 2> {
+    pub(super) fn rows(&self, hidden: Tensor<2>, rows: &Tensor<1, Int>) -> Tensor<2> {
         self.compute.embedding(hidden, rows.clone())
     }
 
     /// Two linear layers with a GELU between them.
     pub(super) fn feed_forward(
         &self,
-        hidden: Tensor<B, 2>,
+        hidden: Tensor<2>,
         first: &str,
         activation: &str,
         second: &str,
-    ) -> Tensor<B, 2> {
+    ) -> Tensor<2> {
         let wide = self.products(first).gelu(self.linear(hidden, first));
         self.linear(self.show(activation, wide), second)
     }
 
-    pub(super) fn layer_norm(&self, input: Tensor<B, 2>, name: &str, epsilon: f64) -> Tensor<B, 2> {
+    pub(super) fn layer_norm(&self, input: Tensor<2>, name: &str, epsilon: f64) -> Tensor<2> {
         let [scale, shift] = self.scale_and_shift(name);
         let normal = self.compute.layer_norm(input, scale, shift, epsilon);
         self.show(name, normal)
     }
 
     /// Root-mean-square norm.
-    pub(super) fn rms_norm(&self, input: Tensor<B, 2>, name: &str, epsilon: f64) -> Tensor<B, 2> {
+    pub(super) fn rms_norm(&self, input: Tensor<2>, name: &str, epsilon: f64) -> Tensor<2> {
         let scale = self.parameters.vector(&format!("{name}.weight"));
         let normal = self.compute.rms_norm(input, scale, epsilon);
         self.show(name, normal)
@@ -235,18 +235,18 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     /// A convolution without a bias; its filters are `shape`.
     pub(super) fn convolution(
         &self,
-        images: Tensor<B, 4>,
+        images: Tensor<4>,
         name: &str,
         shape: [usize; 4],
         stride: usize,
         padding: usize,
-    ) -> Tensor<B, 4> {
+    ) -> Tensor<4> {
         let filters = self.parameters.vector(&format!("{name}.weight")).reshape(shape);
         let output = self.products(name).convolution(images, filters, stride, padding);
         self.show(name, output)
     }
 
-    pub(super) fn batch_norm(&self, images: Tensor<B, 4>, name: &str, epsilon: f64) -> Tensor<B, 4> {
+    pub(super) fn batch_norm(&self, images: Tensor<4>, name: &str, epsilon: f64) -> Tensor<4> {
         let [scale, shift] = self.scale_and_shift(name);
         let normal = match &self.stage {
             Stage::Testing(running) => {
@@ -270,22 +270,22 @@ impl<'a, B: PrecisionBackend> Pass<'a, B> {
     }
 
     /// Sum of images. Products leave them channels-last in memory, and there they stay.
-    pub(super) fn add_images(&self, one: Tensor<B, 4>, other: Tensor<B, 4>) -> Tensor<B, 4> {
+    pub(super) fn add_images(&self, one: Tensor<4>, other: Tensor<4>) -> Tensor<4> {
         let [one, other] = [one, other].map(|images| images.permute([0, 2, 3, 1]));
         self.compute.add(one, other).permute([0, 3, 1, 2])
     }
 
-    pub(super) fn relu<const D: usize>(&self, input: Tensor<B, D>) -> Tensor<B, D> {
+    pub(super) fn relu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         self.compute.relu(input)
     }
 
-    fn scale_and_shift(&self, name: &str) -> [Tensor<B, 1>; 2] {
+    fn scale_and_shift(&self, name: &str) -> [Tensor<1>; 2] {
         ["weight", "bias"].map(|part| self.parameters.vector(&format!("{name}.{part}")))
     }
 }
 
 /// What heads see, `[n, heads, sequence, width]`, side by side: `[n · sequence, heads · width]`.
-fn rows_of<B: PrecisionBackend>(mixed: Tensor<B, 4>) -> Tensor<B, 2> {
+fn rows_of(mixed: Tensor<4>) -> Tensor<2> {
     let [n, heads, sequence, width] = mixed.dims();
     swap_middle(mixed).reshape([n * sequence, heads * width])
 }

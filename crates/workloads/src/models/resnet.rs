@@ -1,9 +1,8 @@
 //! ResNet for small images (arXiv 1512.03385, section 4.2): 6n + 2 layers, three stages that halve the edge and double the
 //! channels, shortcuts without parameters (option A). Names are those of `akamaster/pytorch_resnet_cifar10`.
 
-use burn::tensor::{Tensor, TensorData, s};
+use burn::tensor::{Device, Tensor, TensorData, s};
 use mantissa_core::ResNetSize;
-use mantissa_precision::PrecisionBackend;
 
 use super::{Batch, Init, Kept, Network, ParameterSpec, Pass};
 use crate::data::Images;
@@ -56,12 +55,7 @@ impl ResNet {
         (block / self.blocks(), block % self.blocks())
     }
 
-    fn block<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        block: u32,
-        images: Tensor<B, 4>,
-    ) -> Tensor<B, 4> {
+    fn block(&self, pass: &Pass<'_>, block: u32, images: Tensor<4>) -> Tensor<4> {
         let (stage, number) = self.place(block);
         let name = format!("layer{}.{number}", stage + 1);
         let narrows = stage > 0 && number == 0;
@@ -79,19 +73,19 @@ impl ResNet {
 }
 
 /// Every other row and column, between channels of zeros.
-fn subsampled<B: PrecisionBackend>(images: Tensor<B, 4>, to: usize) -> Tensor<B, 4> {
+fn subsampled(images: Tensor<4>, to: usize) -> Tensor<4> {
     let images = images.permute([0, 2, 3, 1]);
     let images = images.slice([s![..], s![..;2], s![..;2], s![..]]);
     let [n, h, w, from] = images.dims();
     let (before, behind) = ((to - from) / 2, (to - from).div_ceil(2));
     let options = (&images.device(), images.dtype());
-    let zeros = |channels| Tensor::<B, 4>::zeros([n, h, w, channels], options);
+    let zeros = |channels| Tensor::<4>::zeros([n, h, w, channels], options);
     Tensor::cat(vec![zeros(before), images, zeros(behind)], 3).permute([0, 3, 1, 2])
 }
 
 impl Network for ResNet {
     type Part = Images;
-    type Input<B: PrecisionBackend> = Tensor<B, 4>;
+    type Input = Tensor<4>;
 
     fn parameters(&self) -> Vec<ParameterSpec> {
         let mut specs = vec![];
@@ -150,7 +144,7 @@ impl Network for ResNet {
         self.parameters().into_iter().filter_map(norm).collect()
     }
 
-    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> Tensor<B, 4> {
+    fn upload(batch: &Batch<Self>, device: &Device) -> Tensor<4> {
         let shape = [batch.labels.len(), COLOURS, batch.edge, batch.edge];
         let data = TensorData::new(batch.values.clone(), shape);
         Tensor::from_data(data, (device, burn::tensor::DType::F32))
@@ -160,13 +154,13 @@ impl Network for ResNet {
         1 + STAGES * self.blocks()
     }
 
-    fn segment<B: PrecisionBackend>(
+    fn segment(
         &self,
-        pass: &Pass<'_, B>,
+        pass: &Pass<'_>,
         segment: u32,
-        input: &Tensor<B, 4>,
-        hidden: Option<Tensor<B, 2>>,
-    ) -> Tensor<B, 2> {
+        input: &Tensor<4>,
+        hidden: Option<Tensor<2>>,
+    ) -> Tensor<2> {
         let n = input.dims()[0];
         let images = match hidden {
             None => {
@@ -187,12 +181,7 @@ impl Network for ResNet {
         images.permute([0, 2, 3, 1]).reshape([n, values])
     }
 
-    fn head<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        _: &Tensor<B, 4>,
-    ) -> Tensor<B, 2> {
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, _: &Tensor<4>) -> Tensor<2> {
         let n = hidden.dims()[0];
         let (channels, edge) = (self.channels(STAGES - 1), self.edge(STAGES - 1));
         // A sum over the image: in f32 under a mixed setting, in the one format of a true one.

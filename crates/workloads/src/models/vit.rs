@@ -5,9 +5,8 @@
 //! exact GELU; the head reads the class token. Dropout sits where the reference has it: after the embeddings,
 //! on the attention weights, and after the last layer of each half of a block.
 
-use burn::tensor::{Bool, DType, Tensor, TensorData};
+use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 use mantissa_core::VitSize;
-use mantissa_precision::PrecisionBackend;
 
 use super::{Batch, Init, Kept, Network, ParameterSpec, Pass};
 use crate::{data::Images, weights::Naming};
@@ -64,7 +63,7 @@ impl Vit {
 
 impl Network for Vit {
     type Part = Images;
-    type Input<B: PrecisionBackend> = Tensor<B, 4>;
+    type Input = Tensor<4>;
     const CONVOLVES: bool = false;
 
     fn parameters(&self) -> Vec<ParameterSpec> {
@@ -143,7 +142,7 @@ impl Network for Vit {
         Self { kept, ..self }
     }
 
-    fn upload<B: PrecisionBackend>(batch: &Batch<Self>, device: &B::Device) -> Tensor<B, 4> {
+    fn upload(batch: &Batch<Self>, device: &Device) -> Tensor<4> {
         let shape = [batch.labels.len(), COLOURS, batch.edge, batch.edge];
         let data = TensorData::new(batch.values.clone(), shape);
         Tensor::from_data(data, (device, DType::F32))
@@ -154,25 +153,20 @@ impl Network for Vit {
         1 + self.size.num_hidden_layers
     }
 
-    fn segment<B: PrecisionBackend>(
+    fn segment(
         &self,
-        pass: &Pass<'_, B>,
+        pass: &Pass<'_>,
         segment: u32,
-        input: &Tensor<B, 4>,
-        hidden: Option<Tensor<B, 2>>,
-    ) -> Tensor<B, 2> {
+        input: &Tensor<4>,
+        hidden: Option<Tensor<2>>,
+    ) -> Tensor<2> {
         match hidden {
             None => self.embed(pass, input.clone()),
             Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1)),
         }
     }
 
-    fn head<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        input: &Tensor<B, 4>,
-    ) -> Tensor<B, 2> {
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &Tensor<4>) -> Tensor<2> {
         let n = input.dims()[0];
         let normal = pass.layer_norm(hidden, "vit.layernorm", self.size.layer_norm_eps);
         let first = normal
@@ -186,7 +180,7 @@ impl Network for Vit {
 /// The parts of a pass. Hidden states are `[n · tokens, width]`, so that every linear layer is one product.
 impl Vit {
     /// Patches as tokens behind the class token. Filters that do not overlap are a linear layer.
-    fn embed<B: PrecisionBackend>(&self, pass: &Pass<'_, B>, images: Tensor<B, 4>) -> Tensor<B, 2> {
+    fn embed(&self, pass: &Pass<'_>, images: Tensor<4>) -> Tensor<2> {
         let n = images.dims()[0];
         let (side, patch, width) = (self.side(), self.patch(), self.width());
         let values = COLOURS * patch * patch;
@@ -210,12 +204,7 @@ impl Vit {
         pass.dropout(placed, self.size.hidden_dropout_prob)
     }
 
-    fn block<B: PrecisionBackend>(
-        &self,
-        pass: &Pass<'_, B>,
-        hidden: Tensor<B, 2>,
-        layer: &str,
-    ) -> Tensor<B, 2> {
+    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str) -> Tensor<2> {
         let (compute, dropout) = (pass.compute, self.size.hidden_dropout_prob);
         let name = format!("{layer}.layernorm_before");
         let normal = pass.layer_norm(hidden.clone(), &name, self.size.layer_norm_eps);
@@ -225,7 +214,7 @@ impl Vit {
         let of_attention = (name.as_str(), heads, self.size.attention_probs_dropout_prob);
         // An image has all of its patches.
         let shape = [hidden.dims()[0] / self.tokens(), self.tokens()];
-        let padding = Tensor::<B, 2, Bool>::full(shape, false, &hidden.device());
+        let padding = Tensor::<2, Bool>::full(shape, false, &hidden.device());
         let mixed = pass.attention(&normal, projections, of_attention, &padding);
         let attended = pass.linear(mixed, &format!("{layer}.attention.output.dense"));
         let hidden = compute.add(pass.dropout(attended, dropout), hidden);

@@ -6,31 +6,31 @@
 
 use std::cell::RefCell;
 
-use burn::{backend::Autodiff, tensor::Tensor};
-use mantissa_precision::{GradientSum, ParameterSet, PrecisionBackend};
+use burn::tensor::Tensor;
+use mantissa_precision::{GradientSum, ParameterSet};
 
 use super::{Loss, Trainer, upload};
 use crate::models::{Batch, Network, Norms, Stage};
 
 /// All that the forward pass keeps.
-pub(super) struct Kept<B: PrecisionBackend> {
+pub(super) struct Kept {
     /// The hidden states behind each segment.
-    hidden: Vec<Tensor<B, 2>>,
-    moments: Norms<B>,
+    hidden: Vec<Tensor<2>>,
+    moments: Norms,
 }
 
 /// The forward pass, without a graph.
-pub(super) fn forward<B: PrecisionBackend, M: Network>(
-    trainer: &Trainer<'_, B, M>,
-    working: &ParameterSet<B>,
+pub(super) fn forward<M: Network>(
+    trainer: &Trainer<'_, M>,
+    working: &ParameterSet,
     batch: &Batch<M>,
-) -> Kept<B> {
+) -> Kept {
     let model = &trainer.model;
-    let (input, _) = upload::<B, M>(batch, trainer.device);
+    let (input, _) = upload::<M>(batch, trainer.device);
     let parameters = working.freeze();
     let noted = RefCell::default();
     let pass = model.pass(&parameters, &trainer.compute, Stage::Training(&noted));
-    let mut hidden: Vec<Tensor<B, 2>> = vec![];
+    let mut hidden: Vec<Tensor<2>> = vec![];
     for segment in 0..model.segments() {
         trainer.draw_masks_of(segment);
         hidden.push(model.segment(&pass, segment, &input, hidden.last().cloned()));
@@ -42,20 +42,20 @@ pub(super) fn forward<B: PrecisionBackend, M: Network>(
 }
 
 /// Adds the gradients of `factor` times a micro-batch's summed loss, given what the forward pass kept.
-pub(super) fn backward<B: PrecisionBackend, M: Network>(
-    trainer: &Trainer<'_, B, M>,
-    working: &ParameterSet<B>,
+pub(super) fn backward<M: Network>(
+    trainer: &Trainer<'_, M>,
+    working: &ParameterSet,
     batch: &Batch<M>,
-    kept: Kept<B>,
+    kept: Kept,
     factor: f64,
-    sum: &mut GradientSum<B>,
-) -> Loss<B> {
+    sum: &mut GradientSum,
+) -> Loss {
     let (model, compute) = (&trainer.model, &trainer.compute);
     let Kept { mut hidden, moments } = kept;
     // The same ones again.
     let noted = RefCell::default();
     // The head has nothing to compute again: its graph is made at once.
-    let (input, labels) = upload::<Autodiff<B>, M>(batch, trainer.device);
+    let (input, labels) = upload::<M>(batch, trainer.device);
     let tracked = working.track();
     let pass = model.pass(&tracked, compute, Stage::Training(&noted));
     let last = Tensor::from_inner(hidden.pop().expect("a model has a segment")).require_grad();
@@ -76,7 +76,7 @@ pub(super) fn backward<B: PrecisionBackend, M: Network>(
         trainer.draw_masks_of(segment);
         let after = model.segment(&pass, segment, &input, before.clone());
         // The gradient of this sum by the segment's output is, exactly, the one that comes from above.
-        let mut grads = (after * Tensor::from_inner(above.clone())).sum().backward();
+        let mut grads = (after * above.clone()).sum().backward();
         sum.collect(&mut grads, &tracked);
         if let Some(gradient) = before.and_then(|before| before.grad_remove(&mut grads)) {
             above = gradient;
@@ -108,7 +108,7 @@ mod tests {
                 for batch in batches {
                     trainer.backward(&working, &data.train.batch(batch), 0.125, &mut sum);
                 }
-                let bits = |value: &burn::tensor::Tensor<_, 1>| {
+                let bits = |value: &burn::tensor::Tensor<1>| {
                     let data = value.to_data();
                     data.iter::<f64>().map(f64::to_bits).collect::<Vec<_>>()
                 };

@@ -1,12 +1,11 @@
 //! Predicting a labelled part without training on it.
 
-use mantissa_precision::PrecisionBackend;
-
-use super::{Trainer, progress, read};
+use super::Trainer;
 use crate::{
     Observer, Phase, Share, WorkloadError,
     data::{Labelled, Part},
     models::Network,
+    outcome::{progress, read},
 };
 
 /// Result over one part of the data.
@@ -22,8 +21,8 @@ pub(crate) struct Evaluation {
 }
 
 /// Predicts every example of a part, in order.
-pub(super) fn evaluate<B: PrecisionBackend, M: Network>(
-    trainer: &Trainer<'_, B, M>,
+pub(super) fn evaluate<M: Network>(
+    trainer: &Trainer<'_, M>,
     part: &M::Part,
     observer: &mut dyn Observer,
     phase: Phase,
@@ -43,17 +42,15 @@ pub(super) fn evaluate<B: PrecisionBackend, M: Network>(
             .flatten::<1>(0, 1)
             .equal(labels.clone())
             .int();
-        loss += read(trainer.compute.cross_entropy_sum(logits, labels))?[0];
-        let hits = predicted
-            .try_into_data()
-            .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
-        correct.extend(hits.iter::<i64>().map(|hit| if hit == 1 { '1' } else { '0' }));
+        loss += read::<f64, _, _>(trainer.compute.cross_entropy_sum(logits, labels))?[0];
+        let hits: Vec<i64> = read(predicted)?;
+        correct.extend(hits.iter().map(|hit| if *hit == 1 { '1' } else { '0' }));
         if words {
-            let right = hits.iter::<i64>().map(|hit| hit == 1);
+            let right = hits.iter().map(|hit| *hit == 1);
             passages.extend(Share::by_passage(&batch.answers(), right));
         }
         if phase == Phase::Evaluate {
-            progress::<B>(observer, trainer.device, phase, done as u64 + 1, total);
+            progress(observer, trainer.device, phase, done as u64 + 1, total);
         }
     }
     Ok(Evaluation::of(loss, correct, passages))
@@ -75,8 +72,8 @@ impl Evaluation {
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Device;
     use mantissa_core::*;
-    use mantissa_precision::device::Flex;
 
     use crate::{Inputs, Measured, Outcome, train::testing::Counting};
 
@@ -117,11 +114,11 @@ mod tests {
             cache: cache.path().to_owned(),
             ..inputs
         };
-        let outcome = crate::train::train::<Flex, _>(
+        let outcome = crate::train::train(
             &cell,
             &task,
             &inputs,
-            &burn_flex::FlexDevice,
+            &Device::flex(),
             &mut Counting,
             crate::subject::BuiltIn,
         );

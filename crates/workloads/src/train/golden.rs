@@ -10,10 +10,11 @@ mod mixed_precision;
 mod resnet;
 mod vit;
 
-use std::path::Path;
+use std::{cell::RefCell, path::Path};
 
+use burn::tensor::Device;
 use mantissa_core::*;
-use mantissa_precision::{GradientSum, PrecisionBackend, device::Flex};
+use mantissa_precision::GradientSum;
 use serde_json::Value;
 
 use super::{Trainer, testing::alone};
@@ -28,6 +29,20 @@ type Rows = (usize, usize);
 
 /// All examples in one micro-batch.
 const WHOLE: [Rows; 1] = [(0, 6)];
+
+thread_local! {
+    /// Device of the golden models; the CPU if there is none.
+    static DEVICE: RefCell<Option<Device>> = const { RefCell::new(None) };
+}
+
+/// Runs the golden models of this thread on a device.
+#[cfg(feature = "vulkan")]
+fn on<T>(device: Device, run: impl FnOnce() -> T) -> T {
+    let before = DEVICE.replace(Some(device));
+    let result = run();
+    DEVICE.set(before);
+    result
+}
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../../tests/golden/distilbert-tiny.json")).unwrap()
@@ -94,17 +109,7 @@ const fn sgd(learning_rate: f64) -> Rates {
 
 /// Losses before each of `steps` updates, and after the last, over micro-batches of the given rows.
 fn losses(golden: &Value, axes: &[(Axis, &str)], rates: Rates, parts: &[Rows], steps: usize) -> Vec<f64> {
-    losses_on::<Flex>(golden, axes, rates, parts, steps)
-}
-
-fn losses_on<B: PrecisionBackend>(
-    golden: &Value,
-    axes: &[(Axis, &str)],
-    rates: Rates,
-    parts: &[Rows],
-    steps: usize,
-) -> Vec<f64> {
-    with_trainer::<B, _>(golden, axes, rates, |trainer| {
+    with_trainer(golden, axes, rates, |trainer| {
         let micro_batches: Vec<TokenBatch> = parts.iter().map(|rows| batch(golden, *rows)).collect();
         (0..=steps)
             .map(|_| trainer.step(&micro_batches).unwrap().loss)
@@ -113,11 +118,11 @@ fn losses_on<B: PrecisionBackend>(
 }
 
 /// What `run` makes of a trainer with the golden model.
-fn with_trainer<B: PrecisionBackend, T>(
+fn with_trainer<T>(
     golden: &Value,
     axes: &[(Axis, &str)],
     rates: Rates,
-    run: impl FnOnce(&mut Trainer<B>) -> T,
+    run: impl FnOnce(&mut Trainer) -> T,
 ) -> T {
     let _alone = (rates.dropout > 0.0).then(alone);
     let config = &golden["config"];
@@ -176,11 +181,11 @@ fn task(model: Model, learning_rate: f64) -> TrainTask {
 }
 
 /// What `run` makes of a trainer that begins with the weights of a golden file.
-fn with_golden<B: PrecisionBackend, M: Network, T>(
+fn with_golden<M: Network, T>(
     task: &TrainTask,
     axes: &[(Axis, &str)],
     (model, weights): (M, &str),
-    run: impl FnOnce(&mut Trainer<B, M>) -> T,
+    run: impl FnOnce(&mut Trainer<M>) -> T,
 ) -> T {
     let workload = Workload {
         name: "golden".into(),
@@ -198,8 +203,8 @@ fn with_golden<B: PrecisionBackend, M: Network, T>(
         weights: [(String::new(), weights)].into(),
         ..Inputs::default()
     };
-    let device = B::Device::default();
-    let mut trainer = Trainer::<B, M>::new(&cell, task, model, &inputs, &device).unwrap();
+    let device = DEVICE.with_borrow(|device| device.clone().unwrap_or_else(Device::flex));
+    let mut trainer = Trainer::new(&cell, task, model, &inputs, &device).unwrap();
     run(&mut trainer)
 }
 
@@ -220,11 +225,7 @@ fn place(index: &[f64], shape: &[f64]) -> usize {
 }
 
 /// Norm and largest element of the gradient of every parameter, in f64.
-fn assert_gradients<B: PrecisionBackend, M: Network>(
-    trainer: &Trainer<B, M>,
-    got: &GradientSum<B>,
-    wanted: &Value,
-) {
+fn assert_gradients<M: Network>(trainer: &Trainer<M>, got: &GradientSum, wanted: &Value) {
     let wanted = wanted.as_array().unwrap();
     assert_eq!(trainer.parameters.len(), wanted.len());
     for ((name, _), gradient) in trainer.parameters.iter().zip(got.iter()) {
@@ -410,14 +411,17 @@ fn vulkan_is_there() -> bool {
     mantissa_testing::is_there("vulkan", mantissa_precision::device::available(Backend::Vulkan))
 }
 
+/// The Vulkan device. Fusion is one choice a process: the tests without it run in processes of their own.
+#[cfg(feature = "vulkan")]
+fn vulkan(fusion: bool) -> Device {
+    mantissa_precision::device::open(Backend::Vulkan, fusion)
+}
+
 #[cfg(feature = "vulkan")]
 mod lavapipe {
     use super::*;
 
-    #[test]
-    fn the_code_that_cuda_runs_follows_pytorch() {
-        use mantissa_precision::device::{VulkanFused, VulkanPlain};
-
+    fn assert_follows_pytorch(fusion: bool) {
         if !vulkan_is_there() {
             return;
         }
@@ -425,25 +429,34 @@ mod lavapipe {
         // SGD: Adam's first step is the sign of a gradient, which magnifies rounding where a gradient is near zero.
         let (axes, rates) = ([(Axis::Optimizer, "sgd")], sgd(0.1));
         let want = &expected(&golden["float64"]["training"][0])[..3];
-        let plain = losses_on::<VulkanPlain>(&golden, &axes, rates, &WHOLE, 2);
-        let fused = losses_on::<VulkanFused>(&golden, &axes, rates, &WHOLE, 2);
-        assert_close(&plain, want, 1e-5, "plain");
-        assert_close(&fused, want, 1e-5, "fused");
+        let got = on(vulkan(fusion), || losses(&golden, &axes, rates, &WHOLE, 2));
+        assert_close(&got, want, 1e-5, if fusion { "fused" } else { "plain" });
+    }
+
+    #[test]
+    fn the_code_that_cuda_runs_follows_pytorch() {
+        mantissa_testing::alone(|| assert_follows_pytorch(false));
+    }
+
+    #[test]
+    fn the_fused_code_that_cuda_runs_follows_pytorch() {
+        assert_follows_pytorch(true);
     }
 }
 
 #[cfg(feature = "vulkan")]
 mod lavapipe_full {
+    use mantissa_precision::device::supports;
+
     use super::*;
 
     #[test]
     fn a_mixed_training_follows_the_one_on_the_cpu() {
-        use mantissa_precision::device::{VulkanFused, supports};
-
         if !vulkan_is_there() {
             return;
         }
-        let halves = supports::<VulkanFused>(Format::F16, &Default::default());
+        let device = vulkan(true);
+        let halves = supports(Format::F16, &device);
         let missing = || "Vulkan: the device does not compute in f16".to_owned();
         if !mantissa_testing::is_there("vulkan", halves.then_some(()).ok_or_else(missing)) {
             return;
@@ -452,7 +465,7 @@ mod lavapipe_full {
         let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
         let parts = [(0, 4), (4, 6)];
         let want = losses(&golden, &axes, sgd(0.1), &parts, 2);
-        let got = losses_on::<VulkanFused>(&golden, &axes, sgd(0.1), &parts, 2);
+        let got = on(device, || losses(&golden, &axes, sgd(0.1), &parts, 2));
         // Each rounding of a logit near 2 may fall the other way by 2⁻¹⁰.
         assert_close(&got, &want, 1e-3, "16-mixed");
         let single = losses(&golden, &axes[1..], sgd(0.1), &parts, 2);
@@ -461,20 +474,20 @@ mod lavapipe_full {
 
     #[test]
     fn checkpointing_changes_no_loss() {
-        use mantissa_precision::device::VulkanPlain;
-
-        if !vulkan_is_there() {
-            return;
-        }
-        let golden = golden();
-        let rates = Rates {
-            dropout: 0.3,
-            ..sgd(0.1)
-        };
-        let of = |checkpointing| {
-            let axes = [(Axis::Optimizer, "sgd"), (Axis::Checkpointing, checkpointing)];
-            losses_on::<VulkanPlain>(&golden, &axes, rates, &[(0, 4), (4, 6)], 2)
-        };
-        assert_eq!(of("on"), of("off"));
+        mantissa_testing::alone(|| {
+            if !vulkan_is_there() {
+                return;
+            }
+            let golden = golden();
+            let rates = Rates {
+                dropout: 0.3,
+                ..sgd(0.1)
+            };
+            let of = |checkpointing| {
+                let axes = [(Axis::Optimizer, "sgd"), (Axis::Checkpointing, checkpointing)];
+                losses(&golden, &axes, rates, &[(0, 4), (4, 6)], 2)
+            };
+            on(vulkan(false), || assert_eq!(of("on"), of("off")));
+        });
     }
 }

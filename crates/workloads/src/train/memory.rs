@@ -1,30 +1,36 @@
 //! What holds the memory of a training: the allocator is asked after each part of a step, apart from every timed one.
 
-use mantissa_precision::{GradientSum, PrecisionBackend};
+use burn::tensor::Device;
+use mantissa_precision::GradientSum;
 
-use super::{Trainer, checkpointing, progress, sync};
+use super::{Trainer, checkpointing};
 use crate::{
     MemoryParts, Observer, Phase, WorkloadError,
     data::{Dataset, Part},
     models::{Batch, Network},
-    outcome::allocator,
+    outcome::{allocator, progress, sync},
 };
 
 /// Reads the parts in a step over one micro-batch that changes no parameter; absent where nobody counts bytes.
-pub(super) fn parts<B: PrecisionBackend, M: Network>(
-    trainer: &mut Trainer<'_, B, M>,
+pub(super) fn parts<M: Network>(
+    trainer: &mut Trainer<'_, M>,
     data: &Dataset<M::Part>,
     observer: &mut dyn Observer,
 ) -> Result<Option<MemoryParts>, WorkloadError> {
     trainer.rest();
-    let Some(mut meter) = Meter::<B>::of(trainer.device, observer) else {
+    let Some(mut meter) = Meter::of(trainer.device, observer) else {
         return Ok(None);
     };
+    let copies = || -> Vec<_> {
+        let parameters = trainer.parameters.iter();
+        parameters.map(|(_, value)| value.clone() * 1.0).collect()
+    };
+    // Twice, because cubecl keeps what it uploads for the first launch of a kernel.
+    drop(copies());
     meter.begin()?;
-    let parameters = trainer.parameters.iter();
-    let copies: Vec<_> = parameters.map(|(_, value)| value.clone() * 1.0).collect();
+    let copied = copies();
     let weights = meter.since_begin()?;
-    drop(copies);
+    drop(copied);
 
     meter.begin()?;
     let working = trainer.working();
@@ -52,6 +58,8 @@ pub(super) fn parts<B: PrecisionBackend, M: Network>(
 
     let mut sum = GradientSum::new(trainer.parameters.len());
     drop(trainer.backward(&working, &batch, 1.0, &mut sum));
+    // A device that lacks the memory for a tensor reports that to the readers of the tensor alone.
+    sum.all_finite().map_err(WorkloadError::Device)?;
     let gradients = meter.freed_by(|| drop(sum))?;
 
     let mut sum = GradientSum::new(trainer.parameters.len());
@@ -70,17 +78,17 @@ pub(super) fn parts<B: PrecisionBackend, M: Network>(
 }
 
 /// Reads how many bytes are in use, once the device has done what was asked of it.
-struct Meter<'a, B: PrecisionBackend> {
-    device: &'a B::Device,
+struct Meter<'a> {
+    device: &'a Device,
     observer: &'a mut dyn Observer,
     source: &'static str,
     begin: u64,
 }
 
-impl<'a, B: PrecisionBackend> Meter<'a, B> {
+impl<'a> Meter<'a> {
     /// Absent where nobody counts.
-    fn of(device: &'a B::Device, observer: &'a mut dyn Observer) -> Option<Self> {
-        let source = match allocator::<B>(device) {
+    fn of(device: &'a Device, observer: &'a mut dyn Observer) -> Option<Self> {
+        let source = match allocator(device) {
             Some(_) => "device allocator, in use",
             None => observer
                 .heap_bytes()
@@ -96,9 +104,9 @@ impl<'a, B: PrecisionBackend> Meter<'a, B> {
 
     /// Bytes in use; the observer hears of them, since they may be a peak.
     fn read(&mut self) -> Result<u64, WorkloadError> {
-        sync::<B>(self.device)?;
-        progress::<B>(self.observer, self.device, Phase::WarmUp, 1, 1);
-        let of_device = allocator::<B>(self.device).map(|bytes| bytes.in_use);
+        sync(self.device)?;
+        progress(self.observer, self.device, Phase::WarmUp, 1, 1);
+        let of_device = allocator(self.device).map(|bytes| bytes.in_use);
         // Who counted once does not stop counting.
         Ok(of_device
             .or_else(|| self.observer.heap_bytes())
@@ -121,10 +129,7 @@ impl<'a, B: PrecisionBackend> Meter<'a, B> {
     }
 }
 
-fn first_batch<B: PrecisionBackend, M: Network>(
-    trainer: &Trainer<'_, B, M>,
-    data: &Dataset<M::Part>,
-) -> Batch<M> {
+fn first_batch<M: Network>(trainer: &Trainer<'_, M>, data: &Dataset<M::Part>) -> Batch<M> {
     let size = (trainer.cell.setting.batch() as usize).min(data.train.len());
     let indices: Vec<usize> = (0..size).collect();
     data.train.batch(&indices)

@@ -4,28 +4,26 @@
 
 use std::collections::BTreeSet;
 
-use burn::{
-    backend::Autodiff,
-    tensor::{DType, Tensor},
-};
+use burn::tensor::{DType, Device, Tensor};
 use mantissa_analysis::range_counts;
 use mantissa_core::{Accumulator, Event, Format, MatmulPrecision, Precision, TensorClass, TensorRange};
-use mantissa_precision::{Compute, GradientSum, LossScaler, ParameterSet, PrecisionBackend, device};
+use mantissa_precision::{Compute, GradientSum, LossScaler, ParameterSet, device};
 
 use super::{Trainer, upload};
 use crate::{
     WorkloadError,
     data::Labelled,
     models::{Batch, Network, Seen, Stage},
+    outcome::read,
 };
 
 /// Compares every tensor of the step that these micro-batches would make next.
-pub(super) fn observe<B: PrecisionBackend, M: Network>(
-    trainer: &Trainer<'_, B, M>,
+pub(super) fn observe<M: Network>(
+    trainer: &Trainer<'_, M>,
     step: u64,
     micro_batches: &[Batch<M>],
 ) -> Result<Vec<TensorRange>, WorkloadError> {
-    let wider = wider::<B>(trainer.device);
+    let wider = wider(trainer.device);
     let beside = wider.parameters();
     let own = Side::new(trainer, trainer.compute, trainer.parameters.clone());
     let twin = Side::new(
@@ -87,8 +85,8 @@ pub(super) fn told(ranges: &[TensorRange]) -> Option<Event> {
 }
 
 /// The widest format in which the same step can be made: what a mixed setting loses in its weights in f32 is seen beside f64 alone.
-fn wider<B: PrecisionBackend>(device: &B::Device) -> Precision {
-    if device::supports::<B>(Format::F64, device) {
+fn wider(device: &Device) -> Precision {
+    if device::supports(Format::F64, device) {
         Precision::True64
     } else {
         Precision::True32
@@ -96,11 +94,11 @@ fn wider<B: PrecisionBackend>(device: &B::Device) -> Precision {
 }
 
 /// The step of an optimizer, on both sides from the setting's own gradients: what they lost was counted before.
-fn updates<B: PrecisionBackend, M: Network>(
-    trainer: &Trainer<'_, B, M>,
-    mut parameters: ParameterSet<B>,
-    gradients: GradientSum<B>,
-    mut twins: ParameterSet<B>,
+fn updates<M: Network>(
+    trainer: &Trainer<'_, M>,
+    mut parameters: ParameterSet,
+    gradients: GradientSum,
+    mut twins: ParameterSet,
     found: &mut Found,
 ) -> Result<(), WorkloadError> {
     let mut optimizer = trainer.optimizer.clone();
@@ -137,16 +135,16 @@ fn updates<B: PrecisionBackend, M: Network>(
 }
 
 /// The model in one precision.
-struct Side<'a, B: PrecisionBackend, M> {
+struct Side<'a, M> {
     model: &'a M,
     compute: Compute,
-    parameters: ParameterSet<B>,
-    working: ParameterSet<B>,
-    device: &'a B::Device,
+    parameters: ParameterSet,
+    working: ParameterSet,
+    device: &'a Device,
 }
 
-impl<'a, B: PrecisionBackend, M: Network> Side<'a, B, M> {
-    fn new(trainer: &'a Trainer<'_, B, M>, compute: Compute, parameters: ParameterSet<B>) -> Self {
+impl<'a, M: Network> Side<'a, M> {
+    fn new(trainer: &'a Trainer<'_, M>, compute: Compute, parameters: ParameterSet) -> Self {
         Self {
             model: &trainer.model,
             working: parameters.working(&compute, |name| trainer.model.multiplies(name)),
@@ -158,21 +156,21 @@ impl<'a, B: PrecisionBackend, M: Network> Side<'a, B, M> {
 }
 
 /// The hidden states behind each segment, of both sides; outputs of layers are compared segment by segment.
-fn forward<B: PrecisionBackend, M: Network>(
-    sides: [&Side<'_, B, M>; 2],
+fn forward<M: Network>(
+    sides: [&Side<'_, M>; 2],
     batch: &Batch<M>,
     mut found: Option<&mut Found>,
-) -> Result<[Vec<Tensor<B, 2>>; 2], WorkloadError> {
+) -> Result<[Vec<Tensor<2>>; 2], WorkloadError> {
     let mut hidden = [vec![], vec![]];
     for segment in 0..=sides[0].model.segments() {
-        let seen: [Seen<B>; 2] = Default::default();
+        let seen: [Seen; 2] = Default::default();
         for ((side, hidden), seen) in sides.iter().zip(&mut hidden).zip(&seen) {
-            let (input, _) = upload::<B, M>(batch, side.device);
+            let (input, _) = upload::<M>(batch, side.device);
             let (model, parameters) = (side.model, side.working.freeze());
             let pass = model
                 .pass(&parameters, &side.compute, Stage::Observing)
                 .seen_by(seen);
-            let before: Option<Tensor<B, 2>> = hidden.last().cloned();
+            let before: Option<Tensor<2>> = hidden.last().cloned();
             match before {
                 Some(before) if segment == model.segments() => drop(model.head(&pass, before, &input)),
                 before => hidden.push(model.segment(&pass, segment, &input, before)),
@@ -190,18 +188,18 @@ fn forward<B: PrecisionBackend, M: Network>(
 }
 
 /// Adds the gradients of `factor` times the summed loss; gradients of hidden states are compared on the way.
-fn backward<B: PrecisionBackend, M: Network>(
-    sides: [&Side<'_, B, M>; 2],
+fn backward<M: Network>(
+    sides: [&Side<'_, M>; 2],
     batch: &Batch<M>,
-    hidden: [Vec<Tensor<B, 2>>; 2],
+    hidden: [Vec<Tensor<2>>; 2],
     factor: f64,
-    sums: &mut [GradientSum<B>; 2],
+    sums: &mut [GradientSum; 2],
     found: Option<&mut Found>,
 ) -> Result<(), WorkloadError> {
     let mut gradients = vec![];
     for ((side, mut hidden), sum) in sides.into_iter().zip(hidden).zip(sums) {
-        let (input, labels) = upload::<Autodiff<B>, M>(batch, side.device);
-        let mut above: Option<Tensor<B, 2>> = None;
+        let (input, labels) = upload::<M>(batch, side.device);
+        let mut above: Option<Tensor<2>> = None;
         let mut behind = vec![];
         for segment in (0..=side.model.segments()).rev() {
             let tracked = side.working.track();
@@ -217,7 +215,7 @@ fn backward<B: PrecisionBackend, M: Network>(
                 }
                 (Some(above), _) => {
                     let after = side.model.segment(&pass, segment, &input, before.clone());
-                    (after * Tensor::from_inner(above.clone())).sum()
+                    (after * above.clone()).sum()
                 }
                 (None, None) => unreachable!("the head comes first, and reads hidden states"),
             };
@@ -266,12 +264,8 @@ impl Found {
     }
 }
 
-fn values<B: PrecisionBackend, const D: usize>(tensor: &Tensor<B, D>) -> Result<Vec<f64>, WorkloadError> {
-    let data = tensor
-        .clone()
-        .try_into_data()
-        .map_err(|error| WorkloadError::Device(format!("{error:?}")))?;
-    Ok(data.iter::<f64>().collect())
+fn values<const D: usize>(tensor: &Tensor<D>) -> Result<Vec<f64>, WorkloadError> {
+    read(tensor.clone())
 }
 
 fn format(dtype: DType) -> Format {
@@ -285,9 +279,7 @@ fn format(dtype: DType) -> Format {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::backend::Backend as _;
     use mantissa_core::{Axis, RangeCounts};
-    use mantissa_precision::device::Flex;
 
     use super::*;
     use crate::train::testing::{cell, data, learnt, train, trainer};
@@ -303,7 +295,7 @@ mod tests {
         task.observe_every = 1;
         change(&mut task);
         let mut trainer = trainer(&cell, &task, &data);
-        Flex::seed(trainer.device, cell.seed);
+        trainer.device.seed(cell.seed);
         train(&mut trainer, &data);
         let ranges = trainer.log.samples.ranges.iter();
         let mut total = RangeCounts::default();
@@ -332,7 +324,7 @@ mod tests {
             };
             let run = |task| {
                 let mut trainer = trainer(&cell, task, &data);
-                Flex::seed(trainer.device, cell.seed);
+                trainer.device.seed(cell.seed);
                 train(&mut trainer, &data);
                 trainer
             };

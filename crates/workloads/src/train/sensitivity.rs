@@ -7,7 +7,6 @@ use std::ops::RangeInclusive;
 
 use mantissa_analysis::{Sensitivity, fewest_bits, keeps};
 use mantissa_core::{Event, Format, FormatTrial, Layout};
-use mantissa_precision::PrecisionBackend;
 
 use super::{Trainer, evaluate::evaluate};
 use crate::{Observer, Phase, WorkloadError, models::Network};
@@ -19,8 +18,8 @@ const ENOUGH: (u32, u32) = (Format::F32.exponent_bits(), Format::F32.fraction_bi
 const MOST_FRACTION: u32 = 10;
 
 /// Tests and what they say. `correct` is what f32 predicts right, a character an example.
-pub(super) fn sensitivity<B: PrecisionBackend, M: Network>(
-    trainer: &mut Trainer<'_, B, M>,
+pub(super) fn sensitivity<M: Network>(
+    trainer: &mut Trainer<'_, M>,
     test: &M::Part,
     correct: &str,
     observer: &mut dyn Observer,
@@ -93,14 +92,14 @@ pub(super) fn sensitivity<B: PrecisionBackend, M: Network>(
 }
 
 /// A trained model and what it is tested on.
-struct Bench<'b, 'a, B: PrecisionBackend, M: Network> {
-    trainer: &'b mut Trainer<'a, B, M>,
+struct Bench<'b, 'a, M: Network> {
+    trainer: &'b mut Trainer<'a, M>,
     test: &'b M::Part,
     correct: &'b str,
     observer: &'b mut dyn Observer,
 }
 
-impl<B: PrecisionBackend, M: Network> Bench<'_, '_, B, M> {
+impl<M: Network> Bench<'_, '_, M> {
     fn sweep(&mut self, layouts: impl Iterator<Item = Layout>) -> Result<Vec<FormatTrial>, WorkloadError> {
         layouts.map(|layout| self.trial(layout, None, &[])).collect()
     }
@@ -196,7 +195,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use mantissa_core::Axis;
-    use mantissa_precision::{ParameterSet, device::Flex};
+    use mantissa_precision::ParameterSet;
 
     use super::*;
     use crate::data::{Part, Tokenized};
@@ -204,12 +203,12 @@ mod tests {
 
     /// A small model that has learnt something, and the reviews that it is tested on: enough that some of them lie near the
     /// border between the classes.
-    fn with_trained(run: impl FnOnce(&mut Trainer<'_, Flex>, &Tokenized)) {
+    fn with_trained(run: impl FnOnce(&mut Trainer<'_>, &Tokenized)) {
         let (data, _cache) = data(64, 0, 800);
         let (cell, mut task) = cell(&[(Axis::Sequence, "16")], false);
         (task.epochs, task.learning_rate) = (6, 3e-3);
         let mut trained = trainer(&cell, &task, &data);
-        <Flex as burn::tensor::backend::Backend>::seed(trained.device, cell.seed);
+        trained.device.seed(cell.seed);
         train(&mut trained, &data);
         run(&mut trained, &data.test);
     }
@@ -219,7 +218,7 @@ mod tests {
         with_trained(enough_bits);
     }
 
-    fn enough_bits(trained: &mut Trainer<'_, Flex>, test: &Tokenized) {
+    fn enough_bits(trained: &mut Trainer<'_>, test: &Tokenized) {
         let correct = evaluate(trained, test, &mut Counting, Phase::Evaluate)
             .unwrap()
             .correct;
@@ -262,7 +261,7 @@ mod tests {
     }
 
     /// What a change of a trained model's weights, which changes none of its predictions in f32, makes of the verdict.
-    fn planted(trained: &mut Trainer<'_, Flex>, test: &Tokenized, change: fn(&str, f32) -> f32) -> String {
+    fn planted(trained: &mut Trainer<'_>, test: &Tokenized, change: fn(&str, f32) -> f32) -> String {
         let before = trained.parameters.clone();
         let shapes = trained.model.parameters().into_iter().map(|spec| spec.shape);
         let parts = before.iter().zip(shapes).map(|((name, value), shape)| {
@@ -287,7 +286,7 @@ mod tests {
         }
     }
 
-    fn planted_weaknesses(trained: &mut Trainer<'_, Flex>, test: &Tokenized) {
+    fn planted_weaknesses(trained: &mut Trainer<'_>, test: &Tokenized) {
         let mut of = |change| planted(trained, test, change);
         let sound = of(|_, x| x);
         assert!(sound.starts_with("insensitive: "), "{sound}");
@@ -338,7 +337,7 @@ mod tests {
         let (data, _cache) = data(16, 0, 40);
         let (cell, task) = cell(&[], false);
         let mut trainer = trainer(&cell, &task, &data);
-        let logits = |trainer: &Trainer<'_, Flex>| {
+        let logits = |trainer: &Trainer<'_>| {
             let batch = data.test.batch(&[0, 1, 2]);
             let (logits, _) = trainer.predict(&trainer.working().freeze(), &batch);
             logits.into_data().iter::<f64>().collect::<Vec<_>>()

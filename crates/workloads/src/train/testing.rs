@@ -1,9 +1,9 @@
 //! A small model, synthetic reviews and a training of two epochs, for the tests of this module.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use burn::tensor::Device;
 use mantissa_core::*;
-use mantissa_precision::device::Flex;
 
 use super::{Trainer, evaluate::evaluate};
 use crate::{
@@ -125,25 +125,22 @@ pub(crate) fn cell(axes: &[(Axis, &str)], drop_last: bool) -> (Cell, TrainTask) 
     (Cell::new("small", workload, setting, 1), task)
 }
 
-pub(super) fn trainer<'a>(
-    cell: &'a Cell,
-    task: &'a TrainTask,
-    data: &Dataset<Tokenized>,
-) -> Trainer<'a, Flex> {
+pub(super) fn trainer<'a>(cell: &'a Cell, task: &'a TrainTask, data: &Dataset<Tokenized>) -> Trainer<'a> {
     let Model::Distilbert(size) = &task.model else {
         unreachable!("made above")
     };
     let model = DistilBert::new(size.clone(), data.train.vocabulary(), data.classes);
-    Trainer::new(cell, task, model, &Inputs::default(), &burn_flex::FlexDevice).unwrap()
+    static FLEX: LazyLock<Device> = LazyLock::new(Device::flex);
+    Trainer::new(cell, task, model, &Inputs::default(), &FLEX).unwrap()
 }
 
-pub(super) fn train(trainer: &mut Trainer<'_, Flex>, data: &Dataset<Tokenized>) {
+pub(super) fn train(trainer: &mut Trainer<'_>, data: &Dataset<Tokenized>) {
     trainer.run(data, &mut Counting).unwrap();
     evaluate(trainer, &data.test, &mut Counting, Phase::Evaluate).unwrap();
 }
 
 /// The numbers of a training, times left out, and what it ends with.
-pub(super) fn learnt(trainer: Trainer<'_, Flex>) -> (Vec<Series>, Vec<Vec<f64>>, Vec<Event>) {
+pub(super) fn learnt(trainer: Trainer<'_>) -> (Vec<Series>, Vec<Vec<f64>>, Vec<Event>) {
     let mut series = trainer.log.samples.series;
     series.retain(|series| series.name != "step_seconds");
     let values = trainer.parameters.iter();

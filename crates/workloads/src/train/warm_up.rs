@@ -1,15 +1,16 @@
 //! What comes before the first timed step: every shape is met once, and nothing is learnt.
 
-use mantissa_precision::{LossScaler, Optimizer, OptimizerSettings, PrecisionBackend};
+use mantissa_precision::{LossScaler, Optimizer, OptimizerSettings};
 
-use super::{Trainer, beginning, scaler, sync};
+use super::{Trainer, beginning, scaler};
 use crate::{
     Inputs, WorkloadError,
     data::{Dataset, Part},
     models::Network,
+    outcome::sync,
 };
 
-impl<B: PrecisionBackend, M: Network> Trainer<'_, B, M> {
+impl<M: Network> Trainer<'_, M> {
     /// A new optimizer of the same rule with a learning rate of 0, which changes no finite parameter.
     pub(super) fn rest(&mut self) {
         let settings = OptimizerSettings {
@@ -43,7 +44,7 @@ impl<B: PrecisionBackend, M: Network> Trainer<'_, B, M> {
                 self.predict(&parameters, &part.batch(&first(size)));
             }
         }
-        sync::<B>(self.device)
+        sync(self.device)
     }
 
     /// Forgets the steps so far: a new optimizer and running statistics, and generators seeded anew. A learning rate of 0 has left the parameters
@@ -57,8 +58,8 @@ impl<B: PrecisionBackend, M: Network> Trainer<'_, B, M> {
         if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
             self.parameters = beginning(&self.model, self.cell, inputs, self.device)?.parameters;
         }
-        B::seed(self.device, self.cell.seed);
-        sync::<B>(self.device)
+        self.device.seed(self.cell.seed);
+        sync(self.device)
     }
 }
 
@@ -76,8 +77,8 @@ pub(crate) fn first(examples: usize) -> Vec<usize> {
 
 /// Notes for the tests which shapes went to the device.
 #[cfg(test)]
-pub(super) fn met<B: PrecisionBackend>(examples: usize) {
-    tests::MET.with_borrow_mut(|met| met.insert((std::any::type_name::<B>(), examples)));
+pub(super) fn met(purpose: &'static str, examples: usize) {
+    tests::MET.with_borrow_mut(|met| met.insert((purpose, examples)));
 }
 
 /// Notes for the tests what kinds of steps were made.
@@ -93,9 +94,7 @@ pub(super) fn stepped(micro_batches: usize, has_state: bool) {
 mod tests {
     use std::{cell::RefCell, collections::BTreeSet};
 
-    use burn::tensor::backend::Backend as _;
     use mantissa_core::Axis;
-    use mantissa_precision::device::Flex;
 
     use super::*;
     use crate::train::{
@@ -104,7 +103,7 @@ mod tests {
     };
 
     thread_local! {
-        /// Backend (the one that differentiates is another) and examples of each micro-batch.
+        /// Purpose (a training differentiates, a prediction does not) and examples of each micro-batch.
         pub(super) static MET: RefCell<BTreeSet<(&'static str, usize)>> = RefCell::default();
         pub(super) static KINDS: RefCell<BTreeSet<&'static str>> = RefCell::default();
     }
@@ -151,7 +150,7 @@ mod tests {
         for axes in settings {
             let (cell, task) = cell(axes, false);
             let mut plain = trainer(&cell, &task, &data);
-            Flex::seed(plain.device, cell.seed);
+            plain.device.seed(cell.seed);
             train(&mut plain, &data);
 
             let mut warm = trainer(&cell, &task, &data);

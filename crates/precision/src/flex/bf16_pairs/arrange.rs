@@ -1,7 +1,7 @@
 //! Factors of a product in memory, and how they are rearranged: neighbours in depth side by side, and those of all lanes of a strip after one
 //! another.
 
-use burn::tensor::TensorMetadata;
+use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
 use half::bf16;
 use pulp::{Arch, NullaryFnOnce};

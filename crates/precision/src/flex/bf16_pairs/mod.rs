@@ -10,7 +10,10 @@ mod arrange;
 mod columns;
 mod instruction;
 
-use burn::tensor::{DType, Shape, TensorMetadata, calculate_matmul_output};
+use burn::{
+    backend::TensorMetadata,
+    tensor::{DType, Shape, calculate_matmul_output},
+};
 use burn_flex::FlexTensor;
 use half::bf16;
 
@@ -92,7 +95,7 @@ fn places(tensor: &FlexTensor, shape: &Shape) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Tensor, TensorData};
+    use burn::tensor::{Device, Tensor, TensorData};
     use burn_flex::Flex;
 
     use super::*;
@@ -106,34 +109,34 @@ mod tests {
     }
 
     /// Whole numbers from -4 to 4: sums of a few thousand products are exact in f32, in any order.
-    fn whole<const D: usize>(shape: [usize; D], seed: usize) -> Tensor<Flex, D> {
+    fn whole<const D: usize>(shape: [usize; D], seed: usize) -> Tensor<D> {
         let count: usize = shape.iter().product();
         let values = (0..count)
             .map(|at| (((at * 31 + seed) * 2_654_435_761) >> 7) % 9)
             .map(|x| x as f32 - 4.0);
         Tensor::from_data(
             TensorData::new(values.collect(), shape),
-            (&Default::default(), DType::BF16),
+            (&Device::flex(), DType::BF16),
         )
     }
 
     fn multiplied<const D: usize>(
         with: Instruction,
-        lhs: Tensor<Flex, D>,
-        rhs: Tensor<Flex, D>,
+        lhs: Tensor<D>,
+        rhs: Tensor<D>,
         output: DType,
     ) -> Vec<f32> {
-        let [lhs, rhs] = [lhs, rhs].map(|tensor| tensor.into_primitive().tensor());
+        let [lhs, rhs] = [lhs, rhs].map(|tensor| tensor.try_into_primitive::<Flex>().unwrap());
         let product = product(with, lhs, rhs, output);
         assert_eq!(product.dtype(), output);
         product.into_data().iter().collect()
     }
 
     /// The same by loops in f64.
-    fn by_loops<const D: usize>(lhs: &Tensor<Flex, D>, rhs: &Tensor<Flex, D>) -> Vec<f32> {
+    fn by_loops<const D: usize>(lhs: &Tensor<D>, rhs: &Tensor<D>) -> Vec<f32> {
         let shape = calculate_matmul_output(&lhs.shape(), &rhs.shape()).unwrap();
         let (m, n, k) = (shape[D - 2], shape[D - 1], lhs.dims()[D - 1]);
-        let spread = |tensor: &Tensor<Flex, D>, rows, columns| {
+        let spread = |tensor: &Tensor<D>, rows, columns| {
             let mut dims = shape.clone();
             (dims[D - 2], dims[D - 1]) = (rows, columns);
             tensor
@@ -179,7 +182,7 @@ mod tests {
     #[test]
     fn batches_are_broadcast_and_read_where_they_lie() {
         let Some(with) = instruction() else { return };
-        let is_right = |lhs: Tensor<Flex, 4>, rhs: Tensor<Flex, 4>| {
+        let is_right = |lhs: Tensor<4>, rhs: Tensor<4>| {
             assert_eq!(
                 multiplied(with, lhs.clone(), rhs.clone(), DType::F32),
                 by_loops(&lhs, &rhs)
@@ -220,7 +223,7 @@ mod tests {
     fn what_is_not_finite_stays_in_its_row_and_column_and_subnormals_are_zero() {
         let Some(with) = instruction() else { return };
         let of = |values: Vec<f32>, shape| {
-            Tensor::<Flex, 2>::from_data(TensorData::new(values, shape), (&Default::default(), DType::BF16))
+            Tensor::<2>::from_data(TensorData::new(values, shape), (&Device::flex(), DType::BF16))
         };
         let rows = of(
             vec![1.0, 2.0, 3.0, f32::INFINITY, 1.0, 1.0, 1.0, f32::NAN, 1.0],

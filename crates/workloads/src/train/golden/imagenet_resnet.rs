@@ -37,10 +37,10 @@ fn images(golden: &Value) -> ImageBatch {
 }
 
 /// What `run` makes of a trainer with the golden model.
-fn with_imagenet_resnet<B: PrecisionBackend, T>(
+fn with_imagenet_resnet<T>(
     golden: &Value,
     axes: &[(Axis, &str)],
-    run: impl FnOnce(&mut Trainer<B, ImageNetResNet>) -> T,
+    run: impl FnOnce(&mut Trainer<ImageNetResNet>) -> T,
 ) -> T {
     let depth = size(golden, "depth");
     let of_model = ImageNetResNetSize {
@@ -57,15 +57,15 @@ fn with_imagenet_resnet<B: PrecisionBackend, T>(
 }
 
 /// Logits by the running statistics of the file, then by the batch's own.
-fn logits<B: PrecisionBackend>(golden: &Value, precision: &str) -> [Vec<f64>; 2] {
-    with_imagenet_resnet::<B, _>(golden, &[(Axis::Precision, precision)], |trainer| {
+fn logits(golden: &Value, precision: &str) -> [Vec<f64>; 2] {
+    with_imagenet_resnet(golden, &[(Axis::Precision, precision)], |trainer| {
         let batch = images(golden);
         let parameters = trainer.working().freeze();
         let (testing, _) = trainer.predict(&parameters, &batch);
         let pass = trainer
             .model
             .pass(&parameters, &trainer.compute, Stage::Observing);
-        let input = ImageNetResNet::upload::<B>(&batch, trainer.device);
+        let input = ImageNetResNet::upload(&batch, trainer.device);
         let training = trainer.model.forward(&pass, &input, |_| ());
         [testing, training].map(|logits| logits.into_data().iter::<f64>().collect())
     })
@@ -84,11 +84,11 @@ struct Computed {
     variances: Vec<f64>,
 }
 
-fn computed<B: PrecisionBackend>(golden: &Value, axes: &[(Axis, &str)]) -> Computed {
-    with_imagenet_resnet::<B, _>(golden, axes, |trainer| {
+fn computed(golden: &Value, axes: &[(Axis, &str)]) -> Computed {
+    with_imagenet_resnet(golden, axes, |trainer| {
         let batch = images(golden);
         let share = 1.0 / batch.labels.len() as f64;
-        let values = |tensor: &burn::tensor::Tensor<B, 1>| -> Vec<f64> {
+        let values = |tensor: &burn::tensor::Tensor<1>| -> Vec<f64> {
             tensor.clone().into_data().iter::<f64>().collect()
         };
         let working = trainer.working();
@@ -142,7 +142,7 @@ fn logits_are_torchvisions_by_running_statistics_and_by_the_batchs_own() {
     for depth in DEPTHS {
         let golden = golden(depth);
         for (precision, share) in [("64-true", 1e-10), ("32-true", 1e-5)] {
-            let got = logits::<Flex>(&golden, precision);
+            let got = logits(&golden, precision);
             for (key, got) in ["evaluation", "training"].iter().zip(got) {
                 let what = format!("ResNet-{depth}, {precision}, {key}");
                 assert_near(&got, &floats(&golden[*key]["logits"]), share, &what);
@@ -156,7 +156,7 @@ fn loss_gradients_and_running_statistics_of_a_step_are_torchvisions_in_f64() {
     for depth in DEPTHS {
         let golden = golden(depth);
         let wanted = &golden["training"];
-        let got = computed::<Flex>(&golden, &[(Axis::Precision, "64-true")]);
+        let got = computed(&golden, &[(Axis::Precision, "64-true")]);
         let what = format!("ResNet-{depth}");
         assert_near(&[got.loss], &[wanted["loss"].as_f64().unwrap()], F64, &what);
         assert_gradients_near(&got.gradients, &wanted["gradients"], F64, &what);
@@ -176,7 +176,7 @@ fn checkpointing_changes_no_bit_of_either_kind_of_block() {
         for precision in ["32-true", "bf16-mixed", "16-mixed"] {
             let of = |checkpointing| {
                 let axes = [(Axis::Precision, precision), (Axis::Checkpointing, checkpointing)];
-                computed::<Flex>(&golden, &axes)
+                computed(&golden, &axes)
             };
             let off = of("off");
             assert!(off.loss.is_finite(), "ResNet-{depth}, {precision}");
@@ -191,18 +191,17 @@ mod lavapipe_full {
 
     #[test]
     fn the_code_that_cuda_runs_follows_torchvisions_resnet() {
-        use mantissa_precision::device::VulkanFused;
-
         if !vulkan_is_there() {
             return;
         }
         let golden = golden(18);
-        let got = logits::<VulkanFused>(&golden, "32-true");
+        let device = vulkan(true);
+        let got = on(device.clone(), || logits(&golden, "32-true"));
         for (key, got) in ["evaluation", "training"].iter().zip(got) {
             assert_near(&got, &floats(&golden[*key]["logits"]), 2e-5, key);
         }
         // The gradients behind the stem have gone through the max pool.
-        let got = computed::<VulkanFused>(&golden, &[]);
+        let got = on(device, || computed(&golden, &[]));
         assert_gradients_near(&got.gradients, &golden["training"]["gradients"], 1e-3, "32-true");
     }
 }

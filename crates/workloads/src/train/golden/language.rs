@@ -71,7 +71,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
     }
 
     /// What `run` makes of a trainer with the model.
-    pub(super) fn with<T>(&self, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<Flex, M>) -> T) -> T {
+    pub(super) fn with<T>(&self, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<M>) -> T) -> T {
         let _alone = self.model.drops().then(alone);
         let axes = [&[(Axis::Optimizer, "sgd"), (Axis::Sequence, "8")], axes].concat();
         with_golden(
@@ -244,7 +244,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
     fn written(&self, precision: &str, piece: Option<usize>) -> (Vec<i32>, Vec<Vec<f64>>) {
         self.with(&[(Axis::Precision, precision)], |trainer| {
             let parameters = trainer.working().freeze();
-            let cache = RefCell::new(KvCache::<Flex>::default());
+            let cache = RefCell::new(KvCache::default());
             // Those behind the last of some tokens.
             let logits = |ids: &[i32]| -> Vec<f64> {
                 let batch = TokenBatch {
@@ -253,7 +253,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
                     rows: vec![ids.len() as i32 - 1],
                     labels: vec![0],
                 };
-                let input = M::upload::<Flex>(&batch, trainer.device);
+                let input = M::upload(&batch, trainer.device);
                 let stage = Stage::Testing(&trainer.running);
                 let pass = trainer.model.pass(&parameters, &trainer.compute, stage);
                 let pass = match piece {

@@ -18,8 +18,8 @@ fn runs() -> Value {
 
 type Weights = BTreeMap<String, Vec<f64>>;
 
-fn weights(trainer: &Trainer<Flex>) -> Weights {
-    let value = |(name, value): (&str, &burn::tensor::Tensor<Flex, 1>)| {
+fn weights(trainer: &Trainer) -> Weights {
+    let value = |(name, value): (&str, &burn::tensor::Tensor<1>)| {
         (name.to_owned(), value.to_data().iter::<f64>().collect())
     };
     trainer.parameters.iter().map(value).collect()
@@ -52,7 +52,7 @@ fn distance(got: &Weights, want: &Weights, start: &Weights) -> f64 {
 }
 
 /// Replaces the parameters by what `change` makes of each element, whose parameter and index it is told.
-fn change_parameters(trainer: &mut Trainer<Flex>, change: impl Fn(&str, usize, f64) -> f64) {
+fn change_parameters(trainer: &mut Trainer, change: impl Fn(&str, usize, f64) -> f64) {
     let specs = trainer.model.parameters();
     let parts = trainer.parameters.iter().zip(specs).map(|((name, value), spec)| {
         let data = value.to_data();
@@ -74,7 +74,7 @@ struct Trained {
 }
 
 /// The golden steps under a setting; `after_step` may do damage.
-fn train(golden: &Value, precision: &str, after_step: impl Fn(&mut Trainer<Flex>)) -> Trained {
+fn train(golden: &Value, precision: &str, after_step: impl Fn(&mut Trainer)) -> Trained {
     let number = |key: &str| golden[key].as_f64().unwrap();
     let rates = Rates {
         learning_rate: number("learning_rate"),
@@ -85,7 +85,7 @@ fn train(golden: &Value, precision: &str, after_step: impl Fn(&mut Trainer<Flex>
     let axes = [(Axis::Precision, precision), (Axis::Optimizer, "sgd")];
     let examples = [batch(&super::golden(), WHOLE[0])];
     let steps = golden["runs"][0]["losses"].as_array().unwrap().len();
-    with_trainer::<Flex, _>(&super::golden(), &axes, rates, |trainer| {
+    with_trainer(&super::golden(), &axes, rates, |trainer| {
         if let Some(scaler) = &mut trainer.scaler {
             *scaler = LossScaler::new(LossScaling {
                 initial: number("initial_scale"),
@@ -176,7 +176,7 @@ fn every_split_of_the_examples_into_micro_batches_gives_the_same_steps() {
         ..sgd(0.05)
     };
     let after = |parts: &[Rows]| {
-        with_trainer::<Flex, _>(&golden, &axes, rates, |trainer| {
+        with_trainer(&golden, &axes, rates, |trainer| {
             let micro_batches: Vec<_> = parts.iter().map(|rows| batch(&golden, *rows)).collect();
             for _ in 0..3 {
                 trainer.step(&micro_batches).unwrap();
@@ -208,7 +208,7 @@ fn an_overflow_in_one_of_two_micro_batches_is_one_decision_of_the_trainer() {
     let dim = golden["config"]["dim"].as_u64().unwrap() as usize;
     let row = *word as usize * dim..(*word as usize + 1) * dim;
     let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
-    with_trainer::<Flex, _>(&golden, &axes, sgd(0.01), |trainer| {
+    with_trainer(&golden, &axes, sgd(0.01), |trainer| {
         trainer.scaler = Some(LossScaler::new(LossScaling {
             growth_interval: 2,
             ..LossScaling::default()

@@ -35,11 +35,7 @@ fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
 }
 
 /// What `run` makes of a trainer with the golden model.
-fn with_resnet<B: PrecisionBackend, T>(
-    golden: &Value,
-    axes: &[(Axis, &str)],
-    run: impl FnOnce(&mut Trainer<B, ResNet>) -> T,
-) -> T {
+fn with_resnet<T>(golden: &Value, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<ResNet>) -> T) -> T {
     let _alone = alone(); // `start_over` seeds
     let of_model = ResNetSize {
         depth: size(golden, "depth"),
@@ -57,11 +53,7 @@ fn with_resnet<B: PrecisionBackend, T>(
 
 /// Losses of steps over micro-batches, then logits in evaluation, running means and running variances.
 fn steps(golden: &Value, axes: &[(Axis, &str)]) -> [Vec<f64>; 4] {
-    steps_on::<Flex>(golden, axes)
-}
-
-fn steps_on<B: PrecisionBackend>(golden: &Value, axes: &[(Axis, &str)]) -> [Vec<f64>; 4] {
-    with_resnet::<B, _>(golden, axes, |trainer| {
+    with_resnet(golden, axes, |trainer| {
         let pieces = PIECES.map(|rows| images(golden, rows));
         let steps = golden["steps"]["f64"]["keep"]["losses"].as_array().unwrap();
         let losses = steps
@@ -70,7 +62,7 @@ fn steps_on<B: PrecisionBackend>(golden: &Value, axes: &[(Axis, &str)]) -> [Vec<
             .collect();
         let parameters = trainer.working().freeze();
         let (logits, _) = trainer.predict(&parameters, &images(golden, (0, 6)));
-        let values = |tensor: &burn::tensor::Tensor<B, 1>| -> Vec<f64> {
+        let values = |tensor: &burn::tensor::Tensor<1>| -> Vec<f64> {
             tensor.clone().into_data().iter::<f64>().collect()
         };
         let running = trainer.running.iter();
@@ -96,15 +88,15 @@ fn assert_close(what: &str, got: &[f64], wanted: &[f64], share: f64) {
 #[test]
 fn logits_and_gradients_are_pytorchs_in_f64() {
     let golden = golden();
-    with_resnet::<Flex, _>(&golden, &[(Axis::Precision, "64-true")], |trainer| {
+    with_resnet(&golden, &[(Axis::Precision, "64-true")], |trainer| {
         let batch = images(&golden, (0, 6));
         let working = trainer.working();
-        let noted = std::cell::RefCell::default();
+        let noted = RefCell::default();
         let parameters = working.freeze();
         let pass = trainer
             .model
             .pass(&parameters, &trainer.compute, Stage::Training(&noted));
-        let input = ResNet::upload::<Flex>(&batch, trainer.device);
+        let input = ResNet::upload(&batch, trainer.device);
         let logits = trainer.model.forward(&pass, &input, |_| ());
         let logits: Vec<f64> = logits.into_data().iter::<f64>().collect();
         assert_close("logits", &logits, &floats(&golden["logits"]), 1e-12);
@@ -160,7 +152,7 @@ fn accumulated_steps_and_running_statistics_are_pytorchs_under_either_momentum()
 }
 
 /// Values of all parameters.
-fn parameters(trainer: &Trainer<Flex, ResNet>) -> Vec<Vec<f64>> {
+fn parameters(trainer: &Trainer<ResNet>) -> Vec<Vec<f64>> {
     let values = trainer.parameters.iter();
     values
         .map(|(_, value)| value.clone().into_data().iter::<f64>().collect())
@@ -168,7 +160,7 @@ fn parameters(trainer: &Trainer<Flex, ResNet>) -> Vec<Vec<f64>> {
 }
 
 /// Running means and variances of all batch norms.
-fn running(trainer: &Trainer<Flex, ResNet>) -> Vec<Vec<f64>> {
+fn running(trainer: &Trainer<ResNet>) -> Vec<Vec<f64>> {
     let norms = trainer.running.iter();
     norms
         .flat_map(|(_, moments)| [&moments.mean, &moments.variance])
@@ -186,7 +178,7 @@ fn the_momentum_changes_what_is_tested_and_no_bit_of_what_is_learnt() {
                 (Axis::Accumulate, "2"),
                 (Axis::BatchNormMomentum, rule),
             ];
-            with_resnet::<Flex, _>(&golden, &axes, |trainer| {
+            with_resnet(&golden, &axes, |trainer| {
                 let pieces = PIECES.map(|rows| images(&golden, rows));
                 let losses = [(); 3].map(|()| trainer.step(&pieces).unwrap().loss);
                 (losses, parameters(trainer), running(trainer))
@@ -205,7 +197,7 @@ fn a_trailing_group_follows_with_the_momentum_of_the_micro_batches_it_has() {
     let golden = golden();
     let of = |rule, accumulate| {
         let axes = [(Axis::Accumulate, accumulate), (Axis::BatchNormMomentum, rule)];
-        with_resnet::<Flex, _>(&golden, &axes, |trainer| {
+        with_resnet(&golden, &axes, |trainer| {
             trainer.step(&[images(&golden, PIECES[0])]).unwrap();
             running(trainer)
         })
@@ -232,25 +224,24 @@ fn some_images() -> Dataset<crate::data::Images> {
 fn with_small<T>(
     axes: &[(Axis, &str)],
     change: impl FnOnce(&mut TrainTask),
-    run: impl FnOnce(&mut Trainer<Flex, ResNet>, &Dataset<crate::data::Images>) -> T,
+    run: impl FnOnce(&mut Trainer<ResNet>, &Dataset<crate::data::Images>) -> T,
 ) -> T {
     let golden = golden();
     let axes = [&[(Axis::Batch, "8")], axes].concat();
-    with_resnet::<Flex, _>(&golden, &axes, |trainer| {
+    with_resnet(&golden, &axes, |trainer| {
         let data = some_images();
         let mut task = trainer.task.clone();
         change(&mut task);
         let of_model = ResNetSize { depth: 8, width: 4 };
         let model = ResNet::new(of_model, data.train.edge(), data.classes);
         let inputs = Inputs::default();
-        let mut trainer =
-            Trainer::<Flex, _>::new(trainer.cell, &task, model, &inputs, trainer.device).unwrap();
+        let mut trainer = Trainer::new(trainer.cell, &task, model, &inputs, trainer.device).unwrap();
         run(&mut trainer, &data)
     })
 }
 
 /// Weights and running statistics after a training.
-fn trained(trainer: &mut Trainer<Flex, ResNet>, data: &Dataset<crate::data::Images>) -> [Vec<Vec<f64>>; 2] {
+fn trained(trainer: &mut Trainer<ResNet>, data: &Dataset<crate::data::Images>) -> [Vec<Vec<f64>>; 2] {
     trainer.run(data, &mut Counting).unwrap();
     [parameters(trainer), running(trainer)]
 }
@@ -331,7 +322,7 @@ fn checkpointing_changes_no_bit_of_a_resnet_and_follows_each_batch_once() {
 fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
     let golden = golden();
     let first = |kept: Option<&str>, precision| {
-        with_resnet::<Flex, _>(&golden, &[(Axis::Precision, precision)], |trainer| {
+        with_resnet(&golden, &[(Axis::Precision, precision)], |trainer| {
             if let Some(layer) = kept {
                 trainer.model = trainer.model.clone().keeping_all_but(layer);
             }
@@ -339,7 +330,7 @@ fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
         })
     };
     let exact = first(None, "32-true");
-    let layers = with_resnet::<Flex, _>(&golden, &[], |trainer| trainer.model.layers());
+    let layers = with_resnet(&golden, &[], |trainer| trainer.model.layers());
     assert_eq!(layers.len(), size(&golden, "depth") as usize);
     for layer in &layers {
         assert_ne!(first(Some(layer), "bf16-mixed"), exact, "{layer} alone in bf16");
@@ -379,13 +370,12 @@ fn a_resnet_learns_synthetic_images_and_its_running_statistics_serve_the_test() 
     };
     let data = crate::data::synthetic_images(&crate::data::Wanted::Divided(split), 32);
     let of_model = ResNetSize { depth: 8, width: 4 };
-    with_resnet::<Flex, _>(&golden, &[(Axis::Batch, "32")], |trainer| {
+    with_resnet(&golden, &[(Axis::Batch, "32")], |trainer| {
         let mut task = trainer.task.clone();
         task.epochs = 6;
         let model = ResNet::new(of_model, data.train.edge(), data.classes);
         let inputs = Inputs::default();
-        let mut trainer =
-            Trainer::<Flex, _>::new(trainer.cell, &task, model, &inputs, trainer.device).unwrap();
+        let mut trainer = Trainer::new(trainer.cell, &task, model, &inputs, trainer.device).unwrap();
         trainer.run(&data, &mut Counting).unwrap();
         let test = evaluate(&trainer, &data.test, &mut Counting, Phase::Evaluate);
         // Chance is one in ten.
@@ -407,7 +397,7 @@ mod lavapipe_full {
         let axes = [(Axis::Accumulate, "2"), (Axis::BatchNormMomentum, "scaled")];
         let wanted = &golden["steps"]["f32"]["scaled"];
         // Its plain kernels are those of the convolutions, which have tests of their own.
-        let got = steps_on::<mantissa_precision::device::VulkanFused>(&golden, &axes);
+        let got = on(vulkan(true), || steps(&golden, &axes));
         for (key, got) in ["losses", "logits", "means", "variances"].iter().zip(got) {
             assert_close(key, &got, &floats(&wanted[key]), 2e-5);
         }

@@ -35,11 +35,11 @@ fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
 }
 
 /// What `run` makes of a trainer with the golden model, with a share of elements dropped.
-fn with_vit<B: PrecisionBackend, T>(
+fn with_vit<T>(
     golden: &Value,
     axes: &[(Axis, &str)],
     dropout: f64,
-    run: impl FnOnce(&mut Trainer<B, Vit>) -> T,
+    run: impl FnOnce(&mut Trainer<Vit>) -> T,
 ) -> T {
     let _alone = (dropout > 0.0).then(alone);
     let of_model = VitSize {
@@ -62,16 +62,11 @@ fn with_vit<B: PrecisionBackend, T>(
 
 /// Losses before each recorded step, and after the last, over micro-batches of the given rows.
 fn steps(golden: &Value, axes: &[(Axis, &str)], parts: &[Rows]) -> Vec<f64> {
-    steps_on::<Flex>(golden, axes, 0.0, parts)
+    steps_dropping(golden, axes, 0.0, parts)
 }
 
-fn steps_on<B: PrecisionBackend>(
-    golden: &Value,
-    axes: &[(Axis, &str)],
-    dropout: f64,
-    parts: &[Rows],
-) -> Vec<f64> {
-    with_vit::<B, _>(golden, axes, dropout, |trainer| {
+fn steps_dropping(golden: &Value, axes: &[(Axis, &str)], dropout: f64, parts: &[Rows]) -> Vec<f64> {
+    with_vit(golden, axes, dropout, |trainer| {
         let pieces: Vec<_> = parts.iter().map(|rows| images(golden, *rows)).collect();
         let recorded = expected(&golden["training"]);
         let losses = recorded.iter().map(|_| trainer.step(&pieces).unwrap().loss);
@@ -83,7 +78,7 @@ fn steps_on<B: PrecisionBackend>(
 fn logits_are_pytorchs() {
     let golden = golden();
     for (precision, tolerance) in [("64-true", 1e-10), ("32-true", 1e-5)] {
-        let logits = with_vit::<Flex, _>(&golden, &[(Axis::Precision, precision)], 0.0, |trainer| {
+        let logits = with_vit(&golden, &[(Axis::Precision, precision)], 0.0, |trainer| {
             let parameters = trainer.working().freeze();
             let (logits, _) = trainer.predict(&parameters, &images(&golden, ALL[0]));
             logits.into_data().iter::<f64>().collect::<Vec<_>>()
@@ -95,7 +90,7 @@ fn logits_are_pytorchs() {
 #[test]
 fn the_loss_and_every_gradient_are_pytorchs_in_f64() {
     let golden = golden();
-    with_vit::<Flex, _>(&golden, &[(Axis::Precision, "64-true")], 0.0, |trainer| {
+    with_vit(&golden, &[(Axis::Precision, "64-true")], 0.0, |trainer| {
         let batch = images(&golden, ALL[0]);
         let share = 1.0 / batch.labels.len() as f64;
         let mut sum = GradientSum::new(trainer.parameters.len());
@@ -132,7 +127,7 @@ fn checkpointing_changes_no_bit_and_drops_the_same_elements_again() {
     for precision in ["32-true", "bf16-mixed", "16-mixed"] {
         let of = |checkpointing, dropout| {
             let axes = [(Axis::Precision, precision), (Axis::Checkpointing, checkpointing)];
-            steps_on::<Flex>(&golden, &axes, dropout, &PIECES)
+            steps_dropping(&golden, &axes, dropout, &PIECES)
         };
         assert_eq!(of("on", 0.0), of("off", 0.0), "{precision}");
         assert_eq!(of("on", 0.3), of("off", 0.3), "{precision}: dropped");
@@ -144,7 +139,7 @@ fn checkpointing_changes_no_bit_and_drops_the_same_elements_again() {
 fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
     let golden = golden();
     let first = |kept: Option<&str>, precision| {
-        with_vit::<Flex, _>(&golden, &[(Axis::Precision, precision)], 0.0, |trainer| {
+        with_vit(&golden, &[(Axis::Precision, precision)], 0.0, |trainer| {
             if let Some(layer) = kept {
                 trainer.model = trainer.model.clone().keeping_all_but(layer);
             }
@@ -152,7 +147,7 @@ fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
         })
     };
     let exact = first(None, "32-true");
-    let layers = with_vit::<Flex, _>(&golden, &[], 0.0, |trainer| trainer.model.layers());
+    let layers = with_vit(&golden, &[], 0.0, |trainer| trainer.model.layers());
     for layer in &layers {
         assert_ne!(first(Some(layer), "bf16-mixed"), exact, "{layer} alone in bf16");
     }

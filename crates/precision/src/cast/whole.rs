@@ -1,0 +1,532 @@
+//! Puts the layers of a recording together again.
+//!
+//! burn takes some layers apart before a device sees them: linear ones always, softmax, norms and attention on a device with
+//! autodiff. Executed step by step, a 16-bit setting would round each step. So the steps are replaced by the layer.
+//!
+//! The steps are not written down here. A layer that may have been recorded is recorded once more by burn itself, with inputs of
+//! the same shapes: its steps are what burn records for it.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
+    rc::Rc,
+};
+
+use burn::{
+    backend::{
+        Dispatch, DispatchTensor,
+        ir::{
+            ActivationOperationIr, AttentionOpIr, BaseOperationIr, BatchNormOpIr, BinaryOpIr, CustomOpIr,
+            DimOpIr, FloatOperationIr, IrVisitorMut, LayerNormOpIr, LinearOpIr, MatmulOpIr,
+            ModuleOperationIr, NumericOperationIr, OperationIr, ScalarIr, TensorIr, TensorStatus,
+            Unfold4dOpIr, Unfold4dOptionsIr,
+        },
+        ops::{
+            ActivationOps, AttentionModuleOptions, BoolTensorOps, FloatTensorOps, ModuleOps, UnfoldOptions,
+        },
+    },
+    tensor::{CapturedGraph, DType, Distribution, Shape, TensorData, TensorId},
+};
+
+use super::record;
+
+/// Name of a dropout, for which burn has no operation.
+pub(super) const DROPOUT: &str = "dropout";
+
+/// A layer, and how many steps it takes.
+type Layer = (OperationIr, usize);
+
+/// The operations of a recording, with layers in the place of their steps.
+pub(super) fn layers(
+    operations: Vec<OperationIr>,
+    values: &BTreeMap<TensorId, TensorData>,
+    output: TensorId,
+) -> Vec<OperationIr> {
+    let computed: Vec<_> = operations.into_iter().filter(is_computed).collect();
+    let mut reads = HashMap::from([(output, 1)]);
+    for tensor in computed.iter().flat_map(OperationIr::inputs) {
+        *reads.entry(tensor.id).or_default() += 1;
+    }
+    let mut layers = vec![];
+    let mut rest = computed.as_slice();
+    while let [first, ..] = rest {
+        let steps = Steps {
+            operations: rest,
+            values,
+            reads: &reads,
+        };
+        let (operation, count) = steps.layer().unwrap_or_else(|| (first.clone(), 1));
+        layers.push(operation);
+        rest = &rest[count..];
+    }
+    layers
+}
+
+/// Tensors from data are read where they are needed.
+fn is_computed(operation: &OperationIr) -> bool {
+    !matches!(operation, OperationIr::Init(_))
+}
+
+/// Operations of which the first may be the steps of a layer.
+struct Steps<'a> {
+    operations: &'a [OperationIr],
+    values: &'a BTreeMap<TensorId, TensorData>,
+    /// Reads of each tensor.
+    reads: &'a HashMap<TensorId, usize>,
+}
+
+impl Steps<'_> {
+    fn layer(&self) -> Option<Layer> {
+        match &self.operations[0] {
+            OperationIr::NumericFloat(_, NumericOperationIr::MaxDim(max)) => {
+                self.softmax(&max.input, max.axis)
+            }
+            OperationIr::NumericFloat(_, NumericOperationIr::MeanDim(mean)) => self.layer_norm(&mean.input),
+            OperationIr::NumericFloat(_, NumericOperationIr::LowerElem(lower)) => self.prelu(&lower.lhs),
+            OperationIr::BaseFloat(BaseOperationIr::SwapDims(swap)) => self.attention(&swap.input),
+            OperationIr::BaseFloat(BaseOperationIr::Reshape(_)) => {
+                self.linear().or_else(|| self.batch_norm())
+            }
+            OperationIr::Float(_, FloatOperationIr::Matmul(_)) => self.linear(),
+            OperationIr::Float(_, FloatOperationIr::Random(random)) => match random.distribution {
+                Distribution::Bernoulli(kept) => self.dropout(&random.out, kept),
+                _ => None,
+            },
+            OperationIr::Module(ModuleOperationIr::Conv2d(_)) => self.unfold(),
+            _ => None,
+        }
+    }
+
+    fn softmax(&self, input: &TensorIr, axis: usize) -> Option<Layer> {
+        self.numeric(1)?;
+        let operation = |out| DimOpIr {
+            input: input.clone(),
+            out,
+            axis,
+        };
+        let softmax = self.steps_of(("softmax", &[axis as f64]), &[input], |x| {
+            Dispatch::softmax(x[0].clone(), axis)
+        });
+        if let Some((out, count)) = softmax {
+            let softmax = ActivationOperationIr::Softmax(operation(out));
+            return Some((OperationIr::Activation(softmax), count));
+        }
+        let (out, count) = self.steps_of(("log_softmax", &[axis as f64]), &[input], |x| {
+            Dispatch::log_softmax(x[0].clone(), axis)
+        })?;
+        let softmax = ActivationOperationIr::LogSoftmax(operation(out));
+        Some((OperationIr::Activation(softmax), count))
+    }
+
+    /// Its steps: a mean, a difference, its square, the mean of that, ε, a root, a quotient; a scale and a shift, each with a shape.
+    fn layer_norm(&self, input: &TensorIr) -> Option<Layer> {
+        let NumericOperationIr::AddScalar(shifted) = self.numeric(4)? else {
+            return None;
+        };
+        let epsilon = shifted.rhs.elem();
+        let width = *input.shape.last()?;
+        let is_row = |tensor: &&TensorIr| tensor.shape.as_slice() == [width];
+        let gamma = self.reshaped(7).filter(is_row)?;
+        let layer = |beta: Option<&TensorIr>| {
+            let inputs: Vec<_> = [input, gamma].into_iter().chain(beta).collect();
+            let (out, count) = self.steps_of(("layer_norm", &[epsilon]), &inputs, |x| {
+                Dispatch::layer_norm(x[0].clone(), x[1].clone(), x.get(2).cloned(), epsilon)
+            })?;
+            let norm = LayerNormOpIr {
+                input: input.clone(),
+                gamma: gamma.clone(),
+                beta: beta.cloned(),
+                epsilon: shifted.rhs,
+                out,
+            };
+            Some((OperationIr::Module(ModuleOperationIr::LayerNorm(norm)), count))
+        };
+        let beta = self.reshaped(9).filter(is_row);
+        let shifted = beta.and_then(|beta| layer(Some(beta)));
+        shifted.or_else(|| layer(None))
+    }
+
+    /// A batch norm with given statistics. Its steps: shapes for a scale, a shift, a mean and a variance, ε, a root, a difference, …
+    fn batch_norm(&self) -> Option<Layer> {
+        let NumericOperationIr::AddScalar(shifted) = self.numeric(4)? else {
+            return None;
+        };
+        let NumericOperationIr::Sub(centred) = self.numeric(6)? else {
+            return None;
+        };
+        let x = &centred.lhs;
+        let channels = *x.shape.get(1)?;
+        let parts = [0, 1, 2, 3].map(|place| self.reshaped(place));
+        let [Some(gamma), Some(beta), Some(mean), Some(variance)] = parts else {
+            return None;
+        };
+        let inputs = [x, gamma, beta, mean, variance];
+        if inputs[1..].iter().any(|part| part.shape.as_slice() != [channels]) {
+            return None;
+        }
+        let epsilon = shifted.rhs.elem();
+        let (out, count) = self.steps_of(("batch_norm", &[epsilon]), &inputs, |x| {
+            let [x, gamma, beta, mean, variance] = [0, 1, 2, 3, 4].map(|place| x[place].clone());
+            Dispatch::batch_norm(x, gamma, beta, mean, variance, epsilon)
+        })?;
+        let norm = BatchNormOpIr {
+            x: x.clone(),
+            gamma: gamma.clone(),
+            beta: beta.clone(),
+            mean: mean.clone(),
+            variance: variance.clone(),
+            epsilon: shifted.rhs,
+            out,
+        };
+        Some((OperationIr::Module(ModuleOperationIr::BatchNorm(norm)), count))
+    }
+
+    fn prelu(&self, input: &TensorIr) -> Option<Layer> {
+        let NumericOperationIr::Mul(scaled) = self.numeric(1)? else {
+            return None;
+        };
+        let (out, count) = self.steps_of(("prelu", &[]), &[input, &scaled.rhs], |x| {
+            Dispatch::prelu(x[0].clone(), x[1].clone())
+        })?;
+        let prelu = ActivationOperationIr::PRelu(BinaryOpIr {
+            lhs: input.clone(),
+            rhs: scaled.rhs.clone(),
+            out,
+        });
+        Some((OperationIr::Activation(prelu), count))
+    }
+
+    /// Its steps: the keys as columns, a product, a factor; a cap, masks and a bias where there are any; a softmax and a product.
+    fn attention(&self, key: &TensorIr) -> Option<Layer> {
+        let scores = self.matmul(1)?;
+        let NumericOperationIr::MulScalar(scaled) = self.numeric(2)? else {
+            return None;
+        };
+        let is_max = |operation: &OperationIr| {
+            matches!(
+                operation,
+                OperationIr::NumericFloat(_, NumericOperationIr::MaxDim(_))
+            )
+        };
+        let max = self.operations.iter().position(is_max)?;
+        let before = self.operations.get(3..max)?;
+        let value = (max..self.operations.len()).find_map(|place| self.matmul(place))?;
+        let (query, value) = (&scores.lhs, &value.rhs);
+        if [query, key, value].iter().any(|part| part.shape.num_dims() != 4) {
+            return None;
+        }
+        let scale = scaled.rhs.elem();
+        let softcap = match self.numeric(3) {
+            Some(NumericOperationIr::DivScalar(capped)) => Some(capped.rhs.elem()),
+            _ => None,
+        };
+        let masks: Vec<_> = before
+            .iter()
+            .filter_map(|operation| match operation {
+                OperationIr::BaseFloat(BaseOperationIr::MaskFill(fill)) => Some(&fill.mask),
+                _ => None,
+            })
+            .collect();
+        let bias = before.iter().find_map(|operation| match operation {
+            OperationIr::NumericFloat(_, NumericOperationIr::Add(sum)) => Some(&sum.rhs),
+            _ => None,
+        });
+        // The mask of a causal attention is a step of its own.
+        let variants = match *masks.as_slice() {
+            [] => vec![(None, false)],
+            [mask] => vec![(Some(mask), false), (None, true)],
+            [mask, _] => vec![(Some(mask), true)],
+            _ => return None,
+        };
+        variants.into_iter().find_map(|(mask, is_causal)| {
+            let options = AttentionModuleOptions {
+                scale: Some(scale),
+                softcap,
+                is_causal,
+            };
+            let inputs: Vec<_> = [query, key, value].into_iter().chain(mask).chain(bias).collect();
+            let flag = |is: bool| f64::from(u8::from(is));
+            let variant = [
+                scale,
+                softcap.unwrap_or(0.0),
+                flag(is_causal),
+                flag(mask.is_some()),
+            ];
+            let (out, count) = self.steps_of(("attention", &variant), &inputs, |x| {
+                let mut others = x[3..].iter().cloned();
+                let mask = mask.and_then(|_| others.next());
+                let [query, key, value] = [0, 1, 2].map(|place| x[place].clone());
+                Dispatch::attention(query, key, value, mask, others.next(), options)
+            })?;
+            let attention = AttentionOpIr {
+                query: query.clone(),
+                key: key.clone(),
+                value: value.clone(),
+                mask: mask.cloned(),
+                attn_bias: bias.cloned(),
+                options: options.into(),
+                out,
+            };
+            Some((
+                OperationIr::Module(ModuleOperationIr::Attention(attention)),
+                count,
+            ))
+        })
+    }
+
+    /// Its steps: a product, around which a factor, a bias and the result may be given shapes, and a sum.
+    fn linear(&self) -> Option<Layer> {
+        let (product, x, weight) = match (self.reshape(0), self.matmul(0), self.matmul(1)) {
+            (_, Some(product), _) => (0, &product.lhs, &product.rhs),
+            (Some((rows, out)), _, Some(product)) if product.lhs.id == out.id => (1, rows, &product.rhs),
+            (Some((matrix, out)), _, Some(product)) if product.rhs.id == out.id => (1, &product.lhs, matrix),
+            _ => return None,
+        };
+        let (&[inputs, outputs], [.., _, width]) = (weight.shape.as_slice(), x.shape.as_slice()) else {
+            return None;
+        };
+        if *width != inputs {
+            return None;
+        }
+        let layer = |bias: Option<&TensorIr>| {
+            let operands: Vec<_> = [x, weight].into_iter().chain(bias).collect();
+            let (out, count) = self.steps_of(("linear", &[]), &operands, |x| {
+                Dispatch::linear(x[0].clone(), x[1].clone(), x.get(2).cloned())
+            })?;
+            let linear = LinearOpIr {
+                x: x.clone(),
+                weight: weight.clone(),
+                bias: bias.cloned(),
+                out,
+            };
+            Some((OperationIr::Module(ModuleOperationIr::Linear(linear)), count))
+        };
+        let bias = self.reshaped(product + 1);
+        let bias = bias.filter(|bias| bias.shape.as_slice() == [outputs]);
+        match bias.and_then(|bias| layer(Some(bias))) {
+            Some(layer) => Some(layer),
+            // A product of two matrices is one, whoever asks for it.
+            None if product == 1 => layer(None),
+            None => None,
+        }
+    }
+
+    /// Its steps: random numbers, a product with them, and a factor.
+    fn dropout(&self, random: &TensorIr, kept: f64) -> Option<Layer> {
+        let (NumericOperationIr::Mul(product), NumericOperationIr::MulScalar(scaled)) =
+            (self.numeric(1)?, self.numeric(2)?)
+        else {
+            return None;
+        };
+        let factor: f64 = scaled.rhs.elem();
+        let is_dropout = product.rhs.id == random.id
+            && product.lhs.shape == random.shape
+            && scaled.lhs.id == product.out.id
+            && (factor * kept - 1.0).abs() < 1e-6
+            && self.are_inside([random, &product.out].map(|tensor| tensor.id), 3);
+        let share = ScalarIr::Float(1.0 - kept);
+        let operation = || {
+            CustomOpIr::with_scalars(
+                DROPOUT,
+                std::slice::from_ref(&product.lhs),
+                std::slice::from_ref(&scaled.out),
+                vec![share],
+            )
+        };
+        is_dropout.then(|| (OperationIr::Custom(operation()), 3))
+    }
+
+    /// An unfolding, which burn makes a convolution with filters of zeros and ones.
+    fn unfold(&self) -> Option<Layer> {
+        let OperationIr::Module(ModuleOperationIr::Conv2d(convolution)) = &self.operations[0] else {
+            return None;
+        };
+        let &[_, _, height, width] = convolution.weight.shape.as_slice() else {
+            return None;
+        };
+        let options = &convolution.options;
+        let padding = options.padding.map(|(before, _)| before);
+        // The filters are made from data.
+        self.values.get(&convolution.weight.id)?;
+        self.reshape(1)?;
+        let sizes = [[height, width], options.stride, padding, options.dilation];
+        let sizes = sizes.as_flattened().iter().map(|size| *size as f64);
+        let (out, count) =
+            self.steps_of(("unfold4d", &sizes.collect::<Vec<_>>()), &[&convolution.x], |x| {
+                let options = UnfoldOptions::new(options.stride, padding, options.dilation);
+                Dispatch::unfold4d(x[0].clone(), [height, width], options)
+            })?;
+        let unfolding = Unfold4dOpIr {
+            x: convolution.x.clone(),
+            kernel_size: [height, width],
+            options: Unfold4dOptionsIr {
+                stride: options.stride,
+                padding,
+                dilation: options.dilation,
+            },
+            out,
+        };
+        Some((OperationIr::Module(ModuleOperationIr::Unfold4d(unfolding)), count))
+    }
+
+    fn numeric(&self, place: usize) -> Option<&NumericOperationIr> {
+        match self.operations.get(place)? {
+            OperationIr::NumericFloat(_, operation) => Some(operation),
+            _ => None,
+        }
+    }
+
+    fn matmul(&self, place: usize) -> Option<&MatmulOpIr> {
+        match self.operations.get(place)? {
+            OperationIr::Float(_, FloatOperationIr::Matmul(operation)) => Some(operation),
+            _ => None,
+        }
+    }
+
+    fn reshape(&self, place: usize) -> Option<(&TensorIr, &TensorIr)> {
+        match self.operations.get(place)? {
+            OperationIr::BaseFloat(BaseOperationIr::Reshape(operation)) => {
+                Some((&operation.input, &operation.out))
+            }
+            _ => None,
+        }
+    }
+
+    /// The input of an operation that changes a shape.
+    fn reshaped(&self, place: usize) -> Option<&TensorIr> {
+        self.reshape(place).map(|(input, _)| input)
+    }
+
+    /// Returns true if only the first `count` operations read these tensors.
+    fn are_inside(&self, tensors: impl IntoIterator<Item = TensorId>, count: usize) -> bool {
+        let inputs = || self.operations[..count].iter().flat_map(OperationIr::inputs);
+        tensors.into_iter().all(|id| {
+            let inside = inputs().filter(|tensor| tensor.id == id).count();
+            self.reads.get(&id).copied().unwrap_or(0) == inside
+        })
+    }
+
+    /// The output of a layer and the number of its steps, if the operations begin with the steps that burn records for it.
+    fn steps_of(
+        &self,
+        name: (&'static str, &[f64]),
+        inputs: &[&TensorIr],
+        layer: impl FnOnce(&[DispatchTensor]) -> DispatchTensor,
+    ) -> Option<(TensorIr, usize)> {
+        let expected = Expected::known(name, inputs, layer);
+        let count = expected.operations.len();
+        let steps = self.operations.get(..count)?;
+        let given = inputs.iter().map(|input| input.id);
+        let mut ids: HashMap<_, _> = expected.inputs.iter().copied().zip(given).collect();
+        for (expected, step) in expected.operations.iter().zip(steps) {
+            let (tensors, found) = (expected.nodes(), step.nodes());
+            for (tensor, found) in tensors.iter().zip(&found) {
+                ids.entry(tensor.id).or_insert(found.id);
+            }
+            if renamed(expected, &ids) != renamed(step, &HashMap::new()) {
+                return None;
+            }
+        }
+        let mut values = expected.values.iter();
+        if !values.all(|(id, value)| self.values.get(&ids[id]) == Some(value)) {
+            return None;
+        }
+        let output = ids[&expected.output];
+        let mut made: Vec<_> = steps.iter().flat_map(OperationIr::outputs).collect();
+        let place = made.iter().position(|tensor| tensor.id == output)?;
+        let output = made.swap_remove(place).clone();
+        self.are_inside(made.iter().map(|tensor| tensor.id), count)
+            .then_some((output, count))
+    }
+}
+
+/// A layer, the bits of its options, and the shapes and formats of its inputs.
+type Key = (&'static str, Vec<u64>, Vec<(Shape, DType)>);
+
+thread_local! {
+    /// The steps of layers that this thread has asked for.
+    static KNOWN: RefCell<HashMap<Key, Rc<Expected>>> = RefCell::default();
+}
+
+/// Layers that are remembered at most: lengths of texts may differ from batch to batch.
+const MOST_KNOWN: usize = 1_000;
+
+/// The steps that burn records for a layer.
+struct Expected {
+    operations: Vec<OperationIr>,
+    values: BTreeMap<TensorId, TensorData>,
+    inputs: Vec<TensorId>,
+    output: TensorId,
+}
+
+impl Expected {
+    /// The steps of a layer with these options and inputs, recorded once.
+    fn known(
+        (name, options): (&'static str, &[f64]),
+        inputs: &[&TensorIr],
+        layer: impl FnOnce(&[DispatchTensor]) -> DispatchTensor,
+    ) -> Rc<Self> {
+        let options = options.iter().map(|option| option.to_bits()).collect();
+        let shapes = inputs.iter().map(|input| (input.shape.clone(), input.dtype));
+        let key = (name, options, shapes.collect());
+        if let Some(known) = KNOWN.with_borrow(|known| known.get(&key).cloned()) {
+            return known;
+        }
+        let expected = Rc::new(Self::of(inputs, layer));
+        KNOWN.with_borrow_mut(|known| {
+            if known.len() >= MOST_KNOWN {
+                known.clear();
+            }
+            known.insert(key, expected.clone());
+        });
+        expected
+    }
+
+    /// The steps of a layer of inputs with these shapes and formats, on a device with autodiff: the other takes fewer layers apart.
+    fn of(inputs: &[&TensorIr], layer: impl FnOnce(&[DispatchTensor]) -> DispatchTensor) -> Self {
+        record::on_capture_device(|device| {
+            let autodiff = device.clone().autodiff();
+            let on = autodiff.as_dispatch();
+            let mut ids = None;
+            let captured = device.capture_scope(|scope| {
+                let tensors: Vec<_> = inputs
+                    .iter()
+                    .map(|input| match input.dtype.is_bool() {
+                        true => Dispatch::bool_empty(input.shape.clone(), on, input.dtype.into()),
+                        false => Dispatch::float_empty(input.shape.clone(), on, input.dtype.into()),
+                    })
+                    .collect();
+                let output = layer(&tensors);
+                let of_inputs: Vec<_> = tensors.into_iter().map(record::id).collect();
+                let of_output = record::id(output.clone());
+                ids = Some((of_inputs, of_output));
+                let complete = scope.complete([], [of_output]);
+                drop(output);
+                complete
+            });
+            let CapturedGraph { graph, values } = captured.expect("burn records its own layers");
+            let (inputs, output) = ids.expect("the scope has run");
+            let computed = graph.operations.into_iter().skip(inputs.len());
+            Self {
+                operations: computed.filter(is_computed).collect(),
+                values,
+                inputs,
+                output,
+            }
+        })
+    }
+}
+
+/// An operation with other names of tensors, and without notes about later reads.
+fn renamed(operation: &OperationIr, ids: &HashMap<TensorId, TensorId>) -> OperationIr {
+    struct Renames<'a>(&'a HashMap<TensorId, TensorId>);
+    impl IrVisitorMut for Renames<'_> {
+        fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
+            tensor.id = self.0.get(&tensor.id).copied().unwrap_or(tensor.id);
+            tensor.status = TensorStatus::ReadOnly;
+        }
+    }
+    let mut operation = operation.clone();
+    operation.visit_mut(&mut Renames(ids));
+    operation
+}
