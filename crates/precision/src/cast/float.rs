@@ -66,7 +66,7 @@ impl Replay {
     }
 
     /// Brings an input to the format of the parameters.
-    fn fully(
+    pub(super) fn fully(
         &mut self,
         [input, out]: [&TensorIr; 2],
         operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
@@ -440,7 +440,8 @@ impl Replay {
             }),
             Op::Powf(op) => {
                 let inputs = [self.take(&op.lhs), self.take(&op.rhs)];
-                let [lhs, rhs] = self.cast(OpClass::Full, inputs);
+                let inputs = inputs.map(|input| self.full(input));
+                let [lhs, rhs] = self.cast(OpClass::Widest, inputs);
                 self.put(&op.out, Dispatch::float_powf(lhs, rhs));
             }
 

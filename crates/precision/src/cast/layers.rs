@@ -151,14 +151,13 @@ fn linear(
 }
 
 /// A softmax over any dimension.
-fn softmax(compute: &Compute, input: DispatchTensor, dim: usize) -> DispatchTensor {
+fn softmax(input: DispatchTensor, dim: usize) -> DispatchTensor {
     let last = input.shape().num_dims() - 1;
-    let softmax = |input| primitive(compute.softmax(tensor_of::<1>(input)));
     match dim == last {
-        true => softmax(input),
+        true => Dispatch::softmax_last(input),
         false => {
             let turned = Dispatch::float_swap_dims(input, dim, last);
-            Dispatch::float_swap_dims(softmax(turned), dim, last)
+            Dispatch::float_swap_dims(Dispatch::softmax_last(turned), dim, last)
         }
     }
 }
@@ -202,10 +201,8 @@ impl Replay {
             Op::Gelu(op) => self.unchanged([&op.input, &op.out], |x| {
                 primitive(compute.gelu(tensor_of::<1>(x)))
             }),
-            Op::Softmax(op) => self.unchanged([&op.input, &op.out], |x| softmax(&compute, x, op.axis)),
-            Op::Softmin(op) => self.unchanged([&op.input, &op.out], |x| {
-                softmax(&compute, Dispatch::float_neg(x), op.axis)
-            }),
+            Op::Softmax(op) => self.fully([&op.input, &op.out], |x| softmax(x, op.axis)),
+            Op::Softmin(op) => self.fully([&op.input, &op.out], |x| softmax(Dispatch::float_neg(x), op.axis)),
             Op::LogSoftmax(op) => {
                 let input = self.take(&op.input);
                 let output = widely(self.full(input), |x| Dispatch::log_softmax(x, op.axis));
@@ -281,12 +278,12 @@ impl Replay {
                 self.put(&op.out, linear(&self.compute, x, weight, bias));
             }
             Op::LayerNorm(op) => {
-                let (input, scale) = (self.take(&op.input), tensor_of::<1>(self.take(&op.gamma)));
+                let (input, scale) = (self.take(&op.input), self.take(&op.gamma));
                 let shift = self.take_if_any(op.beta.as_ref());
-                let shift = shift.map_or_else(|| scale.zeros_like(), tensor_of);
-                let input = tensor_of::<1>(input);
-                let output = self.compute.layer_norm(input, scale, shift, op.epsilon.elem());
-                self.put(&op.out, primitive(output));
+                let shift = shift.unwrap_or_else(|| primitive(tensor_of::<1>(scale.clone()).zeros_like()));
+                let (output, ..) =
+                    Dispatch::normalize_last(self.full(input), scale, shift, op.epsilon.elem());
+                self.put(&op.out, output);
             }
             Op::BatchNorm(op) => self.batch_norm(op),
             Op::Attention(op) => self.attention(op),

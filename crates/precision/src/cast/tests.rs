@@ -239,6 +239,14 @@ fn a_true_setting_makes_tensors_in_its_one_format_and_leaves_what_a_module_widen
             square.into_data().iter::<f64>().next().unwrap() > 66_000.0,
         )
     };
+    // A mask beyond f16, in scores of f32: a row that is masked everywhere is uniform, not NaN.
+    let softmax = run(Precision::True16, |recorder| {
+        let scores = Tensor::<1>::from_floats([1.0, 2.0], recorder.device()).cast(FloatDType::F32);
+        activation::softmax(scores - 1e9, 0)
+    });
+    assert_eq!(softmax.dtype(), DType::F32);
+    assert_eq!(softmax.into_data().try_to_vec::<f32>().unwrap(), [0.5, 0.5]);
+
     let (f16, f32, f64) = (DType::F16, DType::F32, DType::F64);
     assert_eq!(dtypes(Precision::True16), (f16, f16, f32, true));
     assert_eq!(dtypes(Precision::Mixed16), (f32, f32, f32, true));
