@@ -470,19 +470,20 @@ mod long {
     }
 
     #[test]
-    fn fused_attention_multiplies_f16_whatever_its_inputs() {
+    fn fused_attention_multiplies_the_format_of_its_inputs() {
         let of =
             |precision, fusion| attention_alone(&[precision, "matmul=highest", "attention=fused", fusion]);
-        // burn's kernel on matrix units takes f16 queries alone; another one rounds to f16 before it multiplies.
-        for (precision, fusion) in [
-            ("precision=32-true", "fusion=off"),
-            ("precision=32-true", "fusion=on"),
-            ("precision=bf16-mixed", "fusion=off"),
+        // burn's kernel on matrix units takes f16 queries alone; another one, on ordinary units, multiplies the others as they are.
+        for (precision, fusion, format, other) in [
+            ("precision=32-true", "fusion=off", "float", "__nv_bfloat16"),
+            ("precision=32-true", "fusion=on", "float", "__nv_bfloat16"),
+            ("precision=bf16-mixed", "fusion=off", "__nv_bfloat16", "__half"),
         ] {
             let sources = of(precision, fusion);
             let all = |word: &str| sources.iter().all(|text| text.contains(word));
             let any = |word: &str| sources.iter().any(|text| text.contains(word));
-            assert!(all("__half l_arr") && !any("fragment<"), "{precision}");
+            assert!(all(&format!("array<{format}, ")), "{precision}");
+            assert!(!any(other) && !any("__half") && !any("fragment<"), "{precision}");
         }
         let (operands, sums) = fragments(&of("precision=16-mixed", "fusion=off"));
         assert_eq!(operands, BTreeSet::from(["__half".to_owned()]));
