@@ -35,7 +35,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// What computed, and its version: `burn 0.21.0`.
+    /// What computed, and its version: `burn 0.22.1`.
     pub fn framework(&self) -> String {
         self.peer.clone().unwrap_or_else(|| format!("burn {}", self.burn))
     }

@@ -4,7 +4,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use burn::{
     backend::{
-        Autodiff, Backend, Dispatch, TensorMetadata, backend_extension,
+        Backend, Dispatch, TensorMetadata, backend_extension,
         ops::AttentionModuleOptions,
         tensor::{BoolTensor, FloatTensor, IntTensor},
     },
