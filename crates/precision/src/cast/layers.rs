@@ -37,7 +37,7 @@ fn padded(images: Tensor<4>, padding: [(usize, usize); 2]) -> Tensor<4> {
             let zeros = |count| {
                 let mut shape = images.dims();
                 shape[dim] = count;
-                (count > 0).then(|| Tensor::<4>::zeros(shape, options.clone()))
+                (count > 0).then(|| Tensor::<4>::zeros(shape, options))
             };
             match (zeros(before), zeros(after)) {
                 (None, None) => images,
