@@ -61,7 +61,7 @@ impl<W: Workload> Comparison<'_, W> {
     /// Names of parameters whose gradients differ.
     fn differing(&self) -> Vec<&str> {
         let burns = self.by_burn();
-        // A module that draws from a generator of its own computes something else each time. NaN is equal to itself here.
+        // A module that draws from its own generator computes different gradients each time. Bits, since NaN is not equal to itself.
         if bits(&self.by_burn()) != bits(&burns) {
             return vec![];
         }

@@ -4,9 +4,9 @@ use burn::{
     module::Module,
     nn::{
         DropoutConfig, EmbeddingConfig, GroupNormConfig, HardSigmoidConfig, InstanceNormConfig,
-        LayerNormConfig, LeakyReluConfig, LinearConfig, PReluConfig, PaddingConfig1d, PaddingConfig2d,
-        PositionalEncodingConfig, RmsNormConfig, RotaryEncodingConfig, SoftplusConfig, SwiGluConfig,
-        Unfold4dConfig,
+        LayerNormConfig, LeakyReluConfig, Linear, LinearConfig, PReluConfig, PaddingConfig1d,
+        PaddingConfig2d, PositionalEncodingConfig, RmsNormConfig, RotaryEncodingConfig, SoftplusConfig,
+        SwiGluConfig, Unfold4dConfig,
         attention::{MhaInput, MultiHeadAttentionConfig, generate_autoregressive_mask},
         conv::{Conv1dConfig, Conv2dConfig},
         gru::GruConfig,
@@ -294,4 +294,22 @@ fn modules_of_burn_are_replayed_as_burn_computes_them() {
             rows(sums.mask_fill(flags.bool_not(), -0.5) + hidden.flip([1]).repeat_dim(2, 1))
         },
     );
+}
+
+#[test]
+fn a_gradient_that_is_not_a_number_does_not_hide_a_detached_layer() {
+    let case = Case::<(Linear, Linear)> {
+        make: |device| {
+            let layer = LinearConfig::new(VALUES, 2);
+            (layer.init(device), layer.init(device))
+        },
+        // The gradient of a square root of zero times zero is NaN.
+        forward: |(undefined, detached), input| {
+            let root = (undefined.forward(input.clone()) * 0.0).sqrt();
+            root + detached.forward(input).detach()
+        },
+    };
+    let own = Own::new(Arc::new(case), 3).unwrap();
+    let error = check(&own, &examples()).unwrap_err().to_string();
+    assert!(error.contains("`1.weight`"), "{error}");
 }
