@@ -94,7 +94,7 @@ impl Workload for Sides {
     fn forward(&self, net: &Net, points: Tensor<2>) -> Tensor<2> {
         assert!(!worsened("fails"), "made to fail");
         let hidden = activation::relu(net.first.forward(points));
-        // The others change nothing, but are computed: what no output needs is left out of a replay.
+        // The other products are multiplied by zero: a replay skips operations that the output does not depend on.
         let others = PRODUCTS + more_products() - 1;
         let hidden = (0..others).fold(net.second.forward(hidden.clone()), |sum, _| {
             sum + net.second.forward(hidden.clone()) * 0.0

@@ -473,7 +473,7 @@ mod long {
     fn fused_attention_multiplies_the_format_of_its_inputs() {
         let of =
             |precision, fusion| attention_alone(&[precision, "matmul=highest", "attention=fused", fusion]);
-        // burn's kernel on matrix units takes f16 queries alone; another one, on ordinary units, multiplies the others as they are.
+        // Matrix units take f16 queries only. Other formats are multiplied as they are, on ordinary units.
         for (precision, fusion, format, other) in [
             ("precision=32-true", "fusion=off", "float", "__nv_bfloat16"),
             ("precision=32-true", "fusion=on", "float", "__nv_bfloat16"),

@@ -1,5 +1,5 @@
-//! Mantissa's kernels for the CPU beside the operations of burn-flex that do the same: why each of them is there. Whatever burn does
-//! at 0.95 of the speed or better in every format has no kernel here.
+//! Mantissa's CPU kernels and the operations of burn-flex that compute the same. A kernel can go if burn-flex reaches 0.95 of its speed
+//! in every format.
 
 use std::hint::black_box;
 

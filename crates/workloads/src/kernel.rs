@@ -156,7 +156,7 @@ fn measure<const D: usize>(
 
     progress(observer, device, Phase::WarmUp, 0, 1);
     let timing = Timing::of(setting.backend(), device)?;
-    // Kernels are chosen in the first launch. A window of the device's clock would report candidates that failed as its own failure.
+    // The first launch autotunes: one candidate that fails on the device would fail a profiling window around all of them.
     let begun = Instant::now();
     let result = operation.launch(&first, &compute);
     sync(device)?;

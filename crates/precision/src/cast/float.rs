@@ -65,7 +65,7 @@ impl Replay {
         self.put(out, operation(input));
     }
 
-    /// Brings an input to the format of the parameters.
+    /// Takes an input as [`Replay::full`] does.
     pub(super) fn fully(
         &mut self,
         [input, out]: [&TensorIr; 2],

@@ -49,7 +49,7 @@ use crate::Compute;
 ///
 /// To the module, floats are f64 whatever they are in the replay. A module that names a format for one operand of an operation has
 /// to name it for the other, and `x.cast(y.dtype())` does nothing where the module itself has cast neither. Its own casts to f64 are
-/// not seen.
+/// not recorded.
 ///
 /// Recording takes time on the host at every run, and none on the device.
 #[derive(Debug, Clone, Copy)]

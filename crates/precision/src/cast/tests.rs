@@ -239,7 +239,7 @@ fn a_true_setting_makes_tensors_in_its_one_format_and_leaves_what_a_module_widen
             square.into_data().iter::<f64>().next().unwrap() > 66_000.0,
         )
     };
-    // A mask beyond f16, in scores of f32: a row that is masked everywhere is uniform, not NaN.
+    // The mask is too large for f16. In f32, a row that is masked everywhere is uniform, not NaN.
     let softmax = run(Precision::True16, |recorder| {
         let scores = Tensor::<1>::from_floats([1.0, 2.0], recorder.device()).cast(FloatDType::F32);
         activation::softmax(scores - 1e9, 0)
