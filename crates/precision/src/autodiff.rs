@@ -1,13 +1,15 @@
 //! The controlled operations under automatic differentiation: each backward pass runs in the precision of its forward
 //! pass.
 
+use std::fmt::{self, Debug};
+
 use burn::{
     backend::{
         Autodiff, AutodiffBackend, TensorMetadata,
         autodiff::{
             checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
             grads::Gradients,
-            ops::{Backward, NodeGuard, Ops, OpsKind, binary, broadcast_shape, unary},
+            ops::{Backward, NodeGuard, Ops, OpsKind, binary, broadcast_shape},
         },
         tensor::{BoolTensor, FloatTensor, IntTensor},
     },
@@ -133,20 +135,25 @@ impl<B: PrecisionBackend> Backward<B, 2> for Convolve {
     }
 }
 
-/// Queries, keys, values, padding, and how the backward pass multiplies.
-type AttentionState<B> = ([FloatTensor<B>; 3], BoolTensor<B>, MatmulMode);
+/// An operation whose backward pass computes the gradients of all inputs from what was kept and from the gradient of the output.
+struct Step<B: PrecisionBackend, S, const N: usize>(Gradient<B, S, N>);
 
-#[derive(Debug)]
-struct Attention;
+type Gradient<B, S, const N: usize> = fn(S, FloatTensor<B>) -> [FloatTensor<B>; N];
 
-impl<B: PrecisionBackend> Backward<B, 3> for Attention {
-    type State = AttentionState<B>;
+impl<B: PrecisionBackend, S, const N: usize> Debug for Step<B, S, N> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Step")
+    }
+}
 
-    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+impl<B: PrecisionBackend, S: Clone + Debug + Send + 'static, const N: usize> Backward<B, N>
+    for Step<B, S, N>
+{
+    type State = S;
+
+    fn backward(self, ops: Ops<S, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
-        let (inputs, padding, mode) = ops.state;
-        let found = attention::backward::<B>(inputs, padding, grad, mode);
-        for (parent, grad) in ops.parents.into_iter().zip(found) {
+        for (parent, grad) in ops.parents.into_iter().zip((self.0)(ops.state, grad)) {
             if let Some(node) = parent {
                 grads.register::<B>(node.id, grad);
             }
@@ -154,162 +161,13 @@ impl<B: PrecisionBackend> Backward<B, 3> for Attention {
     }
 }
 
-#[derive(Debug)]
-struct RoundTo;
-
-impl<B: PrecisionBackend> Backward<B, 1> for RoundTo {
-    type State = FloatDType;
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let dtype = ops.state;
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| B::round_to(grad, dtype));
-    }
-}
-
-/// Rounding that a gradient does not see.
-#[derive(Debug)]
-struct RoundToLayout;
-
-impl<B: PrecisionBackend> Backward<B, 1> for RoundToLayout {
-    type State = ();
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| grad);
-    }
-}
-
-#[derive(Debug)]
-struct LookUp;
-
-impl<B: PrecisionBackend> Backward<B, 1> for LookUp {
-    type State = (IntTensor<B>, Shape);
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (rows, shape) = ops.state;
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::look_up_backward(shape, rows, grad)
-        });
-    }
-}
-
-#[derive(Debug)]
-struct SwapMiddle;
-
-impl<B: PrecisionBackend> Backward<B, 1> for SwapMiddle {
-    type State = ();
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        unary::<B, _>(ops.parents, ops.node, grads, B::swap_middle);
-    }
-}
-
-/// A gradient is turned back.
-#[derive(Debug)]
-struct Rotate;
-
-impl<B: PrecisionBackend> Backward<B, 1> for Rotate {
-    /// Cosine and sine, and whether pairs are interleaved.
-    type State = (FloatTensor<B>, FloatTensor<B>, bool);
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (cosine, sine, interleaved) = ops.state;
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::rotate(grad, cosine, B::float_neg(sine), interleaved)
-        });
-    }
-}
-
-/// Hidden values, and their gradients.
-#[derive(Debug)]
-struct Hide;
-
-impl<B: PrecisionBackend> Backward<B, 1> for Hide {
-    type State = BoolTensor<B>;
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let hidden = ops.state;
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| B::hide(grad, hidden, 0.0));
-    }
-}
-
-#[derive(Debug)]
-struct Softmax;
-
-impl<B: PrecisionBackend> Backward<B, 1> for Softmax {
-    type State = FloatTensor<B>;
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let output = ops.state;
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::softmax_last_backward(output, grad)
-        });
-    }
-}
-
-#[derive(Debug)]
-struct Rectify;
-
-impl<B: PrecisionBackend> Backward<B, 1> for Rectify {
-    type State = FloatTensor<B>;
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let output = ops.state;
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::rectify_backward(output, grad)
-        });
-    }
-}
-
-#[derive(Debug)]
-struct GeluStep;
-
-impl<B: PrecisionBackend> Backward<B, 1> for GeluStep {
-    type State = (FloatTensor<B>, Gelu);
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (input, form) = ops.state;
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            B::gelu_form_backward(input, grad, form)
-        });
-    }
-}
-
-#[derive(Debug)]
-struct LayerNorm;
-
-impl<B: PrecisionBackend> Backward<B, 3> for LayerNorm {
-    /// Input, scale, mean, inverse deviation.
-    type State = (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, FloatTensor<B>);
-
-    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let grad = grads.consume::<B>(&ops.node);
-        let (input, scale, mean, inverse_deviation) = ops.state;
-        let (input, scale, shift) = B::normalize_last_backward(input, scale, mean, inverse_deviation, grad);
-        for (parent, grad) in ops.parents.into_iter().zip([input, scale, shift]) {
-            if let Some(node) = parent {
-                grads.register::<B>(node.id, grad);
-            }
-        }
-    }
-}
-
-#[derive(Debug)]
-struct RmsNorm;
-
-impl<B: PrecisionBackend> Backward<B, 2> for RmsNorm {
-    /// Input, scale, inverse root of the mean square.
-    type State = (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>);
-
-    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let grad = grads.consume::<B>(&ops.node);
-        let (input, scale, inverse) = ops.state;
-        let (input, scale) = B::rms_normalize_last_backward(input, scale, inverse, grad);
-        for (parent, grad) in ops.parents.into_iter().zip([input, scale]) {
-            if let Some(node) = parent {
-                grads.register::<B>(node.id, grad);
-            }
-        }
-    }
+fn step<B: PrecisionBackend, C: CheckpointStrategy, S: Clone + Debug + Send + 'static, const N: usize>(
+    nodes: [NodeGuard; N],
+    output: FloatTensor<B>,
+    kept: impl FnOnce(&FloatTensor<B>) -> S,
+    gradients: Gradient<B, S, N>,
+) -> FloatTensor<Autodiff<B, C>> {
+    recorded::<B, C, _, N>(Step(gradients), nodes, output, kept)
 }
 
 impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B, C> {
@@ -369,37 +227,43 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let inputs = [query, key, value].map(|input| input.into_primitive());
         let [q, k, v] = inputs.clone();
         let output = B::fused_attention(q, k, v, padding.clone(), mode);
-        recorded::<B, C, _, 3>(Attention, nodes, output, |_| (inputs, padding, mode))
+        step::<B, C, _, 3>(
+            nodes,
+            output,
+            |_| (inputs, padding, mode),
+            |(inputs, padding, mode), grad| attention::backward::<B>(inputs, padding, grad, mode),
+        )
     }
 
     fn round_to(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
         let from = FloatDType::from(tensor.dtype());
         let output = B::round_to(tensor.into_primitive(), dtype);
-        recorded::<B, C, _, 1>(RoundTo, nodes, output, |_| from)
+        step::<B, C, _, 1>(nodes, output, |_| from, |from, grad| [B::round_to(grad, from)])
     }
 
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
         let output = B::round_to_layout(tensor.into_primitive(), layout);
-        recorded::<B, C, _, 1>(RoundToLayout, nodes, output, |_| ())
+        step::<B, C, _, 1>(nodes, output, |_| (), |(), grad| [grad])
     }
 
     fn look_up(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
         let nodes = [table.node()];
         let shape = table.shape();
         let output = B::look_up(table.into_primitive(), rows.clone());
-        recorded::<B, C, _, 1>(LookUp, nodes, output, |_| (rows, shape))
-    }
-
-    fn look_up_backward(_: Shape, _: IntTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
-        unreachable!("second derivatives are never asked for")
+        step::<B, C, _, 1>(
+            nodes,
+            output,
+            |_| (rows, shape),
+            |(rows, shape), grad| [B::look_up_backward(shape, rows, grad)],
+        )
     }
 
     fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
         let output = B::swap_middle(tensor.into_primitive());
-        recorded::<B, C, _, 1>(SwapMiddle, nodes, output, |_| ())
+        step::<B, C, _, 1>(nodes, output, |_| (), |(), grad| [B::swap_middle(grad)])
     }
 
     fn rotate(
@@ -411,48 +275,62 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let nodes = [input.node()];
         let (cosine, sine) = (cosine.into_primitive(), sine.into_primitive());
         let output = B::rotate(input.into_primitive(), cosine.clone(), sine.clone(), interleaved);
-        recorded::<B, C, _, 1>(Rotate, nodes, output, |_| (cosine, sine, interleaved))
+        // A gradient is turned back.
+        step::<B, C, _, 1>(
+            nodes,
+            output,
+            |_| (cosine, sine, interleaved),
+            |(cosine, sine, interleaved), grad| [B::rotate(grad, cosine, B::float_neg(sine), interleaved)],
+        )
     }
 
     fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
         let output = B::hide(tensor.into_primitive(), hidden.clone(), value);
-        recorded::<B, C, _, 1>(Hide, nodes, output, |_| hidden)
+        step::<B, C, _, 1>(
+            nodes,
+            output,
+            |_| hidden,
+            |hidden, grad| [B::hide(grad, hidden, 0.0)],
+        )
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
         let output = B::softmax_last(tensor.into_primitive());
-        recorded::<B, C, _, 1>(Softmax, nodes, output, |output| output.clone())
-    }
-
-    fn softmax_last_backward(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
-        unreachable!("second derivatives are never asked for")
+        step::<B, C, _, 1>(
+            nodes,
+            output,
+            |output| output.clone(),
+            |output, grad| [B::softmax_last_backward(output, grad)],
+        )
     }
 
     fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
         let nodes = [input.node()];
         let output = B::rectify(input.into_primitive());
-        recorded::<B, C, _, 1>(Rectify, nodes, output, |output| output.clone())
-    }
-
-    fn rectify_backward(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
-        unreachable!("second derivatives are never asked for")
+        step::<B, C, _, 1>(
+            nodes,
+            output,
+            |output| output.clone(),
+            |output, grad| [B::rectify_backward(output, grad)],
+        )
     }
 
     fn gelu_form(input: FloatTensor<Self>, form: Gelu) -> FloatTensor<Self> {
         let nodes = [input.node()];
         let input = input.into_primitive();
         let output = B::gelu_form(input.clone(), form);
-        recorded::<B, C, _, 1>(GeluStep, nodes, output, |_| (input, form))
+        step::<B, C, _, 1>(
+            nodes,
+            output,
+            |_| (input, form),
+            |(input, form), grad| [B::gelu_form_backward(input, grad, form)],
+        )
     }
 
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::gelu_form(input, Gelu::TanhPacked)
-    }
-
-    fn gelu_form_backward(_: FloatTensor<Self>, _: FloatTensor<Self>, _: Gelu) -> FloatTensor<Self> {
-        unreachable!("second derivatives are never asked for")
     }
 
     fn normalize_last(
@@ -465,21 +343,16 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let [input, scale, shift] = [input, scale, shift].map(|input| input.into_primitive());
         let (output, mean, inverse_deviation) =
             B::normalize_last(input.clone(), scale.clone(), shift, epsilon);
-        let output = recorded::<B, C, _, 3>(LayerNorm, nodes, output, |_| {
-            (input, scale, mean.clone(), inverse_deviation.clone())
-        });
+        let output = step::<B, C, _, 3>(
+            nodes,
+            output,
+            |_| (input, scale, mean.clone(), inverse_deviation.clone()),
+            |(input, scale, mean, inverse_deviation), grad| {
+                B::normalize_last_backward(input, scale, mean, inverse_deviation, grad).into()
+            },
+        );
         let [mean, inverse_deviation] = [mean, inverse_deviation].map(<Self as AutodiffBackend>::from_inner);
         (output, mean, inverse_deviation)
-    }
-
-    fn normalize_last_backward(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        unreachable!("second derivatives are never asked for")
     }
 
     fn rms_normalize_last(
@@ -490,16 +363,14 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let nodes = [input.node(), scale.node()];
         let (input, scale) = (input.into_primitive(), scale.into_primitive());
         let (output, inverse) = B::rms_normalize_last(input.clone(), scale.clone(), epsilon);
-        let output = recorded::<B, C, _, 2>(RmsNorm, nodes, output, |_| (input, scale, inverse.clone()));
+        let output = step::<B, C, _, 2>(
+            nodes,
+            output,
+            |_| (input, scale, inverse.clone()),
+            |(input, scale, inverse), grad| {
+                B::rms_normalize_last_backward(input, scale, inverse, grad).into()
+            },
+        );
         (output, <Self as AutodiffBackend>::from_inner(inverse))
-    }
-
-    fn rms_normalize_last_backward(
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-        _: FloatTensor<Self>,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        unreachable!("second derivatives are never asked for")
     }
 }
