@@ -397,17 +397,16 @@ impl<W: Workload> Network for Own<W> {
         (batch.clone(), device.clone())
     }
 
-    fn segments(&self) -> u32 {
-        1
+    /// The whole is one segment.
+    fn block_count(&self) -> u32 {
+        0
     }
 
-    fn segment(
-        &self,
-        pass: &Pass<'_>,
-        _: u32,
-        (batch, device): &Self::Input,
-        _: Option<Tensor<2>>,
-    ) -> Tensor<2> {
+    fn block(&self, _: &Pass<'_>, _: u32, _: &Self::Input, hidden: Tensor<2>) -> Tensor<2> {
+        hidden
+    }
+
+    fn embed(&self, pass: &Pass<'_>, (batch, device): &Self::Input) -> Tensor<2> {
         let examples: Vec<_> = batch
             .indices
             .iter()

@@ -4,10 +4,10 @@
 //! reads the first token through a layer with a hyperbolic tangent; that of words reads the masked places, transforms them
 //! and multiplies them with the table of words.
 
-use burn::tensor::{Bool, Device, Int, Tensor, activation};
+use burn::tensor::{Device, Tensor, activation};
 use mantissa_core::BertSize;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, TextHead, distilbert::TextInput};
+use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, Specs, TextHead, distilbert::TextInput};
 use crate::{data::Tokenized, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
@@ -53,63 +53,46 @@ impl Network for Bert {
             self.size.hidden_size as usize,
             self.size.intermediate_size as usize,
         );
-        let mut specs = vec![];
-        let mut add = |name: String, shape: &[usize], init| {
-            specs.push(ParameterSpec {
-                name,
-                shape: shape.to_vec(),
-                init,
-            });
-        };
+        let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
         let embeddings = "bert.embeddings";
         let words = Init::NormalZeroFirstRow(INIT_DEVIATION);
-        add(WORDS.into(), &[self.vocabulary, dim], words);
+        specs.add(WORDS, &[self.vocabulary, dim], words);
         let positions = self.size.max_position_embeddings as usize;
-        add(
+        specs.add(
             format!("{embeddings}.position_embeddings.weight"),
             &[positions, dim],
             normal,
         );
-        add(
+        specs.add(
             format!("{embeddings}.token_type_embeddings.weight"),
             &[TYPES, dim],
             normal,
         );
-        add(format!("{embeddings}.LayerNorm.weight"), &[dim], Init::Ones);
-        add(format!("{embeddings}.LayerNorm.bias"), &[dim], Init::Zeros);
-        let mut linear = |name: String, shape: &[usize]| {
-            add(format!("{name}.weight"), shape, normal);
-            add(format!("{name}.bias"), &shape[..1], Init::Zeros);
-        };
-        for layer in 0..self.size.num_hidden_layers {
-            let layer = layer_name(layer);
+        specs.norm(&format!("{embeddings}.LayerNorm"), dim);
+        for layer in (0..self.size.num_hidden_layers).map(layer_name) {
             for part in ["self.query", "self.key", "self.value", "output.dense"] {
-                linear(format!("{layer}.attention.{part}"), &[dim, dim]);
+                specs.linear(&format!("{layer}.attention.{part}"), &[dim, dim], normal);
             }
-            linear(format!("{layer}.intermediate.dense"), &[inner, dim]);
-            linear(format!("{layer}.output.dense"), &[dim, inner]);
+            specs.linear(&format!("{layer}.intermediate.dense"), &[inner, dim], normal);
+            specs.linear(&format!("{layer}.output.dense"), &[dim, inner], normal);
         }
         match self.head {
             TextHead::Classes(classes) => {
-                linear("bert.pooler.dense".into(), &[dim, dim]);
-                linear("classifier".into(), &[classes as usize, dim]);
+                specs.linear("bert.pooler.dense", &[dim, dim], normal);
+                specs.linear("classifier", &[classes as usize, dim], normal);
             }
-            TextHead::Words => linear(format!("{TRANSFORM}.dense"), &[dim, dim]),
+            TextHead::Words => specs.linear(&format!("{TRANSFORM}.dense"), &[dim, dim], normal),
         }
-        for layer in 0..self.size.num_hidden_layers {
-            for norm in ["attention.output.LayerNorm", "output.LayerNorm"] {
-                let norm = format!("{}.{norm}", layer_name(layer));
-                add(format!("{norm}.weight"), &[dim], Init::Ones);
-                add(format!("{norm}.bias"), &[dim], Init::Zeros);
-            }
+        for layer in (0..self.size.num_hidden_layers).map(layer_name) {
+            specs.norm(&format!("{layer}.attention.output.LayerNorm"), dim);
+            specs.norm(&format!("{layer}.output.LayerNorm"), dim);
         }
         if self.head == TextHead::Words {
-            add(format!("{TRANSFORM}.LayerNorm.weight"), &[dim], Init::Ones);
-            add(format!("{TRANSFORM}.LayerNorm.bias"), &[dim], Init::Zeros);
-            add(DECODER_BIAS.into(), &[self.vocabulary], Init::Zeros);
+            specs.norm(&format!("{TRANSFORM}.LayerNorm"), dim);
+            specs.add(DECODER_BIAS, &[self.vocabulary], Init::Zeros);
         }
-        specs
+        specs.0
     }
 
     fn naming(&self) -> Naming {
@@ -168,41 +151,19 @@ impl Network for Bert {
         TextInput::upload(batch, device)
     }
 
-    /// The embeddings and the blocks.
-    fn segments(&self) -> u32 {
-        1 + self.size.num_hidden_layers
+    fn block_count(&self) -> u32 {
+        self.size.num_hidden_layers
     }
 
-    fn segment(
-        &self,
-        pass: &Pass<'_>,
-        segment: u32,
-        input: &TextInput,
-        hidden: Option<Tensor<2>>,
-    ) -> Tensor<2> {
-        match hidden {
-            None => self.embed(pass, input.ids.clone()),
-            Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), &input.padding),
-        }
-    }
-
-    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &TextInput) -> Tensor<2> {
-        match self.head {
-            TextHead::Classes(_) => self.class(pass, hidden, input.ids.dims()),
-            TextHead::Words => words(pass, pass.rows(hidden, &input.rows), self.size.layer_norm_eps),
-        }
-    }
-}
-
-/// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matrix product.
-impl Bert {
-    fn embed(&self, pass: &Pass<'_>, ids: Tensor<2, Int>) -> Tensor<2> {
-        let [n, sequence] = ids.dims();
+    fn embed(&self, pass: &Pass<'_>, input: &TextInput) -> Tensor<2> {
+        let [n, sequence] = input.ids.dims();
         let table = |kind: &str| {
             pass.parameters
                 .matrix(&format!("bert.embeddings.{kind}_embeddings.weight"))
         };
-        let words = pass.compute.embedding(table("word"), ids.flatten(0, 1));
+        let words = pass
+            .compute
+            .embedding(table("word"), input.ids.clone().flatten(0, 1));
         let first = pass
             .compute
             .repeated(table("token_type").narrow(0, 0, 1), n * sequence);
@@ -213,13 +174,14 @@ impl Bert {
         pass.dropout(normal, self.size.hidden_dropout_prob)
     }
 
-    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str, padding: &Tensor<2, Bool>) -> Tensor<2> {
+    fn block(&self, pass: &Pass<'_>, block: u32, input: &TextInput, hidden: Tensor<2>) -> Tensor<2> {
+        let layer = layer_name(block);
         let (compute, size) = (pass.compute, &self.size);
         let projections = ["query", "key", "value"].map(|part| format!("{layer}.attention.self.{part}"));
         let name = format!("{layer}.attention");
         let heads = size.num_attention_heads as usize;
         let of_attention = (name.as_str(), heads, size.attention_probs_dropout_prob);
-        let mixed = pass.attention(&hidden, projections, of_attention, padding);
+        let mixed = pass.attention(&hidden, projections, of_attention, &input.padding);
         let attended = pass.linear(mixed, &format!("{name}.output.dense"));
         let attended = pass.dropout(attended, size.hidden_dropout_prob);
         let name = format!("{name}.output.LayerNorm");
@@ -232,6 +194,16 @@ impl Bert {
         pass.layer_norm(compute.add(narrow, hidden), &name, self.size.layer_norm_eps)
     }
 
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &TextInput) -> Tensor<2> {
+        match self.head {
+            TextHead::Classes(_) => self.class(pass, hidden, input.ids.dims()),
+            TextHead::Words => words(pass, pass.rows(hidden, &input.rows), self.size.layer_norm_eps),
+        }
+    }
+}
+
+/// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matrix product.
+impl Bert {
     /// Logits of every class, from the first tokens of texts of this shape.
     fn class(&self, pass: &Pass<'_>, hidden: Tensor<2>, [n, sequence]: [usize; 2]) -> Tensor<2> {
         let first = hidden

@@ -8,7 +8,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{BloomSize, Gelu};
 use mantissa_precision::swap_middle;
 
-use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass, TextHead};
+use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass, Specs, TextHead};
 use crate::{data::Tokenized, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
@@ -55,47 +55,28 @@ impl Network for Bloom {
     fn parameters(&self) -> Vec<ParameterSpec> {
         let (size, width) = (&self.size, self.width());
         let inner = 4 * width;
-        let mut specs = vec![];
-        let mut add = |name: String, shape: &[usize], init| {
-            specs.push(ParameterSpec {
-                name,
-                shape: shape.to_vec(),
-                init,
-            });
-        };
+        let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
-        add(WORDS.into(), &[size.vocab_size as usize, width], normal);
-        add(format!("{FIRST_NORM}.weight"), &[width], Init::Ones);
-        add(format!("{FIRST_NORM}.bias"), &[width], Init::Zeros);
-        for layer in 0..size.n_layer {
-            let parts: [(&str, &[usize], Init); 12] = [
-                ("input_layernorm.weight", &[width], Init::Ones),
-                ("input_layernorm.bias", &[width], Init::Zeros),
-                (
-                    "self_attention.query_key_value.weight",
-                    &[3 * width, width],
-                    normal,
-                ),
-                ("self_attention.query_key_value.bias", &[3 * width], Init::Zeros),
-                ("self_attention.dense.weight", &[width, width], normal),
-                ("self_attention.dense.bias", &[width], Init::Zeros),
-                ("post_attention_layernorm.weight", &[width], Init::Ones),
-                ("post_attention_layernorm.bias", &[width], Init::Zeros),
-                ("mlp.dense_h_to_4h.weight", &[inner, width], normal),
-                ("mlp.dense_h_to_4h.bias", &[inner], Init::Zeros),
-                ("mlp.dense_4h_to_h.weight", &[width, inner], normal),
-                ("mlp.dense_4h_to_h.bias", &[width], Init::Zeros),
-            ];
-            for (part, shape, init) in parts {
-                add(format!("{}.{part}", layer_name(layer)), shape, init);
-            }
+        specs.add(WORDS, &[size.vocab_size as usize, width], normal);
+        specs.norm(FIRST_NORM, width);
+        for layer in (0..size.n_layer).map(layer_name) {
+            specs.norm(&format!("{layer}.input_layernorm"), width);
+            let attention = format!("{layer}.self_attention");
+            specs.linear(
+                &format!("{attention}.query_key_value"),
+                &[3 * width, width],
+                normal,
+            );
+            specs.linear(&format!("{attention}.dense"), &[width, width], normal);
+            specs.norm(&format!("{layer}.post_attention_layernorm"), width);
+            specs.linear(&format!("{layer}.mlp.dense_h_to_4h"), &[inner, width], normal);
+            specs.linear(&format!("{layer}.mlp.dense_4h_to_h"), &[width, inner], normal);
         }
-        add(format!("{LAST_NORM}.weight"), &[width], Init::Ones);
-        add(format!("{LAST_NORM}.bias"), &[width], Init::Zeros);
+        specs.norm(LAST_NORM, width);
         if let TextHead::Classes(classes) = self.head {
-            add(format!("{SCORE}.weight"), &[classes as usize, width], normal);
+            specs.add(format!("{SCORE}.weight"), &[classes as usize, width], normal);
         }
-        specs
+        specs.0
     }
 
     fn naming(&self) -> Naming {
@@ -148,26 +129,31 @@ impl Network for Bloom {
         CausalInput::upload(batch, device)
     }
 
-    /// The embeddings and the blocks.
-    fn segments(&self) -> u32 {
-        1 + self.size.n_layer
+    fn block_count(&self) -> u32 {
+        self.size.n_layer
     }
 
-    fn segment(
-        &self,
-        pass: &Pass<'_>,
-        segment: u32,
-        input: &CausalInput,
-        hidden: Option<Tensor<2>>,
-    ) -> Tensor<2> {
-        match hidden {
-            None => {
-                let table = pass.parameters.matrix(WORDS);
-                let words = pass.compute.embedding(table, input.ids.clone().flatten(0, 1));
-                pass.layer_norm(words, FIRST_NORM, self.size.layer_norm_epsilon)
-            }
-            Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), input.ids.dims()),
-        }
+    fn embed(&self, pass: &Pass<'_>, input: &CausalInput) -> Tensor<2> {
+        let table = pass.parameters.matrix(WORDS);
+        let words = pass.compute.embedding(table, input.ids.clone().flatten(0, 1));
+        pass.layer_norm(words, FIRST_NORM, self.size.layer_norm_epsilon)
+    }
+
+    fn block(&self, pass: &Pass<'_>, block: u32, input: &CausalInput, hidden: Tensor<2>) -> Tensor<2> {
+        let layer = layer_name(block);
+        let (epsilon, dropout) = (self.size.layer_norm_epsilon, self.size.hidden_dropout);
+        let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.input_layernorm"), epsilon);
+        let attended = self.attention(pass, normal, &attention_name(&layer), input.ids.dims());
+        let hidden = pass.compute.add(pass.dropout(attended, dropout), hidden);
+        let name = format!("{layer}.post_attention_layernorm");
+        let normal = pass.layer_norm(hidden.clone(), &name, epsilon);
+        let [first, activation, second] =
+            ["dense_h_to_4h", "gelu_impl", "dense_4h_to_h"].map(|part| format!("{layer}.mlp.{part}"));
+        let wide = pass.linear(normal, &first);
+        // The reference cuts √(2/π) to eight digits, which f32 does not see.
+        let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
+        let narrow = pass.linear(pass.show(&activation, wide), &second);
+        pass.compute.add(pass.dropout(narrow, dropout), hidden)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
@@ -182,22 +168,6 @@ impl Network for Bloom {
 
 /// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
 impl Bloom {
-    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str, shape: [usize; 2]) -> Tensor<2> {
-        let (epsilon, dropout) = (self.size.layer_norm_epsilon, self.size.hidden_dropout);
-        let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.input_layernorm"), epsilon);
-        let attended = self.attention(pass, normal, &attention_name(layer), shape);
-        let hidden = pass.compute.add(pass.dropout(attended, dropout), hidden);
-        let name = format!("{layer}.post_attention_layernorm");
-        let normal = pass.layer_norm(hidden.clone(), &name, epsilon);
-        let [first, activation, second] =
-            ["dense_h_to_4h", "gelu_impl", "dense_4h_to_h"].map(|part| format!("{layer}.mlp.{part}"));
-        let wide = pass.linear(normal, &first);
-        // The reference cuts √(2/π) to eight digits, which f32 does not see.
-        let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
-        let narrow = pass.linear(pass.show(&activation, wide), &second);
-        pass.compute.add(pass.dropout(narrow, dropout), hidden)
-    }
-
     /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, in that shape.
     fn attention(
         &self,

@@ -7,7 +7,7 @@
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use mantissa_core::DistilBertSize;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, causal::upload_rows};
+use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, Specs, causal::upload_rows};
 use crate::{
     data::{TokenBatch, Tokenized},
     weights::Naming,
@@ -73,51 +73,35 @@ impl Network for DistilBert {
     type Input = TextInput;
 
     fn parameters(&self) -> Vec<ParameterSpec> {
-        let (dim, hidden) = (self.size.dim as usize, self.size.hidden_dim as usize);
-        let mut specs = vec![];
-        let mut add = |name: String, shape: &[usize], init| {
-            specs.push(ParameterSpec {
-                name,
-                shape: shape.to_vec(),
-                init,
-            });
-        };
+        let (dim, inner) = (self.size.dim as usize, self.size.hidden_dim as usize);
+        let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
         let embeddings = "distilbert.embeddings";
         let words = Init::NormalZeroFirstRow(INIT_DEVIATION);
-        add(
+        specs.add(
             format!("{embeddings}.word_embeddings.weight"),
             &[self.vocabulary, dim],
             words,
         );
         let positions = self.size.max_position_embeddings as usize;
-        add(
+        specs.add(
             format!("{embeddings}.position_embeddings.weight"),
             &[positions, dim],
             normal,
         );
-        add(format!("{embeddings}.LayerNorm.weight"), &[dim], Init::Ones);
-        add(format!("{embeddings}.LayerNorm.bias"), &[dim], Init::Zeros);
-        for layer in 0..self.size.n_layers {
-            let layer = layer_name(layer);
+        specs.norm(&format!("{embeddings}.LayerNorm"), dim);
+        for layer in (0..self.size.n_layers).map(layer_name) {
             for part in ["q_lin", "k_lin", "v_lin", "out_lin"] {
-                add(format!("{layer}.attention.{part}.weight"), &[dim, dim], normal);
-                add(format!("{layer}.attention.{part}.bias"), &[dim], Init::Zeros);
+                specs.linear(&format!("{layer}.attention.{part}"), &[dim, dim], normal);
             }
-            add(format!("{layer}.sa_layer_norm.weight"), &[dim], Init::Ones);
-            add(format!("{layer}.sa_layer_norm.bias"), &[dim], Init::Zeros);
-            add(format!("{layer}.ffn.lin1.weight"), &[hidden, dim], normal);
-            add(format!("{layer}.ffn.lin1.bias"), &[hidden], Init::Zeros);
-            add(format!("{layer}.ffn.lin2.weight"), &[dim, hidden], normal);
-            add(format!("{layer}.ffn.lin2.bias"), &[dim], Init::Zeros);
-            add(format!("{layer}.output_layer_norm.weight"), &[dim], Init::Ones);
-            add(format!("{layer}.output_layer_norm.bias"), &[dim], Init::Zeros);
+            specs.norm(&format!("{layer}.sa_layer_norm"), dim);
+            specs.linear(&format!("{layer}.ffn.lin1"), &[inner, dim], normal);
+            specs.linear(&format!("{layer}.ffn.lin2"), &[dim, inner], normal);
+            specs.norm(&format!("{layer}.output_layer_norm"), dim);
         }
-        add("pre_classifier.weight".into(), &[dim, dim], normal);
-        add("pre_classifier.bias".into(), &[dim], Init::Zeros);
-        add("classifier.weight".into(), &[self.classes, dim], normal);
-        add("classifier.bias".into(), &[self.classes], Init::Zeros);
-        specs
+        specs.linear("pre_classifier", &[dim, dim], normal);
+        specs.linear("classifier", &[self.classes, dim], normal);
+        specs.0
     }
 
     fn naming(&self) -> Naming {
@@ -164,22 +148,45 @@ impl Network for DistilBert {
         TextInput::upload(batch, device)
     }
 
-    /// The embeddings and the blocks.
-    fn segments(&self) -> u32 {
-        1 + self.size.n_layers
+    fn block_count(&self) -> u32 {
+        self.size.n_layers
     }
 
-    fn segment(
-        &self,
-        pass: &Pass<'_>,
-        segment: u32,
-        input: &TextInput,
-        hidden: Option<Tensor<2>>,
-    ) -> Tensor<2> {
-        match hidden {
-            None => self.embed(pass, input.ids.clone()),
-            Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), &input.padding),
-        }
+    fn embed(&self, pass: &Pass<'_>, input: &TextInput) -> Tensor<2> {
+        let [n, sequence] = input.ids.dims();
+        let words = pass
+            .parameters
+            .matrix("distilbert.embeddings.word_embeddings.weight");
+        let positions = pass
+            .parameters
+            .matrix("distilbert.embeddings.position_embeddings.weight");
+        let words = pass.compute.embedding(words, input.ids.clone().flatten(0, 1));
+        let places = pass.compute.repeated(positions.narrow(0, 0, sequence), n);
+        let rows = pass.compute.add(words, places.flatten(0, 1));
+        let normal = pass.layer_norm(rows, "distilbert.embeddings.LayerNorm", NORM_EPSILON);
+        pass.dropout(normal, self.size.dropout)
+    }
+
+    fn block(&self, pass: &Pass<'_>, block: u32, input: &TextInput, hidden: Tensor<2>) -> Tensor<2> {
+        let layer = layer_name(block);
+        let compute = pass.compute;
+        let projections = ["q_lin", "k_lin", "v_lin"].map(|part| format!("{layer}.attention.{part}"));
+        let name = format!("{layer}.attention");
+        let of_attention = (
+            name.as_str(),
+            self.size.n_heads as usize,
+            self.size.attention_dropout,
+        );
+        let mixed = pass.attention(&hidden, projections, of_attention, &input.padding);
+        let attended = pass.linear(mixed, &format!("{name}.out_lin"));
+        let name = format!("{layer}.sa_layer_norm");
+        let hidden = pass.layer_norm(compute.add(attended, hidden), &name, NORM_EPSILON);
+        let [first, activation, second] =
+            ["lin1", "activation", "lin2"].map(|part| format!("{layer}.ffn.{part}"));
+        let narrow = pass.feed_forward(hidden.clone(), &first, &activation, &second);
+        let narrow = pass.dropout(narrow, self.size.dropout);
+        let name = format!("{layer}.output_layer_norm");
+        pass.layer_norm(compute.add(narrow, hidden), &name, NORM_EPSILON)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &TextInput) -> Tensor<2> {
@@ -194,43 +201,7 @@ impl Network for DistilBert {
 }
 
 /// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matrix product.
-impl DistilBert {
-    fn embed(&self, pass: &Pass<'_>, ids: Tensor<2, Int>) -> Tensor<2> {
-        let [n, sequence] = ids.dims();
-        let words = pass
-            .parameters
-            .matrix("distilbert.embeddings.word_embeddings.weight");
-        let positions = pass
-            .parameters
-            .matrix("distilbert.embeddings.position_embeddings.weight");
-        let words = pass.compute.embedding(words, ids.flatten(0, 1));
-        let places = pass.compute.repeated(positions.narrow(0, 0, sequence), n);
-        let rows = pass.compute.add(words, places.flatten(0, 1));
-        let normal = pass.layer_norm(rows, "distilbert.embeddings.LayerNorm", NORM_EPSILON);
-        pass.dropout(normal, self.size.dropout)
-    }
-
-    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str, padding: &Tensor<2, Bool>) -> Tensor<2> {
-        let compute = pass.compute;
-        let projections = ["q_lin", "k_lin", "v_lin"].map(|part| format!("{layer}.attention.{part}"));
-        let name = format!("{layer}.attention");
-        let of_attention = (
-            name.as_str(),
-            self.size.n_heads as usize,
-            self.size.attention_dropout,
-        );
-        let mixed = pass.attention(&hidden, projections, of_attention, padding);
-        let attended = pass.linear(mixed, &format!("{name}.out_lin"));
-        let name = format!("{layer}.sa_layer_norm");
-        let hidden = pass.layer_norm(compute.add(attended, hidden), &name, NORM_EPSILON);
-        let [first, activation, second] =
-            ["lin1", "activation", "lin2"].map(|part| format!("{layer}.ffn.{part}"));
-        let narrow = pass.feed_forward(hidden.clone(), &first, &activation, &second);
-        let narrow = pass.dropout(narrow, self.size.dropout);
-        let name = format!("{layer}.output_layer_norm");
-        pass.layer_norm(compute.add(narrow, hidden), &name, NORM_EPSILON)
-    }
-}
+impl DistilBert {}
 
 fn layer_name(layer: u32) -> String {
     format!("distilbert.transformer.layer.{layer}")

@@ -4,11 +4,11 @@
 //! of words. Dropout sits where the reference has it: after the embeddings, on the attention weights, and after the last
 //! layer of each half of a block.
 
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Tensor};
 use mantissa_core::{Gelu, Gpt2Size};
 use mantissa_precision::swap_middle;
 
-use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass};
+use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass, Specs};
 use crate::{data::Tokenized, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
@@ -51,41 +51,32 @@ impl Network for Gpt2 {
     fn parameters(&self) -> Vec<ParameterSpec> {
         let (size, width) = (&self.size, self.width());
         let inner = size.n_inner as usize;
-        let mut specs = vec![];
-        let mut add = |name: String, shape: &[usize], init| {
-            specs.push(ParameterSpec {
-                name,
-                shape: shape.to_vec(),
-                init,
-            });
-        };
+        let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
         // What is added to the residual stream is smaller the more there is of it.
         let added = Init::Normal(INIT_DEVIATION / f64::from(2 * size.n_layer).sqrt());
-        add(WORDS.into(), &[size.vocab_size as usize, width], normal);
-        add(POSITIONS.into(), &[size.n_positions as usize, width], normal);
-        for layer in 0..size.n_layer {
-            let parts: [(&str, &[usize], Init); 12] = [
-                ("ln_1.weight", &[width], Init::Ones),
-                ("ln_1.bias", &[width], Init::Zeros),
-                ("attn.c_attn.weight", &[width, 3 * width], normal),
-                ("attn.c_attn.bias", &[3 * width], Init::Zeros),
-                ("attn.c_proj.weight", &[width, width], added),
-                ("attn.c_proj.bias", &[width], Init::Zeros),
-                ("ln_2.weight", &[width], Init::Ones),
-                ("ln_2.bias", &[width], Init::Zeros),
-                ("mlp.c_fc.weight", &[width, inner], normal),
-                ("mlp.c_fc.bias", &[inner], Init::Zeros),
-                ("mlp.c_proj.weight", &[inner, width], added),
-                ("mlp.c_proj.bias", &[width], Init::Zeros),
-            ];
-            for (part, shape, init) in parts {
-                add(format!("{}.{part}", layer_name(layer)), shape, init);
-            }
+        specs.add(WORDS, &[size.vocab_size as usize, width], normal);
+        specs.add(POSITIONS, &[size.n_positions as usize, width], normal);
+        // Its matrices are `[inputs, outputs]`.
+        let turned = |specs: &mut Specs, name: String, shape: [usize; 2], init| {
+            specs.add(format!("{name}.weight"), &shape, init);
+            specs.add(format!("{name}.bias"), &shape[1..], Init::Zeros);
+        };
+        for layer in (0..size.n_layer).map(layer_name) {
+            specs.norm(&format!("{layer}.ln_1"), width);
+            turned(
+                &mut specs,
+                format!("{layer}.attn.c_attn"),
+                [width, 3 * width],
+                normal,
+            );
+            turned(&mut specs, format!("{layer}.attn.c_proj"), [width, width], added);
+            specs.norm(&format!("{layer}.ln_2"), width);
+            turned(&mut specs, format!("{layer}.mlp.c_fc"), [width, inner], normal);
+            turned(&mut specs, format!("{layer}.mlp.c_proj"), [inner, width], added);
         }
-        add(format!("{LAST_NORM}.weight"), &[width], Init::Ones);
-        add(format!("{LAST_NORM}.bias"), &[width], Init::Zeros);
-        specs
+        specs.norm(LAST_NORM, width);
+        specs.0
     }
 
     fn naming(&self) -> Naming {
@@ -130,22 +121,33 @@ impl Network for Gpt2 {
         CausalInput::upload(batch, device)
     }
 
-    /// The embeddings and the blocks.
-    fn segments(&self) -> u32 {
-        1 + self.size.n_layer
+    fn block_count(&self) -> u32 {
+        self.size.n_layer
     }
 
-    fn segment(
-        &self,
-        pass: &Pass<'_>,
-        segment: u32,
-        input: &CausalInput,
-        hidden: Option<Tensor<2>>,
-    ) -> Tensor<2> {
-        match hidden {
-            None => self.embed(pass, input.ids.clone()),
-            Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), input.ids.dims()),
-        }
+    fn embed(&self, pass: &Pass<'_>, input: &CausalInput) -> Tensor<2> {
+        let [n, sequence] = input.ids.dims();
+        let words = pass.parameters.matrix(WORDS);
+        let words = pass.compute.embedding(words, input.ids.clone().flatten(0, 1));
+        let positions = pass.parameters.matrix(POSITIONS);
+        let places = positions.narrow(0, pass.place(), sequence);
+        let places = pass.compute.repeated(places, n);
+        let placed = pass.compute.add(words, places.flatten(0, 1));
+        pass.dropout(placed, self.size.embd_pdrop)
+    }
+
+    fn block(&self, pass: &Pass<'_>, block: u32, input: &CausalInput, hidden: Tensor<2>) -> Tensor<2> {
+        let layer = layer_name(block);
+        let (epsilon, dropout) = (self.size.layer_norm_epsilon, self.size.resid_pdrop);
+        let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.ln_1"), epsilon);
+        let attended = self.attention(pass, normal, &attention_name(&layer), input.ids.dims());
+        let hidden = pass.compute.add(pass.dropout(attended, dropout), hidden);
+        let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.ln_2"), epsilon);
+        let [first, activation, second] = ["c_fc", "act", "c_proj"].map(|part| format!("{layer}.mlp.{part}"));
+        let wide = pass.transposed(normal, &first);
+        let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
+        let narrow = pass.transposed(pass.show(&activation, wide), &second);
+        pass.compute.add(pass.dropout(narrow, dropout), hidden)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
@@ -156,30 +158,6 @@ impl Network for Gpt2 {
 
 /// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
 impl Gpt2 {
-    fn embed(&self, pass: &Pass<'_>, ids: Tensor<2, Int>) -> Tensor<2> {
-        let [n, sequence] = ids.dims();
-        let words = pass.parameters.matrix(WORDS);
-        let words = pass.compute.embedding(words, ids.flatten(0, 1));
-        let positions = pass.parameters.matrix(POSITIONS);
-        let places = positions.narrow(0, pass.place(), sequence);
-        let places = pass.compute.repeated(places, n);
-        let placed = pass.compute.add(words, places.flatten(0, 1));
-        pass.dropout(placed, self.size.embd_pdrop)
-    }
-
-    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str, shape: [usize; 2]) -> Tensor<2> {
-        let (epsilon, dropout) = (self.size.layer_norm_epsilon, self.size.resid_pdrop);
-        let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.ln_1"), epsilon);
-        let attended = self.attention(pass, normal, &attention_name(layer), shape);
-        let hidden = pass.compute.add(pass.dropout(attended, dropout), hidden);
-        let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.ln_2"), epsilon);
-        let [first, activation, second] = ["c_fc", "act", "c_proj"].map(|part| format!("{layer}.mlp.{part}"));
-        let wide = pass.transposed(normal, &first);
-        let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
-        let narrow = pass.transposed(pass.show(&activation, wide), &second);
-        pass.compute.add(pass.dropout(narrow, dropout), hidden)
-    }
-
     /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, in that shape.
     fn attention(
         &self,

@@ -7,7 +7,7 @@ use std::iter;
 use burn::tensor::{Device, Tensor};
 use mantissa_core::ImageNetResNetSize;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, ResNet};
+use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, ResNet, Specs, resnet::as_rows};
 use crate::{data::Images, weights::Naming};
 
 /// Epsilon of every batch norm, PyTorch's.
@@ -168,7 +168,7 @@ impl ImageNetResNet {
         iter::once(self.stem()).chain(blocks)
     }
 
-    fn block(&self, pass: &Pass<'_>, block: u32, images: Tensor<4>) -> Tensor<4> {
+    fn residual(&self, pass: &Pass<'_>, block: u32, images: Tensor<4>) -> Tensor<4> {
         let (layers, shortcut) = self.layers_of(block);
         let mut inner = images.clone();
         for (number, layer) in layers.iter().enumerate() {
@@ -192,28 +192,20 @@ impl Network for ImageNetResNet {
 
     /// torchvision's start, but that `fc` is normal, with the deviation of the uniform values there.
     fn parameters(&self) -> Vec<ParameterSpec> {
-        let mut specs = vec![];
-        let mut add = |name: String, shape: &[usize], init| {
-            specs.push(ParameterSpec {
-                name,
-                shape: shape.to_vec(),
-                init,
-            });
-        };
+        let mut specs = Specs::default();
         for layer in self.normed() {
             let ([_, to], [convolution, norm]) = (layer.channels, &layer.names);
             // He's: what goes backward keeps its size.
             let init = Init::Normal((2.0 / (to * layer.filter * layer.filter) as f64).sqrt());
-            add(format!("{convolution}.weight"), &layer.shape(), init);
-            add(format!("{norm}.weight"), &[to], Init::Ones);
-            add(format!("{norm}.bias"), &[to], Init::Zeros);
+            specs.add(format!("{convolution}.weight"), &layer.shape(), init);
+            specs.norm(norm, to);
         }
         let features = self.channels(3);
         // Uniform within 1/√features has this deviation.
         let init = Init::Normal((3.0 * features as f64).sqrt().recip());
-        add("fc.weight".into(), &[self.classes, features], init);
-        add("fc.bias".into(), &[self.classes], init);
-        specs
+        specs.add("fc.weight", &[self.classes, features], init);
+        specs.add("fc.bias", &[self.classes], init);
+        specs.0
     }
 
     fn naming(&self) -> Naming {
@@ -248,32 +240,19 @@ impl Network for ImageNetResNet {
         ResNet::upload(batch, device)
     }
 
-    fn segments(&self) -> u32 {
-        1 + self.blocks().iter().sum::<u32>()
+    fn block_count(&self) -> u32 {
+        self.blocks().iter().sum()
     }
 
-    fn segment(
-        &self,
-        pass: &Pass<'_>,
-        segment: u32,
-        input: &Tensor<4>,
-        hidden: Option<Tensor<2>>,
-    ) -> Tensor<2> {
-        let n = input.dims()[0];
-        let images = match hidden {
-            None => {
-                let images = pass.relu(self.stem().forward(pass, input.clone()));
-                pass.compute.max_pool(images, 3, 2, 1)
-            }
-            Some(hidden) => {
-                let (channels, edge) = self.shape(segment - 1);
-                let images = hidden.reshape([n, edge, edge, channels]);
-                self.block(pass, segment - 1, images.permute([0, 3, 1, 2]))
-            }
-        };
-        let values = images.shape().num_elements() / n;
-        // Channels last, as they lie in memory.
-        images.permute([0, 2, 3, 1]).reshape([n, values])
+    fn embed(&self, pass: &Pass<'_>, images: &Tensor<4>) -> Tensor<2> {
+        let images = pass.relu(self.stem().forward(pass, images.clone()));
+        as_rows(pass.compute.max_pool(images, 3, 2, 1))
+    }
+
+    fn block(&self, pass: &Pass<'_>, block: u32, input: &Tensor<4>, hidden: Tensor<2>) -> Tensor<2> {
+        let (n, (channels, edge)) = (input.dims()[0], self.shape(block));
+        let images = hidden.reshape([n, edge, edge, channels]);
+        as_rows(self.residual(pass, block, images.permute([0, 3, 1, 2])))
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, _: &Tensor<4>) -> Tensor<2> {

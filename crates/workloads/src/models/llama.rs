@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor};
 use mantissa_core::{LlamaSize, RopeScaling};
 use mantissa_precision::{Rotation, swap_middle};
 
-use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass};
+use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass, Specs};
 use crate::{data::Tokenized, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
@@ -45,19 +45,11 @@ impl Network for Llama {
         let (width, inner) = (size.hidden_size as usize, size.intermediate_size as usize);
         let [queries, keys] = [size.num_attention_heads, size.num_key_value_heads]
             .map(|heads| heads as usize * size.head_dim as usize);
-        let mut specs = vec![];
-        let mut add = |name: String, shape: &[usize], init| {
-            specs.push(ParameterSpec {
-                name,
-                shape: shape.to_vec(),
-                init,
-            });
-        };
+        let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
         let table = [size.vocab_size as usize, width];
-        add(WORDS.into(), &table, normal);
-        for layer in 0..size.num_hidden_layers {
-            let layer = layer_name(layer);
+        specs.add(WORDS, &table, normal);
+        for layer in (0..size.num_hidden_layers).map(layer_name) {
             let linear = [
                 ("self_attn.q_proj", width, queries),
                 ("self_attn.k_proj", width, keys),
@@ -68,17 +60,17 @@ impl Network for Llama {
                 ("mlp.down_proj", inner, width),
             ];
             for (part, from, to) in linear {
-                add(format!("{layer}.{part}.weight"), &[to, from], normal);
+                specs.add(format!("{layer}.{part}.weight"), &[to, from], normal);
             }
             for norm in ["input_layernorm", "post_attention_layernorm"] {
-                add(format!("{layer}.{norm}.weight"), &[width], Init::Ones);
+                specs.add(format!("{layer}.{norm}.weight"), &[width], Init::Ones);
             }
         }
-        add("model.norm.weight".into(), &[width], Init::Ones);
+        specs.add("model.norm.weight", &[width], Init::Ones);
         if !size.tie_word_embeddings {
-            add(format!("{HEAD}.weight"), &table, normal);
+            specs.add(format!("{HEAD}.weight"), &table, normal);
         }
-        specs
+        specs.0
     }
 
     fn naming(&self) -> Naming {
@@ -118,25 +110,25 @@ impl Network for Llama {
         CausalInput::upload(batch, device)
     }
 
-    /// The embeddings and the blocks.
-    fn segments(&self) -> u32 {
-        1 + self.size.num_hidden_layers
+    fn block_count(&self) -> u32 {
+        self.size.num_hidden_layers
     }
 
-    fn segment(
-        &self,
-        pass: &Pass<'_>,
-        segment: u32,
-        input: &CausalInput,
-        hidden: Option<Tensor<2>>,
-    ) -> Tensor<2> {
-        match hidden {
-            None => {
-                let table = pass.parameters.matrix(WORDS);
-                pass.compute.embedding(table, input.ids.clone().flatten(0, 1))
-            }
-            Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1), input.ids.dims()),
-        }
+    fn embed(&self, pass: &Pass<'_>, input: &CausalInput) -> Tensor<2> {
+        let table = pass.parameters.matrix(WORDS);
+        pass.compute.embedding(table, input.ids.clone().flatten(0, 1))
+    }
+
+    fn block(&self, pass: &Pass<'_>, block: u32, input: &CausalInput, hidden: Tensor<2>) -> Tensor<2> {
+        let layer = layer_name(block);
+        let epsilon = self.size.rms_norm_eps;
+        let normal = pass.rms_norm(hidden.clone(), &format!("{layer}.input_layernorm"), epsilon);
+        let attended = self.attention(pass, &normal, &attention_name(&layer), input.ids.dims());
+        let hidden = pass.compute.add(attended, hidden);
+        let name = format!("{layer}.post_attention_layernorm");
+        let normal = pass.rms_norm(hidden.clone(), &name, epsilon);
+        let narrow = gated(pass, normal, &format!("{layer}.mlp"));
+        pass.compute.add(narrow, hidden)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
@@ -151,17 +143,6 @@ impl Network for Llama {
 
 /// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
 impl Llama {
-    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str, shape: [usize; 2]) -> Tensor<2> {
-        let epsilon = self.size.rms_norm_eps;
-        let normal = pass.rms_norm(hidden.clone(), &format!("{layer}.input_layernorm"), epsilon);
-        let attended = self.attention(pass, &normal, &attention_name(layer), shape);
-        let hidden = pass.compute.add(attended, hidden);
-        let name = format!("{layer}.post_attention_layernorm");
-        let normal = pass.rms_norm(hidden.clone(), &name, epsilon);
-        let narrow = gated(pass, normal, &format!("{layer}.mlp"));
-        pass.compute.add(narrow, hidden)
-    }
-
     /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, back in that width.
     fn attention(
         &self,

@@ -80,8 +80,19 @@ pub(crate) trait Network: Clone {
     /// Puts a micro-batch on a device.
     fn upload(batch: &Batch<Self>, device: &Device) -> Self::Input;
 
-    /// How many segments there are.
-    fn segments(&self) -> u32;
+    /// How many blocks follow the first segment.
+    fn block_count(&self) -> u32;
+
+    /// The hidden states behind the first segment.
+    fn embed(&self, pass: &Pass<'_>, input: &Self::Input) -> Tensor<2>;
+
+    /// The hidden states behind a block, from those before it.
+    fn block(&self, pass: &Pass<'_>, block: u32, input: &Self::Input, hidden: Tensor<2>) -> Tensor<2>;
+
+    /// How many segments there are: what comes before the blocks, and each of them.
+    fn segments(&self) -> u32 {
+        1 + self.block_count()
+    }
 
     /// The hidden states behind a segment, from those before it; the first needs none.
     fn segment(
@@ -90,7 +101,12 @@ pub(crate) trait Network: Clone {
         segment: u32,
         input: &Self::Input,
         hidden: Option<Tensor<2>>,
-    ) -> Tensor<2>;
+    ) -> Tensor<2> {
+        match hidden {
+            None => self.embed(pass, input),
+            Some(hidden) => self.block(pass, segment - 1, input, hidden),
+        }
+    }
 
     /// Logits `[labels, classes]` from the hidden states behind the last segment: a row for every label of a micro-batch.
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &Self::Input) -> Tensor<2>;
@@ -192,6 +208,32 @@ pub(crate) struct ParameterSpec {
     pub shape: Vec<usize>,
     /// Initial values.
     pub init: Init,
+}
+
+/// The parameters of a model, in the order of its checkpoints.
+#[derive(Default)]
+struct Specs(Vec<ParameterSpec>);
+
+impl Specs {
+    fn add(&mut self, name: impl Into<String>, shape: &[usize], init: Init) {
+        self.0.push(ParameterSpec {
+            name: name.into(),
+            shape: shape.to_vec(),
+            init,
+        });
+    }
+
+    /// A layer of weights `[outputs, …]`, with biases, which start as zeros.
+    fn linear(&mut self, layer: &str, shape: &[usize], init: Init) {
+        self.add(format!("{layer}.weight"), shape, init);
+        self.add(format!("{layer}.bias"), &shape[..1], Init::Zeros);
+    }
+
+    /// A norm with a scale and a shift.
+    fn norm(&mut self, layer: &str, width: usize) {
+        self.add(format!("{layer}.weight"), &[width], Init::Ones);
+        self.add(format!("{layer}.bias"), &[width], Init::Zeros);
+    }
 }
 
 /// Initial values of a parameter.

@@ -4,7 +4,7 @@
 use burn::tensor::{Device, Tensor, TensorData, s};
 use mantissa_core::ResNetSize;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass};
+use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, Specs};
 use crate::data::Images;
 
 /// Epsilon of every batch norm, PyTorch's.
@@ -55,7 +55,7 @@ impl ResNet {
         (block / self.blocks(), block % self.blocks())
     }
 
-    fn block(&self, pass: &Pass<'_>, block: u32, images: Tensor<4>) -> Tensor<4> {
+    fn residual(&self, pass: &Pass<'_>, block: u32, images: Tensor<4>) -> Tensor<4> {
         let (stage, number) = self.place(block);
         let name = format!("layer{}.{number}", stage + 1);
         let narrows = stage > 0 && number == 0;
@@ -88,22 +88,14 @@ impl Network for ResNet {
     type Input = Tensor<4>;
 
     fn parameters(&self) -> Vec<ParameterSpec> {
-        let mut specs = vec![];
-        let mut add = |name: String, shape: &[usize], init| {
-            specs.push(ParameterSpec {
-                name,
-                shape: shape.to_vec(),
-                init,
-            });
-        };
-        let mut layer = |convolution: String, norm: String, from: usize, to: usize| {
+        let mut specs = Specs::default();
+        let layer = |specs: &mut Specs, convolution: &str, norm: &str, from: usize, to: usize| {
             // He's: what goes forward keeps its size.
             let init = Init::Normal((2.0 / (from * FILTER * FILTER) as f64).sqrt());
-            add(format!("{convolution}.weight"), &[to, from, FILTER, FILTER], init);
-            add(format!("{norm}.weight"), &[to], Init::Ones);
-            add(format!("{norm}.bias"), &[to], Init::Zeros);
+            specs.add(format!("{convolution}.weight"), &[to, from, FILTER, FILTER], init);
+            specs.norm(norm, to);
         };
-        layer("conv1".into(), "bn1".into(), COLOURS, self.channels(0));
+        layer(&mut specs, "conv1", "bn1", COLOURS, self.channels(0));
         for block in 0..STAGES * self.blocks() {
             let (stage, number) = self.place(block);
             let name = format!("layer{}.{number}", stage + 1);
@@ -113,14 +105,25 @@ impl Network for ResNet {
             } else {
                 to
             };
-            layer(format!("{name}.conv1"), format!("{name}.bn1"), from, to);
-            layer(format!("{name}.conv2"), format!("{name}.bn2"), to, to);
+            layer(
+                &mut specs,
+                &format!("{name}.conv1"),
+                &format!("{name}.bn1"),
+                from,
+                to,
+            );
+            layer(
+                &mut specs,
+                &format!("{name}.conv2"),
+                &format!("{name}.bn2"),
+                to,
+                to,
+            );
         }
         let features = self.channels(STAGES - 1);
         let init = Init::Normal((2.0 / features as f64).sqrt());
-        add("linear.weight".into(), &[self.classes, features], init);
-        add("linear.bias".into(), &[self.classes], Init::Zeros);
-        specs
+        specs.linear("linear", &[self.classes, features], init);
+        specs.0
     }
 
     fn is_multiplied(name: &str) -> bool {
@@ -150,35 +153,22 @@ impl Network for ResNet {
         Tensor::from_data(data, (device, burn::tensor::DType::F32))
     }
 
-    fn segments(&self) -> u32 {
-        1 + STAGES * self.blocks()
+    fn block_count(&self) -> u32 {
+        STAGES * self.blocks()
     }
 
-    fn segment(
-        &self,
-        pass: &Pass<'_>,
-        segment: u32,
-        input: &Tensor<4>,
-        hidden: Option<Tensor<2>>,
-    ) -> Tensor<2> {
-        let n = input.dims()[0];
-        let images = match hidden {
-            None => {
-                let shape = [self.channels(0), COLOURS, FILTER, FILTER];
-                let images = pass.convolution(input.clone(), "conv1", shape, 1, 1);
-                pass.relu(pass.batch_norm(images, "bn1", NORM_EPSILON))
-            }
-            Some(hidden) => {
-                // Behind the segment before this one.
-                let stage = segment.checked_sub(2).map_or(0, |block| self.place(block).0);
-                let edge = self.edge(stage);
-                let images = hidden.reshape([n, edge, edge, self.channels(stage)]);
-                self.block(pass, segment - 1, images.permute([0, 3, 1, 2]))
-            }
-        };
-        let values = images.shape().num_elements() / n;
-        // Channels last, as they lie in memory.
-        images.permute([0, 2, 3, 1]).reshape([n, values])
+    fn embed(&self, pass: &Pass<'_>, images: &Tensor<4>) -> Tensor<2> {
+        let shape = [self.channels(0), COLOURS, FILTER, FILTER];
+        let images = pass.convolution(images.clone(), "conv1", shape, 1, 1);
+        as_rows(pass.relu(pass.batch_norm(images, "bn1", NORM_EPSILON)))
+    }
+
+    fn block(&self, pass: &Pass<'_>, block: u32, input: &Tensor<4>, hidden: Tensor<2>) -> Tensor<2> {
+        // Behind the segment before this one.
+        let stage = block.checked_sub(1).map_or(0, |block| self.place(block).0);
+        let (n, edge) = (input.dims()[0], self.edge(stage));
+        let images = hidden.reshape([n, edge, edge, self.channels(stage)]);
+        as_rows(self.residual(pass, block, images.permute([0, 3, 1, 2])))
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, _: &Tensor<4>) -> Tensor<2> {
@@ -189,4 +179,9 @@ impl Network for ResNet {
         let pooled = hidden.reshape([n, edge * edge, channels]).mean_dim(1);
         pass.linear(pooled.reshape([n, channels]), "linear")
     }
+}
+
+/// Images as rows of hidden states: channels last, as they lie in memory.
+pub(super) fn as_rows(images: Tensor<4>) -> Tensor<2> {
+    images.permute([0, 2, 3, 1]).flatten(1, 3)
 }

@@ -8,7 +8,7 @@
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 use mantissa_core::VitSize;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass};
+use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, Specs};
 use crate::{data::Images, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
@@ -68,44 +68,29 @@ impl Network for Vit {
 
     fn parameters(&self) -> Vec<ParameterSpec> {
         let (width, inner) = (self.width(), self.size.intermediate_size as usize);
-        let mut specs = vec![];
-        let mut add = |name: String, shape: &[usize], init| {
-            specs.push(ParameterSpec {
-                name,
-                shape: shape.to_vec(),
-                init,
-            });
-        };
+        let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
-        add(CLASS_TOKEN.into(), &[1, 1, width], normal);
-        add(POSITIONS.into(), &[1, self.tokens(), width], normal);
-        let filters = [width, COLOURS, self.patch(), self.patch()];
-        add(format!("{PROJECTION}.weight"), &filters, normal);
-        add(format!("{PROJECTION}.bias"), &[width], Init::Zeros);
-        for layer in 0..self.size.num_hidden_layers {
-            let layer = layer_name(layer);
+        specs.add(CLASS_TOKEN, &[1, 1, width], normal);
+        specs.add(POSITIONS, &[1, self.tokens(), width], normal);
+        specs.linear(PROJECTION, &[width, COLOURS, self.patch(), self.patch()], normal);
+        for layer in (0..self.size.num_hidden_layers).map(layer_name) {
             let linear = [
-                ("attention.attention.query", width, width),
-                ("attention.attention.key", width, width),
-                ("attention.attention.value", width, width),
-                ("attention.output.dense", width, width),
-                ("intermediate.dense", width, inner),
-                ("output.dense", inner, width),
+                ("attention.attention.query", [width, width]),
+                ("attention.attention.key", [width, width]),
+                ("attention.attention.value", [width, width]),
+                ("attention.output.dense", [width, width]),
+                ("intermediate.dense", [inner, width]),
+                ("output.dense", [width, inner]),
             ];
-            for (part, from, to) in linear {
-                add(format!("{layer}.{part}.weight"), &[to, from], normal);
-                add(format!("{layer}.{part}.bias"), &[to], Init::Zeros);
+            for (part, shape) in linear {
+                specs.linear(&format!("{layer}.{part}"), &shape, normal);
             }
-            for norm in ["layernorm_before", "layernorm_after"] {
-                add(format!("{layer}.{norm}.weight"), &[width], Init::Ones);
-                add(format!("{layer}.{norm}.bias"), &[width], Init::Zeros);
-            }
+            specs.norm(&format!("{layer}.layernorm_before"), width);
+            specs.norm(&format!("{layer}.layernorm_after"), width);
         }
-        add("vit.layernorm.weight".into(), &[width], Init::Ones);
-        add("vit.layernorm.bias".into(), &[width], Init::Zeros);
-        add("classifier.weight".into(), &[self.classes, width], normal);
-        add("classifier.bias".into(), &[self.classes], Init::Zeros);
-        specs
+        specs.norm("vit.layernorm", width);
+        specs.linear("classifier", &[self.classes, width], normal);
+        specs.0
     }
 
     fn naming(&self) -> Naming {
@@ -148,43 +133,17 @@ impl Network for Vit {
         Tensor::from_data(data, (device, DType::F32))
     }
 
-    /// The embeddings and the blocks.
-    fn segments(&self) -> u32 {
-        1 + self.size.num_hidden_layers
+    fn block_count(&self) -> u32 {
+        self.size.num_hidden_layers
     }
 
-    fn segment(
-        &self,
-        pass: &Pass<'_>,
-        segment: u32,
-        input: &Tensor<4>,
-        hidden: Option<Tensor<2>>,
-    ) -> Tensor<2> {
-        match hidden {
-            None => self.embed(pass, input.clone()),
-            Some(hidden) => self.block(pass, hidden, &layer_name(segment - 1)),
-        }
-    }
-
-    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &Tensor<4>) -> Tensor<2> {
-        let n = input.dims()[0];
-        let normal = pass.layer_norm(hidden, "vit.layernorm", self.size.layer_norm_eps);
-        let first = normal
-            .reshape([n, self.tokens(), self.width()])
-            .narrow(1, 0, 1)
-            .squeeze_dim(1);
-        pass.linear(first, "classifier")
-    }
-}
-
-/// The parts of a pass. Hidden states are `[n · tokens, width]`, so that every linear layer is one product.
-impl Vit {
     /// Patches as tokens behind the class token. Filters that do not overlap are a linear layer.
-    fn embed(&self, pass: &Pass<'_>, images: Tensor<4>) -> Tensor<2> {
+    fn embed(&self, pass: &Pass<'_>, images: &Tensor<4>) -> Tensor<2> {
         let n = images.dims()[0];
         let (side, patch, width) = (self.side(), self.patch(), self.width());
         let values = COLOURS * patch * patch;
         let patches = images
+            .clone()
             .reshape([n, COLOURS, side, patch, side, patch])
             .permute([0, 2, 4, 1, 3, 5])
             .reshape([n * side * side, values]);
@@ -204,11 +163,12 @@ impl Vit {
         pass.dropout(placed, self.size.hidden_dropout_prob)
     }
 
-    fn block(&self, pass: &Pass<'_>, hidden: Tensor<2>, layer: &str) -> Tensor<2> {
+    fn block(&self, pass: &Pass<'_>, block: u32, _: &Tensor<4>, hidden: Tensor<2>) -> Tensor<2> {
+        let layer = layer_name(block);
         let (compute, dropout) = (pass.compute, self.size.hidden_dropout_prob);
         let name = format!("{layer}.layernorm_before");
         let normal = pass.layer_norm(hidden.clone(), &name, self.size.layer_norm_eps);
-        let name = attention_name(layer);
+        let name = attention_name(&layer);
         let projections = ["query", "key", "value"].map(|part| format!("{name}.{part}"));
         let heads = self.size.num_attention_heads as usize;
         let of_attention = (name.as_str(), heads, self.size.attention_probs_dropout_prob);
@@ -228,6 +188,16 @@ impl Vit {
         .map(|part| format!("{layer}.{part}"));
         let narrow = pass.feed_forward(normal, &first, &activation, &second);
         compute.add(pass.dropout(narrow, dropout), hidden)
+    }
+
+    fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &Tensor<4>) -> Tensor<2> {
+        let n = input.dims()[0];
+        let normal = pass.layer_norm(hidden, "vit.layernorm", self.size.layer_norm_eps);
+        let first = normal
+            .reshape([n, self.tokens(), self.width()])
+            .narrow(1, 0, 1)
+            .squeeze_dim(1);
+        pass.linear(first, "classifier")
     }
 }
 
