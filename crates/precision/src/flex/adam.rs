@@ -9,21 +9,13 @@ use super::{
     convert::CHUNK,
     lanes::Wide,
     packed::packed,
-    stored::{BLOCK, Stored, by_format, changed},
+    stored::{BLOCK, Stored, changed},
 };
 use crate::backend::AdamRates;
 
 /// What the same operations one by one store is rounded to the format of the parameters. Gradients come in that format, or
 /// in f32.
-pub(super) fn adam(
-    state: [FlexTensor; 3],
-    gradient: FlexTensor,
-    rates: AdamRates,
-) -> (FlexTensor, FlexTensor, FlexTensor) {
-    by_format!(state[0].dtype(), adam_in(state, gradient, rates))
-}
-
-fn adam_in<T: Stored<Wide: Stored<Wide = T::Wide>>>(
+pub(super) fn adam<T: Stored<Wide: Stored<Wide = T::Wide>>>(
     state: [FlexTensor; 3],
     gradient: FlexTensor,
     rates: AdamRates,

@@ -6,16 +6,12 @@ use pulp::{Arch, NullaryFnOnce};
 
 use super::{
     packed::packed,
-    stored::{BLOCK, Stored, by_format, chunk_of_rows, contiguous},
+    stored::{BLOCK, Stored, chunk_of_rows, contiguous},
     written::written,
 };
 
 /// See [`crate::PrecisionBackend::normalize_columns`].
-pub(super) fn normalize(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor {
-    by_format!(rows.dtype(), normalize_in(rows, by))
-}
-
-fn normalize_in<T: Stored>(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor {
+pub(super) fn normalize<T: Stored>(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor {
     let (rows, by) = (packed(rows), by.map(packed));
     let columns = rows.shape()[1].max(1);
     let from = rows.storage::<T>();

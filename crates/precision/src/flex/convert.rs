@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::{
     buffers,
-    stored::{Stored, by_format, map, tensor as new},
+    stored::{Stored, map, tensor as new},
     written::written,
 };
 use crate::layout::Limits;
@@ -65,12 +65,10 @@ pub(super) fn trimmed(tensor: FlexTensor) -> FlexTensor {
 }
 
 /// The same values in a place of their own.
-pub(super) fn copied(tensor: FloatTensor<Flex>) -> FloatTensor<Flex> {
-    by_format!(tensor.dtype(), copied_in(&trimmed(tensor)))
-}
-
-fn copied_in<T: Stored>(tensor: &FlexTensor) -> FlexTensor {
-    map_chunks(tensor, |from: &[T], to: &mut [T]| to.copy_from_slice(from))
+pub(super) fn copied<T: Stored>(tensor: FlexTensor) -> FlexTensor {
+    map_chunks(&trimmed(tensor), |from: &[T], to: &mut [T]| {
+        to.copy_from_slice(from)
+    })
 }
 
 /// Converts the whole buffer and keeps the layout, so that a transposed view stays one.

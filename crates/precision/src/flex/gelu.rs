@@ -5,18 +5,14 @@ use mantissa_core::Gelu;
 
 use super::{
     lanes::Wide,
-    stored::{Stored, by_format, map, zip},
+    stored::{Stored, map, zip},
 };
 use crate::{
     backend::{TANH_CUBE, TANH_LINE},
     launched::{Launch, note},
 };
 
-pub(super) fn gelu(input: FlexTensor, form: Gelu) -> FlexTensor {
-    by_format!(input.dtype(), gelu_in(input, form))
-}
-
-fn gelu_in<T: Stored>(input: FlexTensor, form: Gelu) -> FlexTensor {
+pub(super) fn gelu<T: Stored>(input: FlexTensor, form: Gelu) -> FlexTensor {
     match form {
         Gelu::Exact => map::<T>(input, exact),
         Gelu::Tanh => map::<T>(input, by_tanh),
@@ -31,11 +27,7 @@ fn gelu_in<T: Stored>(input: FlexTensor, form: Gelu) -> FlexTensor {
     }
 }
 
-pub(super) fn gelu_backward(input: FlexTensor, grad: FlexTensor, form: Gelu) -> FlexTensor {
-    by_format!(input.dtype(), gelu_backward_in(input, grad, form))
-}
-
-fn gelu_backward_in<T: Stored>(input: FlexTensor, grad: FlexTensor, form: Gelu) -> FlexTensor {
+pub(super) fn gelu_backward<T: Stored>(input: FlexTensor, grad: FlexTensor, form: Gelu) -> FlexTensor {
     match form {
         Gelu::Exact => zip::<T>(input, grad, exact_slope),
         Gelu::Tanh | Gelu::TanhPacked => zip::<T>(input, grad, tanh_slope),

@@ -31,6 +31,7 @@ use burn::{
 use burn_flex::Flex;
 use mantissa_core::{Gelu, Layout};
 
+use self::stored::by_format;
 use crate::{
     Convolution, MatmulMode,
     backend::{AdamRates, PrecisionBackend},
@@ -60,7 +61,7 @@ impl PrecisionBackend for Flex {
         stride: usize,
         padding: usize,
     ) -> FloatTensor<Self> {
-        windows::windows(images, filter, stride, padding)
+        by_format!(images.dtype(), windows::windows(images, filter, stride, padding))
     }
 
     fn normalize_columns(
@@ -70,19 +71,22 @@ impl PrecisionBackend for Flex {
         scale: FloatTensor<Self>,
         shift: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        columns::normalize(rows, [mean, deviation, scale, shift])
+        by_format!(
+            rows.dtype(),
+            columns::normalize(rows, [mean, deviation, scale, shift])
+        )
     }
 
     fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
-        pointwise::rectify(input)
+        by_format!(input.dtype(), pointwise::rectify(input))
     }
 
     fn rectify_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
-        pointwise::rectify_backward(output, grad)
+        by_format!(output.dtype(), pointwise::rectify_backward(output, grad))
     }
 
     fn plus(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
-        pointwise::plus(a, b)
+        by_format!(a.dtype(), pointwise::plus(a, b))
     }
 
     fn fused_attention(
@@ -104,7 +108,7 @@ impl PrecisionBackend for Flex {
     }
 
     fn copied(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        convert::copied(tensor)
+        by_format!(tensor.dtype(), convert::copied(tensor))
     }
 
     fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -117,7 +121,7 @@ impl PrecisionBackend for Flex {
         sine: FloatTensor<Self>,
         interleaved: bool,
     ) -> FloatTensor<Self> {
-        rotate::rotate(input, cosine, sine, interleaved)
+        by_format!(input.dtype(), rotate::rotate(input, cosine, sine, interleaved))
     }
 
     fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
@@ -125,19 +129,19 @@ impl PrecisionBackend for Flex {
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        softmax::softmax(tensor)
+        by_format!(tensor.dtype(), softmax::softmax(tensor))
     }
 
     fn softmax_last_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
-        softmax::softmax_backward(output, grad)
+        by_format!(output.dtype(), softmax::softmax_backward(output, grad))
     }
 
     fn gelu_form(input: FloatTensor<Self>, form: Gelu) -> FloatTensor<Self> {
-        gelu::gelu(input, form)
+        by_format!(input.dtype(), gelu::gelu(input, form))
     }
 
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
-        gelu::gelu(input, Gelu::TanhPacked)
+        by_format!(input.dtype(), gelu::gelu(input, Gelu::TanhPacked))
     }
 
     fn gelu_form_backward(
@@ -145,7 +149,7 @@ impl PrecisionBackend for Flex {
         grad: FloatTensor<Self>,
         form: Gelu,
     ) -> FloatTensor<Self> {
-        gelu::gelu_backward(input, grad, form)
+        by_format!(input.dtype(), gelu::gelu_backward(input, grad, form))
     }
 
     fn normalize_last(
@@ -154,7 +158,7 @@ impl PrecisionBackend for Flex {
         shift: FloatTensor<Self>,
         epsilon: f64,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        norm::normalize(input, scale, Some(shift), epsilon)
+        by_format!(input.dtype(), norm::normalize(input, scale, Some(shift), epsilon))
     }
 
     fn normalize_last_backward(
@@ -164,7 +168,10 @@ impl PrecisionBackend for Flex {
         inverse_deviation: FloatTensor<Self>,
         grad: FloatTensor<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        norm::normalize_backward(input, scale, Some(mean), inverse_deviation, grad)
+        by_format!(
+            input.dtype(),
+            norm::normalize_backward(input, scale, Some(mean), inverse_deviation, grad)
+        )
     }
 
     fn rms_normalize_last(
@@ -172,7 +179,8 @@ impl PrecisionBackend for Flex {
         scale: FloatTensor<Self>,
         epsilon: f64,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (output, _, inverse_rms) = norm::normalize(input, scale, None, epsilon);
+        let (output, _, inverse_rms) =
+            by_format!(input.dtype(), norm::normalize(input, scale, None, epsilon));
         (output, inverse_rms)
     }
 
@@ -182,7 +190,10 @@ impl PrecisionBackend for Flex {
         inverse_rms: FloatTensor<Self>,
         grad: FloatTensor<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (input, scale, _) = norm::normalize_backward(input, scale, None, inverse_rms, grad);
+        let (input, scale, _) = by_format!(
+            input.dtype(),
+            norm::normalize_backward(input, scale, None, inverse_rms, grad)
+        );
         (input, scale)
     }
 
@@ -193,6 +204,6 @@ impl PrecisionBackend for Flex {
         gradient: FloatTensor<Self>,
         rates: AdamRates,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        adam::adam([value, first, second], gradient, rates)
+        by_format!(value.dtype(), adam::adam([value, first, second], gradient, rates))
     }
 }

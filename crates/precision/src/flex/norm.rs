@@ -12,26 +12,17 @@ use super::{
     convert::round_to,
     lanes::Wide,
     packed::packed,
-    stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+    stored::{Stored, chunk_of_rows, contiguous, width},
     written::written_with,
 };
-
-/// Layer norm where there is a `shift`, else RMS norm, whose mean is 0.
-pub(super) fn normalize(
-    input: FlexTensor,
-    scale: FlexTensor,
-    shift: Option<FlexTensor>,
-    epsilon: f64,
-) -> (FlexTensor, FlexTensor, FlexTensor) {
-    by_format!(input.dtype(), normalize_in(input, scale, shift, epsilon))
-}
 
 /// Contiguous, in what values of a format are computed in.
 fn wide<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     round_to(tensor, <T::Wide as burn::tensor::Element>::dtype()).to_contiguous()
 }
 
-fn normalize_in<T: Stored<Wide: Stored>>(
+/// Layer norm where there is a `shift`, else RMS norm, whose mean is 0.
+pub(super) fn normalize<T: Stored<Wide: Stored>>(
     input: FlexTensor,
     scale: FlexTensor,
     shift: Option<FlexTensor>,
@@ -103,20 +94,7 @@ impl<T: Stored> WithSimd for Rows<'_, T> {
 }
 
 /// Gradients of the input, the scale and the shift, of layer norm where there is a `mean`, else of RMS norm.
-pub(super) fn normalize_backward(
-    input: FlexTensor,
-    scale: FlexTensor,
-    mean: Option<FlexTensor>,
-    inverse: FlexTensor,
-    grad: FlexTensor,
-) -> (FlexTensor, FlexTensor, FlexTensor) {
-    by_format!(
-        input.dtype(),
-        normalize_backward_in(input, scale, mean, inverse, grad)
-    )
-}
-
-fn normalize_backward_in<T: Stored<Wide: Stored>>(
+pub(super) fn normalize_backward<T: Stored<Wide: Stored>>(
     input: FlexTensor,
     scale: FlexTensor,
     mean: Option<FlexTensor>,

@@ -3,34 +3,22 @@
 use burn_flex::FlexTensor;
 use num_traits::Zero;
 
-use super::stored::{Stored, by_format, map, zip};
+use super::stored::{Stored, map, zip};
 
 /// The larger of each element and 0; NaN stays, as with PyTorch.
-pub(super) fn rectify(input: FlexTensor) -> FlexTensor {
-    by_format!(input.dtype(), rectify_in(input))
-}
-
-fn rectify_in<T: Stored>(input: FlexTensor) -> FlexTensor {
+pub(super) fn rectify<T: Stored>(input: FlexTensor) -> FlexTensor {
     let zero = T::Wide::zero();
     map::<T>(input, move |x| if x < zero { zero } else { x })
 }
 
 /// The gradient where the output is not 0; so it is, with PyTorch, where that is NaN.
-pub(super) fn rectify_backward(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
-    by_format!(output.dtype(), rectify_backward_in(output, grad))
-}
-
-fn rectify_backward_in<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
+pub(super) fn rectify_backward<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let zero = T::Wide::zero();
     zip::<T>(output, grad, move |y, grad| if y <= zero { zero } else { grad })
 }
 
 /// The sum of two tensors of one shape.
-pub(super) fn plus(a: FlexTensor, b: FlexTensor) -> FlexTensor {
-    by_format!(a.dtype(), plus_in(a, b))
-}
-
-fn plus_in<T: Stored>(a: FlexTensor, b: FlexTensor) -> FlexTensor {
+pub(super) fn plus<T: Stored>(a: FlexTensor, b: FlexTensor) -> FlexTensor {
     zip::<T>(a, b, |x, y| x + y)
 }
 
@@ -83,7 +71,7 @@ mod tests {
                 (drawn().swap_dims(1, 2), drawn().reshape([3, 70, 41])),
             ];
             for (a, b) in pairs {
-                let sums = list(plus(primitive(&a), primitive(&b)));
+                let sums = list(Flex::plus(primitive(&a), primitive(&b)));
                 let one_by_one = list(primitive(&a)).into_iter().zip(list(primitive(&b)));
                 let format = mantissa_core::Format::ALL
                     .iter()
@@ -94,13 +82,13 @@ mod tests {
                 assert_eq!(sums, rounded.collect::<Vec<_>>(), "{dtype:?}");
                 let positive = list(primitive(&a)).into_iter().map(|x| x.max(0.0));
                 assert_eq!(
-                    list(rectify(primitive(&a))),
+                    list(Flex::rectify(primitive(&a))),
                     positive.collect::<Vec<_>>(),
                     "{dtype:?}"
                 );
             }
             let odd = Tensor::<3>::from_data([[[f64::NAN, f64::INFINITY, -f64::INFINITY]]], (&device, dtype));
-            let [nan, inf, zero] = list(rectify(primitive(&odd)))[..] else {
+            let [nan, inf, zero] = list(Flex::rectify(primitive(&odd)))[..] else {
                 unreachable!("there are three");
             };
             assert!(nan.is_nan() && inf == f64::INFINITY && zero == 0.0, "{dtype:?}");
@@ -120,17 +108,17 @@ mod tests {
             let (held, other) = (drawn(), drawn());
             let before = list(held.clone());
             let results = [
-                rectify(held.clone()),
-                rectify_backward(held.clone(), other.clone()),
-                plus(held.clone(), other.clone()),
-                plus(held.clone(), held.clone()),
+                Flex::rectify(held.clone()),
+                Flex::rectify_backward(held.clone(), other.clone()),
+                Flex::plus(held.clone(), other.clone()),
+                Flex::plus(held.clone(), held.clone()),
             ];
             for result in results {
                 assert_ne!(place(&result), place(&held), "{dtype:?}");
             }
             assert_eq!(list(held.clone()), before, "{dtype:?}");
             let first = place(&held);
-            let result = plus(rectify(held), other);
+            let result = Flex::plus(Flex::rectify(held), other);
             assert_eq!(place(&result), first, "{dtype:?}");
         }
     }

@@ -8,28 +8,18 @@ use pulp::{Arch, NullaryFnOnce};
 
 use super::{
     packed::packed,
-    stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+    stored::{Stored, chunk_of_rows, contiguous, width},
     written::written,
 };
 
 /// See [`crate::PrecisionBackend::rotate`].
-pub(super) fn rotate(
+pub(super) fn rotate<T: Stored>(
     input: FlexTensor,
     cosine: FlexTensor,
     sine: FlexTensor,
     interleaved: bool,
 ) -> FlexTensor {
-    let [cosine, sine] = [cosine, sine].map(packed);
-    by_format!(input.dtype(), rotate_in(input, &cosine, &sine, interleaved))
-}
-
-fn rotate_in<T: Stored>(
-    input: FlexTensor,
-    cosine: &FlexTensor,
-    sine: &FlexTensor,
-    interleaved: bool,
-) -> FlexTensor {
-    let input = packed(input);
+    let [input, cosine, sine] = [input, cosine, sine].map(packed);
     let (from, n) = (input.storage::<T>(), width(&input.shape()));
     if from.is_empty() {
         return input;
@@ -128,7 +118,7 @@ mod tests {
                 let by_burn = turn::<Flex>(widened, cosine.clone(), sine.clone(), interleaved);
                 let by_burn = Flex::round_to(by_burn, dtype.into());
                 let of = |tensor| Tensor::<4>::from_primitive::<Flex>(tensor).into_data();
-                assert_eq!(of(rotate(input, cosine, sine, interleaved)), of(by_burn));
+                assert_eq!(of(Flex::rotate(input, cosine, sine, interleaved)), of(by_burn));
             }
         }
     }

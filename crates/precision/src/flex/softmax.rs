@@ -8,15 +8,11 @@ use pulp::{Arch, Simd, WithSimd};
 use super::{
     lanes::{self, Wide},
     packed::packed,
-    stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+    stored::{Stored, chunk_of_rows, contiguous, width},
     written::written,
 };
 
-pub(super) fn softmax(input: FlexTensor) -> FlexTensor {
-    by_format!(input.dtype(), softmax_in(input))
-}
-
-fn softmax_in<T: Stored>(input: FlexTensor) -> FlexTensor {
+pub(super) fn softmax<T: Stored>(input: FlexTensor) -> FlexTensor {
     let input = packed(input);
     let (from, n) = (input.storage::<T>(), width(&input.shape()));
     let to = written(from.len(), chunk_of_rows(n), |these, to| {
@@ -46,11 +42,7 @@ impl<T: Stored> WithSimd for Rows<'_, T> {
     }
 }
 
-pub(super) fn softmax_backward(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
-    by_format!(output.dtype(), softmax_backward_in(output, grad))
-}
-
-fn softmax_backward_in<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
+pub(super) fn softmax_backward<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let (output, grad) = (packed(output), packed(grad));
     let n = width(&output.shape());
     let (outputs, grads) = (output.storage::<T>(), grad.storage::<T>());

@@ -126,12 +126,12 @@ impl Stored for bf16 {
 
 /// Calls a function for the element type of a dtype.
 macro_rules! by_format {
-    ($dtype:expr, $function:ident($($argument:expr),*)) => {
+    ($dtype:expr, $($function:ident)::+($($argument:expr),*)) => {
         match $dtype {
-            burn::tensor::DType::F64 => $function::<f64>($($argument),*),
-            burn::tensor::DType::F32 => $function::<f32>($($argument),*),
-            burn::tensor::DType::F16 => $function::<half::f16>($($argument),*),
-            burn::tensor::DType::BF16 => $function::<half::bf16>($($argument),*),
+            burn::tensor::DType::F64 => $($function)::+::<f64>($($argument),*),
+            burn::tensor::DType::F32 => $($function)::+::<f32>($($argument),*),
+            burn::tensor::DType::F16 => $($function)::+::<half::f16>($($argument),*),
+            burn::tensor::DType::BF16 => $($function)::+::<half::bf16>($($argument),*),
             other => unreachable!("no tensor of floats is {other:?}"),
         }
     };

@@ -7,12 +7,17 @@ use bytemuck::Pod;
 
 use super::{
     packed::packed,
-    stored::{Stored, by_format, contiguous},
+    stored::{Stored, contiguous},
     written::written,
 };
 
 /// See [`crate::PrecisionBackend::windows`].
-pub(super) fn windows(images: FlexTensor, filter: [usize; 2], stride: usize, padding: usize) -> FlexTensor {
+pub(super) fn windows<T: Stored>(
+    images: FlexTensor,
+    filter: [usize; 2],
+    stride: usize,
+    padding: usize,
+) -> FlexTensor {
     let geometry = Geometry {
         images: images.shape().dims(),
         filter,
@@ -20,10 +25,6 @@ pub(super) fn windows(images: FlexTensor, filter: [usize; 2], stride: usize, pad
         padding,
     };
     let images = packed(images);
-    by_format!(images.dtype(), windows_in(&images, geometry))
-}
-
-fn windows_in<T: Stored>(images: &FlexTensor, geometry: Geometry) -> FlexTensor {
     let (n, [y, x], window) = (geometry.images[0], geometry.steps(), geometry.window());
     let (values, line) = (images.storage::<T>(), x * window);
     let windows = written(n * y * line, line, |these, to| {
