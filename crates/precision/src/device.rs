@@ -7,6 +7,7 @@ use mantissa_core::{Backend, Format, Support};
 
 use crate::compute::dtype;
 pub use crate::kernels::kernels_in;
+pub use crate::stream::beside_stream;
 
 /// Opens the first device of a backend, with or without kernel fusion. Call it only if [`available`] says so.
 ///

@@ -93,6 +93,7 @@ mod parameter;
 mod probe;
 mod rotation;
 mod sight;
+mod stream;
 mod values;
 
 pub use mantissa_core::{

@@ -38,7 +38,7 @@ pub fn run(
     result
 }
 
-/// Runs a cell on the device of its setting, and observes how that computes.
+/// Runs a cell on the device of its setting.
 fn on_device(
     cell: &Cell,
     inputs: &Inputs,
@@ -50,17 +50,29 @@ fn on_device(
     // It was there when the run was planned: a cell that is skipped would never be tried again.
     available(backend).map_err(WorkloadError::Device)?;
     let device = device::open(backend, setting.fusion());
+    device::beside_stream(&device, || observed(cell, inputs, own, &device, observer))
+}
+
+/// Runs a cell on a device, and observes how that computes.
+fn observed(
+    cell: &Cell,
+    inputs: &Inputs,
+    own: Option<&OwnModel>,
+    device: &Device,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, WorkloadError> {
+    let (setting, backend) = (&cell.setting, cell.setting.backend());
     for format in formats(setting) {
-        if !device::supports(format, &device) {
+        if !device::supports(format, device) {
             return Err(WorkloadError::Unavailable(format!(
                 "burn {BURN_VERSION} does not compute in `{format}` on this `{backend}` device"
             )));
         }
     }
-    let probed = probed(cell, Compute::of(setting), &device).map_err(WorkloadError::Device)?;
+    let probed = probed(cell, Compute::of(setting), device).map_err(WorkloadError::Device)?;
     let mut outcome = match (cell.workload.model(), own) {
-        (Some(Model::Own), Some(own)) => own.run(cell, inputs, &device, observer)?,
-        _ => built_in(cell, inputs, &device, observer)?,
+        (Some(Model::Own), Some(own)) => own.run(cell, inputs, device, observer)?,
+        _ => built_in(cell, inputs, device, observer)?,
     };
     outcome.executed = probed.confirm();
     Ok(outcome)

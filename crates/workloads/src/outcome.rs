@@ -10,7 +10,7 @@ use mantissa_precision::allocator_usage;
 use crate::MemoryEstimate;
 
 /// Told how a workload gets on, on the thread that runs it.
-pub trait Observer {
+pub trait Observer: Send {
     /// Called at the start of a phase and after every step.
     fn progress(&mut self, progress: Progress);
 

@@ -1,0 +1,81 @@
+//! The thread of burn's fusion stream.
+
+use std::{sync::Arc, thread};
+
+use burn::{
+    backend::{
+        DeviceHandle, DeviceId, DeviceService, DeviceServiceStage, DispatchDevice, ServerUtilitiesHandle,
+    },
+    tensor::Device,
+};
+
+/// Threads of burn that an operation on a GPU passes: the caller's, the stream's and the device's.
+const THREADS: usize = 3;
+
+/// Runs work on the thread of a device's fusion stream, if the machine has fewer cores than burn has threads for a GPU.
+///
+/// Threads pass operations on in queues. One that finds a queue full spins for milliseconds before it gives its core away, and on two cores
+/// the third thread waits as long. On the stream's own thread there is no queue to the stream.
+pub fn beside_stream<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> R {
+    let few = thread::available_parallelism().is_ok_and(|cores| cores.get() < THREADS);
+    match stream_of(device).filter(|_| few) {
+        Some(device) => on_stream(device, work),
+        None => work(),
+    }
+}
+
+fn stream_of(device: &Device) -> Option<DeviceId> {
+    match device.as_dispatch() {
+        #[cfg(feature = "cubecl")]
+        DispatchDevice::Cube(device) => Some(device.to_id()),
+        _ => None,
+    }
+}
+
+fn on_stream<R: Send>(device: DeviceId, work: impl FnOnce() -> R + Send) -> R {
+    let handle = DeviceHandle::<Guest>::new(device);
+    handle.exclusive(work).unwrap_or_else(|error| error.resume())
+}
+
+/// A service on the stream's thread whose only purpose is the handle to that thread.
+struct Guest;
+
+impl DeviceService for Guest {
+    fn init(_: DeviceId) -> Self {
+        Self
+    }
+
+    fn utilities(&self) -> ServerUtilitiesHandle {
+        Arc::new(())
+    }
+
+    /// The stage of burn-fusion's streams.
+    fn stage() -> DeviceServiceStage {
+        DeviceServiceStage::Upstream
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_runs_on_the_thread_of_the_stream_and_its_panic_comes_back() {
+        let device = DeviceId {
+            type_id: 7,
+            index_id: 3,
+        };
+        let name = || thread::current().name().map(str::to_owned);
+        // What burn-fusion's server is called, too (`DSU`: the upstream stage of a device).
+        assert_eq!(on_stream(device, name).as_deref(), Some("DSU-7-3"));
+        let caught = std::panic::catch_unwind(|| on_stream(device, || panic!("on the stream")));
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"on the stream"));
+    }
+
+    #[test]
+    fn the_cpu_has_no_stream() {
+        assert!(stream_of(&Device::flex()).is_none());
+        let here = thread::current().id();
+        assert_eq!(beside_stream(&Device::flex(), || thread::current().id()), here);
+    }
+}
