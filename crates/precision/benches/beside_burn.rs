@@ -5,15 +5,15 @@ use std::hint::black_box;
 
 use burn::{
     backend::{
-        ops::{ActivationOps, AttentionModuleOptions, BoolTensorOps, FloatTensorOps, ModuleOps},
+        ops::{ActivationOps, AttentionModuleOptions, BoolTensorOps, ConvOptions, FloatTensorOps, ModuleOps},
         tensor::{BoolTensor, FloatTensor},
     },
-    tensor::{DType, Device, Distribution, FloatDType, IndexingUpdateOp, Shape, Tensor},
+    tensor::{DType, Device, Distribution, FloatDType, IndexingUpdateOp, Shape, Slice, Tensor},
 };
 use burn_flex::{Flex, FlexTensor};
 use criterion::{Criterion, criterion_group, criterion_main};
 use mantissa_core::{Accumulator, Gelu, MatmulPrecision};
-use mantissa_precision::{MatmulMode, PrecisionBackend};
+use mantissa_precision::{AdamRates, Convolution, MatmulMode, Pass, PrecisionBackend};
 
 const FORMATS: [DType; 3] = [DType::F32, DType::BF16, DType::F16];
 const MODE: MatmulMode = MatmulMode {
@@ -148,6 +148,26 @@ fn scores(criterion: &mut Criterion) {
     );
     both(
         criterion,
+        "rotation",
+        |dtype| {
+            let angles = [(); 2].map(|()| drawn([1, 1, 128, 32], DType::F32));
+            (drawn([8, 12, 128, 64], dtype), angles)
+        },
+        |(x, [cosine, sine])| Flex::rotate(x, cosine, sine, false),
+        |(x, angles)| {
+            let [cosine, sine] = angles.map(|angles| Flex::float_cast(angles, x.dtype().into()));
+            let half = |half| Flex::float_slice(x.clone(), &[(..).into(), (..).into(), (..).into(), half]);
+            let (first, second) = (half(Slice::from(0..32)), half(Slice::from(32..64)));
+            let times = |x: &FlexTensor, y: &FlexTensor| Flex::float_mul(x.clone(), y.clone());
+            let turned = vec![
+                Flex::float_sub(times(&first, &cosine), times(&second, &sine)),
+                Flex::float_add(times(&second, &cosine), times(&first, &sine)),
+            ];
+            Flex::float_cat(turned, 3)
+        },
+    );
+    both(
+        criterion,
         "heads side by side",
         |dtype| drawn([8, 12, 128, 64], dtype),
         Flex::swap_middle,
@@ -201,5 +221,78 @@ fn products(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, rows, scores, casts, products);
+/// A layer of ResNet-20 on 100 images of 32 × 32 values and 16 channels, channels last for ours and first for burn's.
+fn convolutions(criterion: &mut Criterion) {
+    let forward = Convolution {
+        pass: Pass::Forward,
+        stride: 1,
+        padding: 1,
+    };
+    both(
+        criterion,
+        "convolution",
+        |dtype| (drawn([100, 32, 32, 16], dtype), drawn([16, 16, 3, 3], dtype)),
+        |(images, filters)| {
+            let images = Flex::float_permute(images, &[0, 3, 1, 2]);
+            Flex::controlled_convolution(images, filters, forward, MODE)
+        },
+        |(images, filters)| {
+            let images = Flex::float_reshape(images, [100, 16, 32, 32].into());
+            Flex::conv2d(images, filters, None, ConvOptions::new([1; 2], [1; 2], [1; 2], 1))
+        },
+    );
+    both(
+        criterion,
+        "batch norm, running statistics",
+        |dtype| {
+            let by = [(); 4].map(|()| Flex::float_abs(drawn([16], DType::F32)));
+            (drawn([102_400, 16], dtype), by)
+        },
+        |(x, [mean, deviation, scale, shift])| Flex::normalize_columns(x, mean, deviation, scale, shift),
+        |(x, by)| {
+            let row = |by| Flex::float_reshape(Flex::float_cast(by, x.dtype().into()), [1, 16].into());
+            let [mean, deviation, scale, shift] = by.map(row);
+            let normal = Flex::float_div(Flex::float_sub(x, mean), deviation);
+            Flex::float_add(Flex::float_mul(normal, scale), shift)
+        },
+    );
+}
+
+/// A step of AdamW on a million parameters.
+fn optimizers(criterion: &mut Criterion) {
+    let rates = AdamRates {
+        keep: 0.99,
+        share1: 0.1,
+        decay2: 0.999,
+        share2: 0.001,
+        correction1: 0.5,
+        correction2: 0.5,
+        epsilon: 1e-4,
+        learning_rate: 1e-3,
+    };
+    let times = |x, factor: f64| Flex::float_mul_scalar(x, factor.into());
+    both(
+        criterion,
+        "AdamW",
+        |dtype| [(); 4].map(|()| Flex::float_abs(drawn([1 << 20], dtype))),
+        |[value, first, second, grad]| Flex::adam(value, first, second, grad, rates),
+        |[value, first, second, grad]| {
+            let first = Flex::float_add(
+                times(first, 1.0 - rates.share1),
+                times(grad.clone(), rates.share1),
+            );
+            let square = Flex::float_mul(grad.clone(), grad);
+            let second = Flex::float_add(times(second, rates.decay2), times(square, rates.share2));
+            let root = Flex::float_sqrt(times(second.clone(), 1.0 / rates.correction2));
+            let root = Flex::float_add_scalar(root, rates.epsilon.into());
+            let update = Flex::float_div(
+                times(first.clone(), rates.learning_rate / rates.correction1),
+                root,
+            );
+            (Flex::float_sub(times(value, rates.keep), update), first, second)
+        },
+    );
+}
+
+criterion_group!(benches, rows, scores, casts, products, convolutions, optimizers);
 criterion_main!(benches);

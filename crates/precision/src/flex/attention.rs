@@ -1,5 +1,4 @@
-//! Attention in one kernel on the CPU: some queries of a head at a time, whose scores are all that there are; in f32 for halves. burn's own
-//! takes one head after the other, on one core.
+//! Attention in one kernel on the CPU: some queries of a head at a time, whose scores are all that there are; in f32 for halves.
 
 use burn::{
     backend::{

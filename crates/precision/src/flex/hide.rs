@@ -1,5 +1,4 @@
-//! Values that a mask hides. It repeats for heads and queries, or for texts: a row of it is looked up where it lies. burn lays the whole
-//! mask out first, value by value and on one core.
+//! Values that a mask hides, on all cores. The mask repeats for heads and queries, or for texts: a row of it is looked up where it lies.
 
 use burn::{
     backend::{

@@ -1,5 +1,4 @@
-//! Values in order. burn's own copy of what is no transposed matrix goes value by value, on one core; rows that lie whole in memory are
-//! copied whole here, on all cores.
+//! Values in order. burn copies on one core; rows that lie whole in memory are copied here on all cores.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;

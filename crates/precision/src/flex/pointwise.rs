@@ -1,4 +1,4 @@
-//! ReLU, and the sums of branches of a network. burn's go value by value for halves, and on one core.
+//! ReLU, and the sums of branches of a network, on all cores.
 
 use burn_flex::FlexTensor;
 use num_traits::Zero;

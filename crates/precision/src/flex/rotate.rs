@@ -1,5 +1,4 @@
-//! Rotary embeddings on the CPU: rows in parallel, one pass over memory, f32 inside for half tensors. burn's own operations on halves of
-//! rows and on tables that repeat go value by value, on one core.
+//! Rotary embeddings on the CPU: rows in parallel, one pass over memory, f32 inside for half tensors.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;

@@ -1,5 +1,4 @@
-//! Windows of images on the CPU: whole rows of a window at a time, in parallel. burn's copy of a strided view goes value
-//! by value, which takes many times as long as the product that follows.
+//! Windows of images on the CPU: whole rows of a window at a time, in parallel.
 
 use burn::{backend::TensorMetadata, tensor::Shape};
 use burn_flex::FlexTensor;
