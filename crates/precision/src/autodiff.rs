@@ -135,7 +135,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Convolve {
     }
 }
 
-/// An operation whose backward pass computes the gradients of all inputs from what was kept and from the gradient of the output.
+/// An operation whose backward pass computes the gradients of its inputs from saved values and the gradient of its output.
 struct Step<B: PrecisionBackend, S, const N: usize>(Gradient<B, S, N>);
 
 type Gradient<B, S, const N: usize> = fn(S, FloatTensor<B>) -> [FloatTensor<B>; N];
@@ -275,7 +275,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let nodes = [input.node()];
         let (cosine, sine) = (cosine.into_primitive(), sine.into_primitive());
         let output = B::rotate(input.into_primitive(), cosine.clone(), sine.clone(), interleaved);
-        // A gradient is turned back.
+        // The gradient is rotated by the opposite angle.
         step::<B, C, _, 1>(
             nodes,
             output,

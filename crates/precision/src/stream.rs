@@ -14,8 +14,8 @@ const THREADS: usize = 3;
 
 /// Runs work on the thread of a device's fusion stream, if the machine has fewer cores than burn has threads for a GPU.
 ///
-/// Threads pass operations on in queues. One that finds a queue full spins for milliseconds before it gives its core away, and on two cores
-/// the third thread waits as long. On the stream's own thread there is no queue to the stream.
+/// The threads pass operations on through queues. A thread that finds a queue full spins for milliseconds before it yields, and on two cores
+/// the third thread waits for that. Work on the stream's thread does not use the queue to the stream.
 pub fn beside_stream<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> R {
     let few = thread::available_parallelism().is_ok_and(|cores| cores.get() < THREADS);
     match stream_of(device).filter(|_| few) {

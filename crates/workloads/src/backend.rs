@@ -53,7 +53,7 @@ fn on_device(
     device::beside_stream(&device, || observed(cell, inputs, own, &device, observer))
 }
 
-/// Runs a cell on a device, and observes how that computes.
+/// Runs a cell on a device, and probes the precision that it executes.
 fn observed(
     cell: &Cell,
     inputs: &Inputs,

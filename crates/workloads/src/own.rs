@@ -397,7 +397,7 @@ impl<W: Workload> Network for Own<W> {
         (batch.clone(), device.clone())
     }
 
-    /// The whole is one segment.
+    /// The module is one segment without blocks.
     fn block_count(&self) -> u32 {
         0
     }

@@ -80,16 +80,16 @@ pub(crate) trait Network: Clone {
     /// Puts a micro-batch on a device.
     fn upload(batch: &Batch<Self>, device: &Device) -> Self::Input;
 
-    /// How many blocks follow the first segment.
+    /// Number of blocks after the first segment.
     fn block_count(&self) -> u32;
 
-    /// The hidden states behind the first segment.
+    /// Returns the hidden states after the first segment.
     fn embed(&self, pass: &Pass<'_>, input: &Self::Input) -> Tensor<2>;
 
-    /// The hidden states behind a block, from those before it.
+    /// Returns the hidden states after a block, from those before it.
     fn block(&self, pass: &Pass<'_>, block: u32, input: &Self::Input, hidden: Tensor<2>) -> Tensor<2>;
 
-    /// How many segments there are: what comes before the blocks, and each of them.
+    /// Number of segments: one before the blocks, and one per block.
     fn segments(&self) -> u32 {
         1 + self.block_count()
     }
@@ -223,7 +223,7 @@ impl Specs {
         });
     }
 
-    /// A layer of weights `[outputs, …]`, with biases, which start as zeros.
+    /// A layer with weights `[outputs, …]` and biases `[outputs]`, which start at zero.
     fn linear(&mut self, layer: &str, shape: &[usize], init: Init) {
         self.add(format!("{layer}.weight"), shape, init);
         self.add(format!("{layer}.bias"), &shape[..1], Init::Zeros);
