@@ -245,6 +245,17 @@ fn the_packed_gelu_computes_in_16_bits_and_its_tanh_in_f32() {
     }
 }
 
+#[test]
+fn kernels_are_fused_if_fusion_is_on_and_only_then() {
+    let fused = |fusion| {
+        let axes = ["precision=32-true", "gelu=exact", "size=16", fusion];
+        let all = sources("fixtures/rows.toml", &axes);
+        all.iter().filter(|text| text.contains("elemwise_fuse")).count()
+    };
+    assert!(fused("fusion=on") > 0);
+    assert_eq!(fused("fusion=off"), 0);
+}
+
 /// What a failing driver or compiler makes of the one cell.
 fn ends(variable: &str, value: &str) -> (String, String) {
     let place = Place::new();
