@@ -13,6 +13,7 @@ mod export;
 mod folders;
 mod gate;
 mod hangs;
+mod kernels;
 mod limits;
 mod measuring;
 mod nvml;

@@ -417,16 +417,38 @@ pub(crate) struct RunArguments {
         value_name = "DIR",
         conflicts_with_all = [
             "suites", "all", "overrides", "filter", "retries", "order", "cool_down", "busy", "out", "dry_run",
-            "init"
+            "init", "precompile"
         ]
     )]
     pub(crate) resume: Option<PathBuf>,
+    /// Compile the kernels of all GPU cells first, on all cores
+    ///
+    /// Without this flag, each cell compiles the kernels that the kernel cache lacks, on one core. `--precompile=only` measures nothing:
+    /// it exits with 3 if the kernels of a cell cannot be compiled.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "first",
+        hide_possible_values = true
+    )]
+    pub(crate) precompile: Option<Precompile>,
     /// Print the plan and run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print the records as JSON lines instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// When kernels are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Precompile {
+    /// Before the first cell.
+    First,
+    /// Without a run.
+    Only,
 }
 
 #[derive(Debug, Args)]

@@ -90,6 +90,11 @@ impl Progress for Bar<'_> {
             ProgressEvent::Started { folder, plan, total } => {
                 self.started(folder, plan, total);
             }
+            ProgressEvent::Compiling {
+                done,
+                total,
+                processes,
+            } => self.compiling(done, total, processes),
             ProgressEvent::Cell {
                 cell,
                 repeat,
@@ -140,6 +145,18 @@ impl Bar<'_> {
                 self.said.insert(note);
             }
         }
+    }
+
+    fn compiling(&self, done: usize, total: usize, processes: usize) {
+        if done == 0 {
+            self.printer.note(&format!(
+                "compiling the kernels of {total} cells in {processes} processes"
+            ));
+            self.bar.set_length(total as u64);
+            self.bar.enable_steady_tick(Duration::from_millis(200));
+            self.bar.set_message("compiling kernels");
+        }
+        self.bar.set_position(done as u64);
     }
 
     fn started(&mut self, folder: &Path, plan: &Plan, total: usize) {

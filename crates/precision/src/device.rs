@@ -6,7 +6,7 @@ use burn::{backend::DTypeUsage, tensor::Device};
 use mantissa_core::{Backend, Format, Support};
 
 use crate::compute::dtype;
-pub use crate::kernels::kernels_in;
+pub use crate::kernels::{Kept, kernels_in};
 pub use crate::stream::beside_stream;
 
 /// Opens the first device of a backend, with or without kernel fusion. Call it only if [`available`] says so.
@@ -44,6 +44,13 @@ fn fused(fusion: bool, device: impl FnOnce() -> Device) -> Device {
     });
     assert_eq!(chosen, fusion, "fusion is one choice for a process");
     device()
+}
+
+/// Runs work whose kernels are compiled and tuned, but not launched. Results are undefined.
+pub fn compile_only<T>(work: impl FnOnce() -> T) -> T {
+    #[cfg(feature = "cubecl")]
+    let _dry_run = cubecl::dry_run::DryRun::new();
+    work()
 }
 
 /// Bytes of a device's allocator.

@@ -1,47 +1,76 @@
-//! Kernels that earlier processes compiled, and the autotuner's choices, in a file.
+//! Compiled kernels and autotuning results of earlier processes, in files.
 //!
-//! cubecl stores both in a database, or in memory where no database opens. Mantissa is built without the
-//! database (`crates/turso`), so this module copies what the memory holds to a file and back.
+//! cubecl keeps both in a database, or in memory if no database opens. Mantissa is built without the database
+//! (`crates/turso`), so this module loads the memory from files and saves it to files.
+//!
+//! A process adds one file for the kernels that it compiled (`*.kernels`) and one for its autotuning results (`*.tuned`), and never
+//! changes a file. Several processes can therefore use a folder at the same time. A value is read when it is first needed.
 
 use std::path::Path;
 
 #[cfg(feature = "cubecl")]
-pub use store::kernels_in;
+pub use store::{Kept, kernels_in};
 
-/// Returns a closure that does nothing: without a GPU backend there are no kernels to keep.
+/// Kernels of a build without a GPU backend: none.
 #[cfg(not(feature = "cubecl"))]
-#[must_use = "the closure writes the kernels"]
-pub fn kernels_in(_folder: &Path) -> impl FnOnce() + Send + use<> {
-    || ()
+#[derive(Debug)]
+pub struct Kept;
+
+/// Does nothing: a build without a GPU backend has no kernels.
+#[cfg(not(feature = "cubecl"))]
+pub fn kernels_in(_folder: &Path) -> Kept {
+    Kept
+}
+
+#[cfg(not(feature = "cubecl"))]
+impl Kept {
+    /// Does nothing.
+    pub fn save(self) -> Vec<String> {
+        vec![]
+    }
+
+    /// Does nothing.
+    pub fn save_kernels(self) -> Vec<String> {
+        vec![]
+    }
 }
 
 #[cfg(feature = "cubecl")]
 mod store {
-    use std::collections::BTreeMap;
-    use std::{fs, io};
+    use std::collections::{BTreeMap, HashSet};
+    use std::ffi::OsStr;
+    use std::fs::File;
+    use std::io::{self, BufReader, Read, Seek, SeekFrom};
+    use std::path::PathBuf;
+    use std::{fs, process};
 
     use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig, autotune::AutotuneLevel, cache::CacheConfig};
     use cubecl::environment;
     use cubecl::records::RecordLevel;
-    use cubecl_environment::{bytes::Bytes, persistence};
+    use cubecl_environment::bytes::{AllocationProperty, Bytes};
+    use cubecl_environment::persistence;
 
     use super::Path;
 
-    /// Name of the file in the folder.
-    const FILE: &str = "kernels";
+    /// Extension of a file with compiled kernels.
+    const KERNELS: &str = "kernels";
 
-    /// First bytes of the file. The number changes with the format.
-    const MAGIC: &[u8] = b"mantissa kernels 1\n";
+    /// Extension of a file with autotuning results.
+    const TUNED: &str = "tuned";
 
-    /// Values of cubecl's caches by namespace and key. The order makes equal caches equal files.
-    type Entries = BTreeMap<(String, Vec<u8>), Vec<u8>>;
+    /// First bytes of a file. The number changes with the format.
+    const MAGIC: &[u8] = b"mantissa kernels 2\n";
 
-    /// Loads the kernels and the autotuner's choices that earlier processes wrote to a folder, and returns a
-    /// closure that writes those of this process too.
+    /// Namespace and key of a value in cubecl's caches.
+    type Key = (String, Vec<u8>);
+
+    /// Values of cubecl's caches. The order makes equal caches equal files.
+    type Entries = BTreeMap<Key, Vec<u8>>;
+
+    /// Loads the compiled kernels and the autotuning results that earlier processes saved to a folder.
     ///
-    /// Compiled kernels depend on the device and the driver, and the autotuner's choices also on the build, so
-    /// each combination needs its own folder. A file that is missing, damaged or not writable costs time only:
-    /// the kernels are compiled again.
+    /// Compiled kernels depend on the device and the driver, and autotuning results also on the build, so each combination needs its
+    /// own folder. A damaged file is skipped.
     ///
     /// The autotuner measures every candidate for every shape (`AutotuneLevel::Full`), whatever
     /// `CUBECL_AUTOTUNE_LEVEL` requests. At lower levels cubecl stops at the first candidate that is close to an
@@ -51,8 +80,7 @@ mod store {
     ///
     /// Panics if this process has used a GPU, or called this function, before: cubecl reads its configuration
     /// once.
-    #[must_use = "the closure writes the kernels"]
-    pub fn kernels_in(folder: &Path) -> impl FnOnce() + Send + use<> {
+    pub fn kernels_in(folder: &Path) -> Kept {
         let mut config = CubeClRuntimeConfig::default().override_from_env();
         config.autotune.level = AutotuneLevel::Full;
         config.autotune.disable_cache = false;
@@ -62,19 +90,105 @@ mod store {
         // Records are written to the database only.
         config.environment.records.level = RecordLevel::Off;
         CubeClRuntimeConfig::set(config);
+        Kept::load(folder)
+    }
 
-        let folder = folder.to_owned();
-        insert(read(&folder));
-        move || {
-            // Another process may have written since.
-            let written = read(&folder);
-            insert(written.clone());
-            let entries = entries();
-            if entries != written {
-                // An error costs the next process time, and this one nothing.
-                let _ = write(&folder, &entries);
+    /// Contents of a folder that are loaded into cubecl's caches.
+    #[derive(Debug)]
+    #[must_use = "`save` writes the kernels of this process"]
+    pub struct Kept {
+        folder: PathBuf,
+        loaded: HashSet<Key>,
+        problems: Vec<String>,
+    }
+
+    impl Kept {
+        fn load(folder: &Path) -> Self {
+            let mut kept = Self {
+                folder: folder.to_owned(),
+                loaded: HashSet::new(),
+                problems: vec![],
+            };
+            for path in files(folder) {
+                match index(&path) {
+                    Ok(Some(entries)) => kept.loaded.extend(insert(&path, entries)),
+                    Ok(None) => kept.problems.push(format!(
+                        "the kernel cache `{}` is damaged and not used\n  hint: delete the file",
+                        path.display()
+                    )),
+                    Err(error) => kept.problems.push(unusable("read", &path, &error)),
+                }
+            }
+            kept
+        }
+
+        /// Saves what this process added, and removes from cubecl's caches what it had loaded.
+        ///
+        /// Returns the files that could not be read or written, each with the reason. They cost time only: the kernels are
+        /// compiled again.
+        pub fn save(mut self) -> Vec<String> {
+            self.unload();
+            self.write(entries());
+            self.problems
+        }
+
+        /// Saves the compiled kernels only, if processes that ran at the same time have disturbed the autotuner's measurements.
+        ///
+        /// Returns the same as [`save`](Self::save).
+        pub fn save_kernels(mut self) -> Vec<String> {
+            self.unload();
+            let mut added = entries();
+            added.retain(|(namespace, _), _| is_compiled(namespace));
+            self.write(added);
+            self.problems
+        }
+
+        /// Removes what was loaded. A value that this process replaced is in memory, any other one is still in a file.
+        fn unload(&self) {
+            for (namespace, key) in &self.loaded {
+                let cache = persistence::open(namespace);
+                if cache
+                    .get(key)
+                    .is_some_and(|value| value.property() == AllocationProperty::File)
+                {
+                    cache.purge_key(key);
+                }
             }
         }
+
+        fn write(&mut self, added: Entries) {
+            let (kernels, tuned): (Entries, Entries) = added
+                .into_iter()
+                .partition(|((namespace, _), _)| is_compiled(namespace));
+            for (entries, extension) in [(kernels, KERNELS), (tuned, TUNED)] {
+                if let Err(error) = write(&self.folder, &entries, extension) {
+                    self.problems.push(unusable("write to", &self.folder, &error));
+                }
+            }
+        }
+    }
+
+    /// Returns whether the values of a cache are compiled kernels.
+    fn is_compiled(namespace: &str) -> bool {
+        namespace.starts_with("cuda")
+    }
+
+    fn unusable(verb: &str, path: &Path, error: &io::Error) -> String {
+        format!("cannot {verb} the kernel cache `{}`: {error}", path.display())
+    }
+
+    /// Returns the files of a folder, sorted by name.
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        files.retain(|path| {
+            [KERNELS, TUNED]
+                .map(OsStr::new)
+                .map(Some)
+                .contains(&path.extension())
+        });
+        files.sort();
+        files
     }
 
     /// Returns what cubecl's caches hold.
@@ -89,27 +203,28 @@ mod store {
         entries
     }
 
-    /// Adds entries to cubecl's caches. A key that a cache holds already keeps its value, and a value that this
-    /// process computes later replaces an added one.
-    fn insert(entries: Entries) {
-        for ((namespace, key), value) in entries {
-            let value = Bytes::from_bytes_vec(value);
-            persistence::open(&namespace).insert(&key, value, persistence::Origin::Imported);
+    /// Adds entries of a file to cubecl's caches, and returns their keys. A key that a cache holds already keeps its value, and a value
+    /// that this process computes later replaces an added one.
+    fn insert(path: &Path, entries: Vec<Entry>) -> impl Iterator<Item = Key> {
+        entries.into_iter().map(move |entry| {
+            let value = Bytes::from_file(path, entry.length, entry.offset);
+            let cache = persistence::open(&entry.key.0);
+            cache.insert(&entry.key.1, value, persistence::Origin::Imported);
+            entry.key
+        })
+    }
+
+    /// Writes entries to a new file of a folder. Other processes see the whole file or none.
+    fn write(folder: &Path, entries: &Entries, extension: &str) -> io::Result<()> {
+        if entries.is_empty() {
+            return Ok(());
         }
-    }
-
-    /// Reads the file of a folder. Returns no entries if the file is missing or damaged.
-    fn read(folder: &Path) -> Entries {
-        let contents = fs::read(folder.join(FILE)).unwrap_or_default();
-        decode(&contents).unwrap_or_default()
-    }
-
-    /// Writes the file of a folder. Other processes read the old file or the new one, and never a part of it.
-    fn write(folder: &Path, entries: &Entries) -> io::Result<()> {
         fs::create_dir_all(folder)?;
-        let partial = folder.join(format!("{FILE}.{}", std::process::id()));
-        fs::write(&partial, encode(entries))
-            .and_then(|()| fs::rename(&partial, folder.join(FILE)))
+        let contents = encode(entries);
+        let name = &blake3::hash(&contents).to_hex()[..16];
+        let partial = folder.join(format!("{name}.{}", process::id()));
+        fs::write(&partial, contents)
+            .and_then(|()| fs::rename(&partial, folder.join(name).with_extension(extension)))
             .inspect_err(|_| drop(fs::remove_file(&partial)))
     }
 
@@ -126,33 +241,61 @@ mod store {
         [MAGIC, blake3::hash(&rest).as_bytes(), &rest].concat()
     }
 
-    /// Returns the entries of a file, or `None` for contents that [`encode`] did not write.
-    fn decode(contents: &[u8]) -> Option<Entries> {
-        let (hash, mut rest) = contents.strip_prefix(MAGIC)?.split_at_checked(blake3::OUT_LEN)?;
-        if blake3::hash(rest).as_bytes() != hash {
-            return None;
-        }
-        let mut entries = Entries::new();
-        while !rest.is_empty() {
-            let namespace = String::from_utf8(field(&mut rest)?).ok()?;
-            entries.insert((namespace, field(&mut rest)?), field(&mut rest)?);
-        }
-        Some(entries)
+    /// A value in a file.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Entry {
+        key: Key,
+        offset: u64,
+        length: u64,
     }
 
-    /// Splits the first field off.
-    fn field(rest: &mut &[u8]) -> Option<Vec<u8>> {
-        let (length, after) = rest.split_first_chunk()?;
-        let length = u64::from_le_bytes(*length).try_into().ok()?;
-        let (field, after) = after.split_at_checked(length)?;
-        *rest = after;
-        Some(field.to_vec())
+    /// Returns the entries of a file, or `None` if [`write`] did not write its contents.
+    fn index(path: &Path) -> io::Result<Option<Vec<Entry>>> {
+        let mut file = File::open(path)?;
+        let mut head = vec![];
+        let length = MAGIC.len() + blake3::OUT_LEN;
+        Read::by_ref(&mut file)
+            .take(length as u64)
+            .read_to_end(&mut head)?;
+        let mut rest = blake3::Hasher::new();
+        rest.update_reader(&file)?;
+        if head != [MAGIC, rest.finalize().as_bytes()].concat() {
+            return Ok(None);
+        }
+        file.seek(SeekFrom::Start(length as u64))?;
+        entries_of(BufReader::new(file)).map(Some)
+    }
+
+    /// Reads namespaces and keys, and skips values.
+    fn entries_of(mut file: BufReader<File>) -> io::Result<Vec<Entry>> {
+        let mut entries = vec![];
+        while !io::BufRead::fill_buf(&mut file)?.is_empty() {
+            let namespace = field(&mut file)?;
+            let namespace = String::from_utf8(namespace).map_err(io::Error::other)?;
+            let key = (namespace, field(&mut file)?);
+            let length = length(&mut file)?;
+            let offset = file.stream_position()?;
+            file.seek_relative(length.try_into().map_err(io::Error::other)?)?;
+            entries.push(Entry { key, offset, length });
+        }
+        Ok(entries)
+    }
+
+    fn length(file: &mut impl Read) -> io::Result<u64> {
+        let mut length = [0; 8];
+        file.read_exact(&mut length)?;
+        Ok(u64::from_le_bytes(length))
+    }
+
+    fn field(file: &mut impl Read) -> io::Result<Vec<u8>> {
+        let length = length(file)?;
+        let mut field = vec![];
+        file.take(length).read_to_end(&mut field)?;
+        Ok(field)
     }
 
     #[cfg(test)]
     mod tests {
-        use std::path::PathBuf;
-
         use super::*;
 
         /// A folder that is removed with the value.
@@ -160,8 +303,13 @@ mod store {
 
         impl Folder {
             fn new(name: &str) -> Self {
-                let name = format!("mantissa-kernels-{name}-{}", std::process::id());
+                let name = format!("mantissa-kernels-{name}-{}", process::id());
                 Self(std::env::temp_dir().join(name))
+            }
+
+            fn only_file(&self) -> PathBuf {
+                let [file] = files(&self.0).try_into().unwrap();
+                file
             }
         }
 
@@ -171,81 +319,163 @@ mod store {
             }
         }
 
-        fn entry(namespace: &str, key: &[u8], value: &[u8]) -> ((String, Vec<u8>), Vec<u8>) {
+        fn entry(namespace: &str, key: &[u8], value: &[u8]) -> (Key, Vec<u8>) {
             ((namespace.to_owned(), key.to_vec()), value.to_vec())
         }
 
-        /// Fails if cubecl's caches find a database, or if they stop to list what they hold in memory.
+        /// Reads a file with all of its values.
+        fn read(path: &Path) -> Option<Entries> {
+            let value = |entry: Entry| {
+                let value = Bytes::from_file(path, entry.length, entry.offset).to_vec();
+                (entry.key, value)
+            };
+            Some(index(path).unwrap()?.into_iter().map(value).collect())
+        }
+
+        fn computed(value: &[u8]) -> Bytes {
+            Bytes::from_bytes_vec(value.to_vec())
+        }
+
+        /// Saves to a folder what a process added, without the caches of other tests.
+        fn save(folder: &Folder, mut kept: Kept) -> Vec<PathBuf> {
+            let before = files(&folder.0);
+            kept.unload();
+            let mut added = entries();
+            added.retain(|(namespace, _), _| namespace.ends_with("/test/saved"));
+            kept.write(added);
+            assert_eq!(kept.problems, [""; 0]);
+            files(&folder.0)
+                .into_iter()
+                .filter(|path| !before.contains(path))
+                .collect()
+        }
+
+        /// Fails if cubecl's caches find a database, if they no longer list what they hold in memory, or if a value that was loaded
+        /// is saved once more.
         #[test]
-        fn caches_survive_in_a_file() {
-            let folder = Folder::new("survive");
-            let namespace = "mantissa/test/survive";
+        fn caches_are_saved_and_loaded() {
+            let folder = Folder::new("saved");
+            let namespace = "cuda/test/saved";
             let cache = persistence::open(namespace);
             assert_eq!(cache.describe(), format!("memory ({namespace})"));
-            let value = || Bytes::from_bytes_vec(vec![2; 1000]);
-            cache.insert(b"kernel", value(), persistence::Origin::Local);
-
-            // Other tests of this process may fill other caches.
-            let mut kept = entries();
-            kept.retain(|(cache, _), _| cache == namespace);
-            write(&folder.0, &kept).unwrap();
+            let insert = |key: &[u8], value: &[u8]| {
+                cache.insert(key, computed(value), persistence::Origin::Local);
+            };
+            insert(b"kernel", &[2; 1000]);
+            insert(b"other", &[3; 10]);
+            let [first] = save(&folder, Kept::load(&folder.0)).try_into().unwrap();
+            assert_eq!(first.extension(), Some(OsStr::new("kernels")));
+            let saved = [
+                entry(namespace, b"kernel", &[2; 1000]),
+                entry(namespace, b"other", &[3; 10]),
+            ];
+            assert_eq!(read(&first), Some(Entries::from(saved)));
             cache.purge();
+
+            let kept = Kept::load(&folder.0);
+            assert_eq!(cache.get(b"kernel"), Some(computed(&[2; 1000])));
+            assert_eq!(save(&folder, kept), [PathBuf::new(); 0]);
             assert!(cache.get(b"kernel").is_none());
 
-            insert(read(&folder.0));
-            assert_eq!(persistence::open(namespace).get(b"kernel"), Some(value()));
+            let kept = Kept::load(&folder.0);
+            insert(b"other", &[4; 10]);
+            insert(b"third", b"");
+            let tuned = persistence::open("autotune/test/saved");
+            tuned.insert(b"shape", computed(b"fastest"), persistence::Origin::Local);
+            let added = save(&folder, kept);
+            let of = |extension| {
+                let path = added
+                    .iter()
+                    .find(|path| path.extension() == Some(OsStr::new(extension)));
+                read(path.unwrap()).unwrap()
+            };
+            assert_eq!(added.len(), 2);
+            let kernels = [
+                entry(namespace, b"other", &[4; 10]),
+                entry(namespace, b"third", b""),
+            ];
+            assert_eq!(of("kernels"), Entries::from(kernels));
+            assert_eq!(
+                of("tuned"),
+                Entries::from([entry("autotune/test/saved", b"shape", b"fastest")])
+            );
         }
 
         #[test]
         fn a_value_of_this_process_has_precedence() {
+            let folder = Folder::new("precedence");
             let namespace = "mantissa/test/precedence";
             let cache = persistence::open(namespace);
             let get = || cache.get(b"kernel").unwrap().to_vec();
-            insert(Entries::from([entry(namespace, b"kernel", b"read")]));
+            let saved = Entries::from([entry(namespace, b"kernel", b"read")]);
+            write(&folder.0, &saved, KERNELS).unwrap();
+            let _ = Kept::load(&folder.0);
             assert_eq!(get(), b"read");
-            let own = Bytes::from_bytes_vec(b"own".to_vec());
-            cache.insert(b"kernel", own, persistence::Origin::Local);
+            cache.insert(b"kernel", computed(b"own"), persistence::Origin::Local);
             assert_eq!(get(), b"own");
-            insert(Entries::from([entry(namespace, b"kernel", b"read")]));
+            let _ = Kept::load(&folder.0);
             assert_eq!(get(), b"own");
         }
 
         #[test]
-        fn entries_of_any_length_survive() {
+        fn entries_of_any_length_are_read_back() {
+            let folder = Folder::new("lengths");
             let entries = Entries::from([
                 entry("", b"", b""),
                 entry("autotune/0.11.3/größe", &[0, 255], &[7; 70_000]),
                 entry("cuda", b"key", b"value"),
                 entry("cuda", b"key2", b""),
             ]);
-            assert_eq!(decode(&encode(&entries)), Some(entries));
-            assert_eq!(decode(&encode(&Entries::new())), Some(Entries::new()));
+            write(&folder.0, &Entries::new(), KERNELS).unwrap();
+            assert_eq!(files(&folder.0), [PathBuf::new(); 0]);
+            write(&folder.0, &entries, KERNELS).unwrap();
+            assert_eq!(read(&folder.only_file()), Some(entries));
         }
 
         #[test]
-        fn a_damaged_file_is_ignored() {
+        fn a_damaged_file_is_reported_and_not_used() {
             let folder = Folder::new("damaged");
-            assert_eq!(read(&folder.0), Entries::new());
-
-            let entries = Entries::from([entry("cuda", b"key", b"value")]);
-            write(&folder.0, &entries).unwrap();
-            assert_eq!(read(&folder.0), entries);
-
-            let whole = fs::read(folder.0.join(FILE)).unwrap();
+            write(
+                &folder.0,
+                &Entries::from([entry("cuda", b"key", b"value")]),
+                KERNELS,
+            )
+            .unwrap();
+            let path = folder.only_file();
+            let whole = fs::read(&path).unwrap();
+            let damaged = |contents: &[u8]| {
+                fs::write(&path, contents).unwrap();
+                index(&path).unwrap().is_none()
+            };
             for length in 0..whole.len() {
-                assert_eq!(decode(&whole[..length]), None, "the first {length} bytes");
+                assert!(damaged(&whole[..length]), "the first {length} bytes");
             }
             for byte in 0..whole.len() {
-                let mut damaged = whole.clone();
-                damaged[byte] ^= 1;
-                fs::write(folder.0.join(FILE), damaged).unwrap();
-                assert_eq!(read(&folder.0), Entries::new(), "byte {byte}");
+                let mut changed = whole.clone();
+                changed[byte] ^= 1;
+                assert!(damaged(&changed), "byte {byte}");
             }
-            assert_eq!(
-                fs::read_dir(&folder.0).unwrap().count(),
-                1,
-                "no partial file is left"
+            let [problem] = Kept::load(&folder.0).problems.try_into().unwrap();
+            assert!(problem.contains("is damaged and not used"), "{problem}");
+            assert!(!damaged(&whole));
+        }
+
+        #[test]
+        fn a_folder_that_cannot_be_written_is_reported() {
+            let folder = Folder::new("unwritable");
+            fs::write(&folder.0, "a file").unwrap();
+            let error = write(
+                &folder.0,
+                &Entries::from([entry("cuda", b"key", b"value")]),
+                KERNELS,
+            )
+            .unwrap_err();
+            let problem = unusable("write to", &folder.0, &error);
+            assert!(
+                problem.starts_with("cannot write to the kernel cache `"),
+                "{problem}"
             );
+            fs::remove_file(&folder.0).unwrap();
         }
     }
 }

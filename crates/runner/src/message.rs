@@ -25,6 +25,9 @@ pub struct Request {
     pub gpu: Option<String>,
     /// What it draws while nobody computes on it, watts, or why that is not known.
     pub idle_watts: Result<f64, String>,
+    /// Compile the kernels of the cell and measure nothing.
+    #[serde(default)]
+    pub compile_only: bool,
 }
 
 /// A line of a worker's standard output. Lines that are none of these come from libraries.

@@ -153,6 +153,21 @@ impl Executor for Workers {
         timeout: Duration,
         told: &mut dyn FnMut(Option<Told>),
     ) -> Result<(Ended, Vec<u8>), RunError> {
+        self.run(request, timeout, told)
+    }
+}
+
+impl Workers {
+    /// Runs one worker to its end. Several may run at the same time.
+    ///
+    /// # Errors
+    /// Only what keeps every cell from running.
+    pub(crate) fn run(
+        &self,
+        request: &Request,
+        timeout: Duration,
+        told: &mut dyn FnMut(Option<Told>),
+    ) -> Result<(Ended, Vec<u8>), RunError> {
         let deaths_before = oom_kills();
         // What another framework is handed goes with the worker, however that ends.
         let with_peer = !request.peer.is_empty();
@@ -167,9 +182,7 @@ impl Executor for Workers {
         let worker = Worker(self.spawn(request, scratch, current)?);
         self.attend(worker, timeout, deaths_before, told)
     }
-}
 
-impl Workers {
     /// Listens to a worker until it is gone, or has to go, and judges its end. `deaths_before`: processes that the kernel had
     /// killed for memory before it began.
     fn attend(

@@ -89,6 +89,15 @@ pub enum ProgressEvent<'a> {
         /// Cells and repeats to execute; skipped cells are not among them.
         total: usize,
     },
+    /// Kernels are compiled before the first cell.
+    Compiling {
+        /// Cells whose kernels are compiled.
+        done: usize,
+        /// Cells.
+        total: usize,
+        /// Processes that compile at the same time.
+        processes: usize,
+    },
     /// A worker is started.
     Cell {
         /// Its cell.
@@ -295,6 +304,7 @@ impl<'a> Schedule<'a> {
             samples: files.clone(),
             gpu: gpu.clone(),
             idle_watts,
+            compile_only: false,
         };
         let limit = self
             .plan

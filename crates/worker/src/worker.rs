@@ -186,6 +186,9 @@ fn end_what_was_started() {
 }
 
 fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
+    if request.compile_only {
+        return Ok(compile(request, own));
+    }
     let deaths_before = oom_kills();
     let peer = match request.peer.as_slice() {
         [] => None,
@@ -238,6 +241,16 @@ fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
         }
     };
     Ok(Message::Finished(Box::new(finished)))
+}
+
+/// Compiles the kernels of the request's cell.
+fn compile(request: &Request, own: Option<&OwnModel>) -> Message {
+    let finished = match mantissa_workloads::precompile(&request.cell, &request.inputs, own) {
+        Ok(()) => Finished::without_result(Status::Ok, "compiled"),
+        Err(WorkloadError::Unavailable(reason)) => Finished::without_result(Status::Skipped, &reason),
+        Err(error) => Finished::without_result(Status::Failed, &error.to_string()),
+    };
+    Message::Finished(Box::new(finished))
 }
 
 fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Result<Finished> {

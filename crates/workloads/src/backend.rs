@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
-use mantissa_core::{Attention, Backend, Cell, Format, KernelKind, Model, Setting, Task, open_own_program};
+use mantissa_core::{
+    Attention, Backend, Cell, Event, Format, KernelKind, Model, Setting, Task, open_own_program,
+};
 use mantissa_precision::{Compute, Operation, Probed, device, probe};
 
 use crate::{
@@ -32,14 +34,19 @@ pub fn run(
         return on_device(cell, inputs, own, observer);
     }
     // Before the first use of the GPU, which the search for it may be.
-    let keep = device::kernels_in(&kernel_folder(backend, &inputs.cache));
+    let kept = device::kernels_in(&kernel_folder(backend, &inputs.cache));
     let result = on_device(cell, inputs, own, observer);
-    keep();
-    result
+    let problems = kept.save();
+    result.map(|mut outcome| {
+        outcome
+            .events
+            .extend(problems.into_iter().map(Event::of_kernel_cache));
+        outcome
+    })
 }
 
 /// Runs a cell on the device of its setting.
-fn on_device(
+pub(crate) fn on_device(
     cell: &Cell,
     inputs: &Inputs,
     own: Option<&OwnModel>,
@@ -95,7 +102,7 @@ fn built_in(
 
 /// Where the kernels of this device and this very program are kept: another build may compile another kernel under the
 /// same name.
-fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
+pub(crate) fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
     let mut hasher = blake3::Hasher::new();
     hasher.update(device::kernel_identity(backend).as_bytes());
     // An error leaves the kernels of all programs that cannot be read together.

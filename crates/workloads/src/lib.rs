@@ -11,6 +11,7 @@ mod models;
 mod outcome;
 mod own;
 pub mod peer;
+mod precompile;
 mod sampling;
 mod start;
 mod subject;
@@ -30,3 +31,4 @@ pub use outcome::{
     Traffic, WorkloadError,
 };
 pub use own::{Examples, OwnModel, Workload};
+pub use precompile::precompile;

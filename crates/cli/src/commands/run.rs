@@ -3,13 +3,13 @@
 use anyhow::{Result, bail};
 use mantissa_inputs::Inputs;
 use mantissa_runner::{
-    Busy, Finish, Order, Policy, RunSettings, Start, Stop, choose_backend, default_repeats, planned,
-    prepare_threads, resume, start, this_command,
+    Busy, Finish, Order, Policy, Precompiled, Progress as _, ProgressEvent, RunSettings, Start, Stop,
+    choose_backend, default_repeats, planned, precompile, prepare_threads, resume, start, this_command,
 };
 use mantissa_worker::Burn;
 
 use crate::{
-    args::{BusyChoice, OrderChoice, RunArguments},
+    args::{BusyChoice, OrderChoice, Precompile, RunArguments},
     commands::{plan, report},
     exit::Exit,
     paths,
@@ -43,6 +43,14 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
             return Ok(Exit::Done);
         };
         stop = Stop::on_signals()?;
+        if let Some(when) = arguments.precompile {
+            let compiled = precompile(&Burn, &prepared.plan, &prepared.settings, &stop, &mut bar)?;
+            warn_of(&compiled, printer);
+            if when == Precompile::Only {
+                bar.tell(ProgressEvent::Ended);
+                return Ok(compiled_only(&compiled, printer));
+            }
+        }
         start(&Burn, prepared, stop.clone(), &mut bar)?
     };
     stop.give_up();
@@ -50,6 +58,33 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     // With `--all`, some suites need hardware that this machine lacks. A suite selected by name is expected to run.
     let named = arguments.resume.is_none() && !arguments.selection.all;
     Ok(skipped_suites(&finish, named, printer).unwrap_or(exit))
+}
+
+/// Warns about cells whose kernels are not compiled.
+fn warn_of(compiled: &Precompiled, printer: &Printer) {
+    for (reason, cells) in &compiled.failed {
+        printer.warn(&format!(
+            "the kernels of {cells} cells are not compiled: {reason}"
+        ));
+    }
+}
+
+/// Prints how many cells have their kernels compiled, and returns the exit code.
+fn compiled_only(compiled: &Precompiled, printer: &Printer) -> Exit {
+    let Precompiled {
+        compiled: done,
+        skipped,
+        failed,
+    } = compiled;
+    printer.data(&format!(
+        "kernels compiled: {done} cells, {skipped} skipped, {} failed",
+        failed.values().sum::<usize>()
+    ));
+    match (failed.is_empty(), *done) {
+        (false, _) => Exit::Unexpected,
+        (true, 0) => Exit::Lacking,
+        (true, _) => Exit::Done,
+    }
 }
 
 /// Warns about suites whose cells were all skipped and returns the exit code for them. Returns `None` if there are

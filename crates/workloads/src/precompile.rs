@@ -1,0 +1,70 @@
+//! Compiling the kernels of a cell before it is measured.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use burn::tensor::{Device, Tensor};
+use mantissa_core::{Backend, Cell, Phase};
+use mantissa_precision::device;
+
+use crate::{
+    Inputs, Observer, OwnModel, Progress, WorkloadError,
+    backend::{available, kernel_folder, on_device},
+    outcome::read,
+};
+
+/// Compiles the kernels that a cell launches up to the end of its warm-up, and saves them to the kernel cache. No kernel is launched,
+/// apart from the autotuner's.
+///
+/// # Errors
+/// As [`run`](crate::run): wrong input files, or a missing or failing device.
+pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Result<(), WorkloadError> {
+    let backend = cell.setting.backend();
+    if backend == Backend::Flex {
+        return Ok(());
+    }
+    // Before the first use of the GPU.
+    let kept = device::kernels_in(&kernel_folder(backend, &inputs.cache));
+    available(backend).map_err(WorkloadError::Device)?;
+    // A launch that is skipped does not report an error of the compiler or the driver.
+    launch_one(&device::open(backend, cell.setting.fusion()))?;
+    let warmed_up = catch_unwind(AssertUnwindSafe(|| {
+        device::compile_only(|| on_device(cell, inputs, own, &mut UntilWarm))
+    }));
+    let result = match warmed_up {
+        Ok(result) => result.map(drop),
+        Err(payload) if payload.is::<Warm>() => Ok(()),
+        Err(payload) => resume_unwind(payload),
+    };
+    let problems = kept.save_kernels();
+    result?;
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(WorkloadError::Device(problems.join("; "))),
+    }
+}
+
+/// Launches one kernel and waits for its result.
+fn launch_one(device: &Device) -> Result<(), WorkloadError> {
+    let sum = Tensor::<1>::ones([1], device) + 1;
+    read::<f32, 1, _>(sum).map(drop)
+}
+
+/// Payload with which [`UntilWarm`] unwinds.
+struct Warm;
+
+/// Ends a cell after its warm-up, by unwinding: no workload has another way out.
+struct UntilWarm;
+
+impl Observer for UntilWarm {
+    fn progress(&mut self, progress: Progress) {
+        let warm = match progress.phase {
+            Phase::Prepare => false,
+            Phase::WarmUp => progress.done == progress.total,
+            Phase::Measure | Phase::Evaluate => true,
+        };
+        if warm {
+            // Not `panic!`, whose hook ends the process.
+            resume_unwind(Box::new(Warm));
+        }
+    }
+}
