@@ -436,6 +436,40 @@ fn events_that_cannot_be_true_or_read_leave_the_wall_clock_with_the_reason() {
     );
 }
 
+/// Trains for some epochs, and returns the record and the number of launches that reached the driver.
+fn launched(place: &Place, epochs: u32, fusion: &str) -> (Value, f64) {
+    let suite = fs::read_to_string(place.path("fixtures/parts.toml")).unwrap();
+    let suite = suite.replace("epochs = 1", &format!("epochs = {epochs}"));
+    fs::write(place.path("parts.toml"), suite).unwrap();
+    let _ = fs::remove_dir_all(place.path("run"));
+    let mut command = cells(place, "parts.toml", &[fusion]);
+    command.env("STANDIN_COUNT", place.path("launches"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let count = fs::read_to_string(place.path("launches")).unwrap();
+    (only_record(place), count.trim().parse().unwrap())
+}
+
+#[test]
+fn launches_of_a_step_are_those_that_reach_the_driver() {
+    let place = Place::new();
+    for fusion in ["fusion=off", "fusion=on"] {
+        // Compiles and tunes.
+        launched(&place, 1, fusion);
+        let (record, once) = launched(&place, 1, fusion);
+        let (_, twice) = launched(&place, 2, fusion);
+        let launches = metric(&record, "launches_per_step");
+        // An epoch has two steps.
+        assert_eq!((twice - once) / 2.0, launches, "{fusion}");
+        assert!(launches > 100.0, "{launches}");
+        // The stand-in says that each kernel takes 1 µs.
+        let idle = 1.0 - launches * 1e-6 / metric(&record, "step_seconds");
+        let told = metric(&record, "device_idle_share");
+        assert!((told - idle).abs() < 1e-9, "{told}, expected {idle}");
+        assert!(metric(&record, "host_seconds_per_launch") > 0.0);
+    }
+}
+
 mod long {
     use super::*;
 

@@ -92,7 +92,10 @@ impl Floor {
             | M::IdleWatts
             | M::CopyBytesPerSecond
             | M::QuantisationError
-            | M::MagnitudeBias => return None,
+            | M::MagnitudeBias
+            | M::LaunchesPerStep
+            | M::HostSecondsPerLaunch
+            | M::DeviceIdleShare => return None,
         })
     }
 

@@ -80,6 +80,12 @@ metrics! {
     LoadedBytes = "loaded_bytes", Bytes, Lower;
     /// Kernel compilation and autotuning.
     WarmupSeconds = "warmup_seconds", Seconds, Lower;
+    /// Kernel launches in a unit of work: an optimizer step, a micro-batch of a test, a token of generated text.
+    LaunchesPerStep = "launches_per_step", Count, Lower;
+    /// Host time for a kernel launch.
+    HostSecondsPerLaunch = "host_seconds_per_launch", Seconds, Lower;
+    /// Share of the time in which the device executes no kernel, since the host has not launched the next one.
+    DeviceIdleShare = "device_idle_share", Ratio, Lower;
     /// From prompt to first token.
     FirstTokenSeconds = "first_token_seconds", Seconds, Lower;
     /// One token of decoding, for every text of a batch.

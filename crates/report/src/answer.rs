@@ -3,7 +3,7 @@
 use mantissa_analysis::{CONFIDENCE, Doubt, Estimate, Verdict};
 use mantissa_core::{Axis, MetricName, Status, TaskKind};
 
-use crate::{Group, Row, baseline::SPEED_MATTERS, parts, shape, units};
+use crate::{Group, Row, baseline::SPEED_MATTERS, launches, parts, shape, units};
 
 /// Sentences that answer what a group was run for.
 pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
@@ -102,6 +102,11 @@ fn beside(group: &Group<'_>, baseline: usize) -> Vec<String> {
     if rivals.is_empty() {
         return vec![alone(group, base)];
     }
+    if let Some(bound) = launches::answer(group, base, &rivals) {
+        return std::iter::once(bound)
+            .chain(least_memory(group, &rivals))
+            .collect();
+    }
     if !rivals.iter().any(|row| is_compared(row, base)) {
         return by_speed(group, &rivals, base);
     }
@@ -180,13 +185,7 @@ fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<Strin
         });
         sentences.extend(row.speed_verdict.map(|verdict| certainty(verdict, row)));
     }
-    if let Some(row) = leanest(rivals) {
-        sentences.push(format!(
-            "The least memory takes {}: {} of the baseline's.",
-            group.label(row, &[]),
-            ratio(row.memory_ratio.as_ref())
-        ));
-    }
+    sentences.extend(least_memory(group, rivals));
     let fastest = fastest.and_then(|row| Some((row, told(row, MetricName::Perplexity)?)));
     sentences.push(match (fastest, told(base, MetricName::Perplexity)) {
         (Some((row, mine)), Some(theirs)) => format!(
@@ -197,6 +196,15 @@ fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<Strin
             .unwrap_or_else(|| "Whether they say the same has not been compared.".to_owned()),
     });
     sentences
+}
+
+fn least_memory(group: &Group<'_>, rivals: &[&Row<'_>]) -> Option<String> {
+    let row = leanest(rivals)?;
+    Some(format!(
+        "The least memory takes {}: {} of the baseline's.",
+        group.label(row, &[]),
+        ratio(row.memory_ratio.as_ref())
+    ))
 }
 
 /// The lowest and the highest perplexity beside the baseline's, where no single setting stands out by its speed.

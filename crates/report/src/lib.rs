@@ -23,6 +23,7 @@ mod figures;
 mod held;
 mod html;
 mod json;
+mod launches;
 mod load;
 mod markdown;
 mod notes;

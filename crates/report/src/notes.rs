@@ -3,7 +3,7 @@
 use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, Verdict, smallest_p};
 use mantissa_core::MetricName;
 
-use crate::{Group, Row, digest::Times, estimates::Measured, units};
+use crate::{Group, Row, digest::Times, estimates::Measured, launches, units};
 
 /// What the order of a row's samples shows, and what was marked among them.
 pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
@@ -57,6 +57,7 @@ pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
         "throttled",
     ));
     notes.extend(counted(times.iter().map(|times| times.outliers).sum(), "far off"));
+    notes.extend(launches::note(measured.iter().map(|(record, _)| *record)));
     let warned = measured.iter().flat_map(|(record, _)| &record.events);
     for warning in warned.filter(|event| event.kind == "warning") {
         if !notes.contains(&warning.detail) {

@@ -148,6 +148,7 @@ impl Column {
             }
             Self::Metric(MetricName::BytesPerSecond) => ("bytes moved", "share of a copy's"),
             Self::Metric(MetricName::RelativeError) => ("relative error", "against float64, by source"),
+            Self::Metric(MetricName::DeviceIdleShare) => ("device idle", "waiting for launches"),
             Self::Metric(MetricName::MaxUlp) => ("largest error", "ULP"),
             Self::Metric(MetricName::EnergyCounterJoules) => ("energy", "NVML counter"),
             Self::Metric(MetricName::EnergyIntegralJoules) => ("energy", "sampled power"),
@@ -409,6 +410,12 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     ];
     columns.extend(
         steps
+            .into_iter()
+            .filter(|metric| group.occurs(*metric))
+            .map(Column::Metric),
+    );
+    columns.extend(
+        [MetricName::DeviceIdleShare]
             .into_iter()
             .filter(|metric| group.occurs(*metric))
             .map(Column::Metric),

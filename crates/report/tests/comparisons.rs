@@ -44,6 +44,45 @@ fn empty(axes: &[Axis]) -> Run {
 const SLOW: [f64; 6] = [100.0, 101.0, 102.0, 103.0, 104.0, 105.0];
 
 #[test]
+fn settings_that_are_bound_by_launches_are_not_ranked() {
+    let with_idle = |idle: f64| {
+        let mut run = empty(&[Axis::Precision]);
+        trained(&mut run, "32-true", &SLOW, 800);
+        trained(&mut run, "bf16-mixed", &SLOW.map(|seconds| seconds / 2.0), 801);
+        for record in &mut run.records {
+            for (name, value) in [
+                (MetricName::LaunchesPerStep, 1064.0),
+                (MetricName::DeviceIdleShare, idle),
+            ] {
+                record
+                    .metrics
+                    .insert(name, Metric::reading(name, value, "invented"));
+            }
+        }
+        let title = drawn(&run, "s-speed").unwrap().1;
+        (
+            words(&title),
+            mantissa_report::markdown(&Report::new(&run).unwrap()),
+        )
+    };
+    let bound = "Bound by launches: the device is idle for 90 % of the time";
+    let ranked = "bf16-mixed is 2.00× as fast as 32-true";
+    let (svg, text) = with_idle(0.9);
+    assert!(!svg.contains(ranked), "{svg}");
+    assert!(svg.contains("Bound by launches"), "{svg}");
+    assert!(
+        text.contains(bound) && text.contains("1,064 kernels per step"),
+        "{text}"
+    );
+    assert!(!text.contains("as fast as"), "{text}");
+    let (svg, text) = with_idle(0.1);
+    assert!(
+        svg.contains(ranked) && !text.contains("Bound by launches"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_title_says_how_much_faster_a_setting_is_once_that_is_more_than_chance() {
     let mut run = empty(&[Axis::Precision]);
     trained(&mut run, "32-true", &SLOW, 800);

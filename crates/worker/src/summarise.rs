@@ -58,9 +58,45 @@ pub fn summarise(setting: &Setting, measured: &Measurements<'_>) -> Metrics {
         Measured::Generate { .. } => generate(&mut metrics, outcome),
         Measured::Kernel { .. } => kernel(&mut metrics, outcome),
     }
+    launches(&mut metrics, outcome);
     memory(&mut metrics, setting.backend(), measured);
     energy(&mut metrics, setting.backend(), measured);
     metrics
+}
+
+/// Launches of a unit of work, and the share of its time in which the device waits for them.
+fn launches(metrics: &mut Metrics, outcome: &Outcome) {
+    let Some(launches) = outcome.launches else {
+        return;
+    };
+    let middle = |name| median(series(outcome, name)).map(|estimate| estimate.value);
+    // Seconds of the work whose launches were counted, and how many units it has.
+    let (seconds, units) = match &outcome.measured {
+        Measured::Train { .. } => (middle("step_seconds"), 1),
+        Measured::Evaluate { .. } => (middle("batch_seconds"), 1),
+        Measured::Generate { decoded, .. } => {
+            let both = middle("first_token_seconds").zip(middle("decode_seconds"));
+            (both.map(|(first, rest)| first + rest), decoded + 1)
+        }
+        Measured::Kernel { .. } => return,
+    };
+    let count = launches.count as f64;
+    let method = "launches of one unit of work after the warm-up";
+    reading(metrics, MetricName::LaunchesPerStep, count / units as f64, method);
+    if launches.count > 1 {
+        let each = launches.issue_seconds / (count - 1.0);
+        let method = "wall clock, from the first launch to the last; includes waiting where the device's queue is full";
+        reading(metrics, MetricName::HostSecondsPerLaunch, each, method);
+    }
+    let name = MetricName::DeviceIdleShare;
+    let idle = match (launches.busy_seconds, seconds) {
+        (Some(busy), Some(seconds)) => {
+            let method = "1 less the sum of all kernels' times by device events, over the median time";
+            Metric::reading(name, (1.0 - busy / seconds).max(0.0), method)
+        }
+        _ => Metric::absent(name, "the device did not time every launch"),
+    };
+    metrics.insert(name, idle);
 }
 
 fn reading(metrics: &mut Metrics, name: MetricName, value: f64, method: &str) {
@@ -663,7 +699,7 @@ fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
 #[cfg(test)]
 mod tests {
     use mantissa_core::{Executed, Format, Samples, Series, TaskKind};
-    use mantissa_workloads::Traffic;
+    use mantissa_workloads::{Launches, Traffic};
 
     use super::*;
 
@@ -681,6 +717,7 @@ mod tests {
             executed: Executed::unverified(),
             load_seconds: 0.5,
             warmup_seconds: 0.25,
+            launches: None,
             measured,
         }
     }
@@ -706,6 +743,55 @@ mod tests {
             by_peer: false,
         };
         summarise(&Setting::defaults(task, Backend::Flex), &measured)
+    }
+
+    #[test]
+    fn launches_are_those_of_a_step_and_the_device_waits_for_the_rest_of_its_time() {
+        let observed = |busy_seconds| {
+            // Steps of 2 s in the middle.
+            let mut trained = trained(&[1.0; 3]);
+            trained.launches = Some(Launches {
+                count: 101,
+                issue_seconds: 0.15,
+                busy_seconds,
+            });
+            metrics(TaskKind::Train, &trained)
+        };
+        let metrics = observed(Some(0.5));
+        assert_eq!(metrics[&MetricName::LaunchesPerStep].value, Some(101.0));
+        assert_eq!(metrics[&MetricName::HostSecondsPerLaunch].value, Some(0.0015));
+        assert_eq!(metrics[&MetricName::DeviceIdleShare].value, Some(0.75));
+        // Each launch that is timed on the device lasts a little longer for it.
+        assert_eq!(observed(Some(2.1))[&MetricName::DeviceIdleShare].value, Some(0.0));
+        let unknown = &observed(None)[&MetricName::DeviceIdleShare];
+        assert_eq!(unknown.value, None);
+        assert_eq!(unknown.method, "the device did not time every launch");
+    }
+
+    #[test]
+    fn launches_of_texts_are_those_of_a_token() {
+        let measured = Measured::Generate {
+            weights: None,
+            texts: 2,
+            prompt_tokens: 5,
+            decoded: 9,
+            windows: vec![],
+        };
+        let series = vec![
+            values("first_token_seconds", &[0.1]),
+            values("decode_seconds", &[0.9]),
+        ];
+        let written = Outcome {
+            launches: Some(Launches {
+                count: 200,
+                issue_seconds: 0.5,
+                busy_seconds: Some(0.25),
+            }),
+            ..outcome(measured, series)
+        };
+        let metrics = metrics(TaskKind::Generate, &written);
+        assert_eq!(metrics[&MetricName::LaunchesPerStep].value, Some(20.0));
+        assert_eq!(metrics[&MetricName::DeviceIdleShare].value, Some(0.75));
     }
 
     fn trained(losses: &[f64]) -> Outcome {

@@ -4,7 +4,7 @@ use std::{ops::Range, time::Instant};
 
 use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::{Axis, Cell, EvaluateTask, Event, Executed, Precision, Samples, Series};
-use mantissa_precision::{Compute, Tracked, aside};
+use mantissa_precision::{Compute, Tracked, aside, observe_launches};
 
 use crate::{
     AllocatorBytes, Inputs, Measured, Observer, Outcome, Phase, Progress, ReadWeights, Share, WorkloadError,
@@ -184,6 +184,7 @@ pub(crate) fn outcome<P: Part>(
         executed: Executed::unverified(),
         load_seconds,
         warmup_seconds,
+        launches: None,
         measured: Measured::Evaluate {
             weights: read,
             examples,
@@ -279,6 +280,13 @@ impl<'a, M: Network> Test<'a, M> {
             ready.predict(&batch)?;
             ready.predict(&batch)?;
         }
+        let launches = match batches.first() {
+            Some(indices) => {
+                let batch = data.test.batch(indices);
+                observe_launches(self.device, || ready.predict(&batch).map(drop))?
+            }
+            None => None,
+        };
         let warmup_seconds = started.elapsed().as_secs_f64();
 
         let total = batches.len() as u64;
@@ -312,7 +320,10 @@ impl<'a, M: Network> Test<'a, M> {
             None => None,
         };
         let seconds = (load_seconds, warmup_seconds);
-        Ok(outcome(self.cell, data, tested, read, agreement, events, seconds))
+        Ok(Outcome {
+            launches,
+            ..outcome(self.cell, data, tested, read, agreement, events, seconds)
+        })
     }
 
     fn ready<'b>(&'b self) -> Ready<'b, M> {

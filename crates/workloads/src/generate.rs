@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor};
 use mantissa_analysis::{WarmUp, Warmth};
 use mantissa_core::{Cell, Event, Executed, GenerateTask, Samples, Series};
 use mantissa_inputs::weights::generation_note;
-use mantissa_precision::{Compute, Timed, Tracked};
+use mantissa_precision::{Compute, Timed, Tracked, observe_launches};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -224,6 +224,7 @@ impl Writing for Generating<'_> {
             writer.write((&prompts, n), task.new_tokens, &mut choice, told)
         };
         let warm = warm_up(task.into(), || write(&mut || ()))?;
+        let launches = observe_launches(device, || write(&mut || ()).map(drop))?;
         let warmup_seconds = started.elapsed().as_secs_f64();
 
         let most = task.max_samples;
@@ -239,7 +240,10 @@ impl Writing for Generating<'_> {
         })?;
         telling.into_inner().memory_known();
         let events = start.events.clone().into_iter().chain([clock, warm]).collect();
-        Ok(texts.outcome(task, n, start.read, events, (load_seconds, warmup_seconds)))
+        Ok(Outcome {
+            launches,
+            ..texts.outcome(task, n, start.read, events, (load_seconds, warmup_seconds))
+        })
     }
 }
 
@@ -312,6 +316,7 @@ impl Texts {
             executed: Executed::unverified(),
             load_seconds,
             warmup_seconds,
+            launches: None,
             measured: Measured::Generate {
                 weights: read,
                 texts: n as u64,

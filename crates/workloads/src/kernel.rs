@@ -271,6 +271,7 @@ impl MeasuredKernel {
             executed: Executed::unverified(),
             load_seconds,
             warmup_seconds,
+            launches: None,
             measured: Measured::Kernel {
                 flops: self.flops,
                 traffic: copy.map(|(moved, copy)| Traffic {

@@ -26,6 +26,7 @@ pub use backend::run;
 pub use estimate::{MemoryEstimate, estimate};
 use mantissa_core::Phase;
 use mantissa_inputs::{Inputs, data};
+pub use mantissa_precision::Launches;
 pub use outcome::{
     AllocatorBytes, Measured, MemoryParts, NumericError, Observer, Outcome, Progress, ReadWeights, Share,
     Traffic, WorkloadError,

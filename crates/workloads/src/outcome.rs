@@ -5,7 +5,7 @@ use std::{fmt::Display, ops::Range, time::Instant};
 use burn::tensor::{Device, Element, Tensor, kind::Basic};
 use mantissa_core::{DataSource, Event, Executed, Phase, Samples};
 use mantissa_inputs::weights::WeightsError;
-use mantissa_precision::allocator_usage;
+use mantissa_precision::{Launches, allocator_usage};
 
 use crate::MemoryEstimate;
 
@@ -136,6 +136,8 @@ pub struct Outcome {
     pub load_seconds: f64,
     /// Compilation, autotuning and first touches.
     pub warmup_seconds: f64,
+    /// Kernel launches of one unit of work on a GPU: an optimizer step, a micro-batch, or all texts of a batch.
+    pub launches: Option<Launches>,
     /// What the task measured.
     pub measured: Measured,
 }

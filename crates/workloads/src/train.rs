@@ -100,7 +100,7 @@ fn train_on<M: Network>(
     let started = Instant::now();
     progress(observer, device, Phase::WarmUp, 0, 1);
     trainer.log.events.push(wall_clock(device)?);
-    trainer.warm_up(data)?;
+    let launches = trainer.warm_up(data)?;
     let warmup_seconds = started.elapsed().as_secs_f64();
 
     let memory = memory::parts(&mut trainer, data, observer)?;
@@ -119,7 +119,10 @@ fn train_on<M: Network>(
     }
 
     let seconds = (load_seconds, warmup_seconds);
-    Ok(outcome(cell, data, trainer.log, test, seconds, memory))
+    Ok(Outcome {
+        launches,
+        ..outcome(cell, data, trainer.log, test, seconds, memory)
+    })
 }
 
 /// What a training comes to that is written down in a log, and tested.
@@ -142,6 +145,7 @@ pub(crate) fn outcome<P: Part>(
         executed: Executed::unverified(),
         load_seconds,
         warmup_seconds,
+        launches: None,
         measured: Measured::Train {
             train_seconds: totals.train_seconds,
             examples: totals.examples,

@@ -3,7 +3,7 @@
 use mantissa_analysis::Verdict;
 
 use super::setting::Setting;
-use crate::{Group, answer::accuracy_differs, units};
+use crate::{Group, answer::accuracy_differs, launches, units};
 
 /// Which setting is fastest beside its baseline, of those whose accuracy cannot be told from it, and whether that is more than
 /// chance; nothing without a comparison.
@@ -18,6 +18,10 @@ pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> 
         known.then_some((setting, baseline(setting)?, ratio))
     });
     let mut compared: Vec<_> = compared.collect();
+    if compared.iter().any(|(_, base, _)| launches::bound(base.row())) {
+        let rows: Vec<_> = settings.iter().map(Setting::row).collect();
+        return Some(launches::title(&rows));
+    }
     let all = compared.len();
     compared.retain(|(setting, base, _)| {
         !setting

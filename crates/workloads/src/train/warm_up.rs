@@ -1,6 +1,6 @@
 //! What comes before the first timed step: every shape is met once, and nothing is learnt.
 
-use mantissa_precision::{LossScaler, Optimizer, OptimizerSettings};
+use mantissa_precision::{Launches, LossScaler, Optimizer, OptimizerSettings, observe_launches};
 
 use super::{Trainer, beginning, scaler};
 use crate::{
@@ -22,7 +22,9 @@ impl<M: Network> Trainer<'_, M> {
 
     /// Goes through every shape and every kind of step that will be met, and learns nothing: steps that add to gradients, and
     /// steps of an optimizer that has its state. A constant loss scale is divided out, and nothing overflows.
-    pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<(), WorkloadError> {
+    ///
+    /// Returns the kernel launches of one step.
+    pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<Option<Launches>, WorkloadError> {
         self.rest();
         self.scaler = self.scaler.as_ref().map(|_| LossScaler::constant(2.0));
         let micro_batches = self.cell.setting.accumulate().min(2) as usize;
@@ -44,7 +46,18 @@ impl<M: Network> Trainer<'_, M> {
                 self.predict(&parameters, &part.batch(&first(size)));
             }
         }
-        sync(self.device)
+        sync(self.device)?;
+        self.launches(data)
+    }
+
+    /// Returns the kernel launches of a step over whole micro-batches.
+    fn launches(&mut self, data: &Dataset<M::Part>) -> Result<Option<Launches>, WorkloadError> {
+        let Some(&size) = sizes(data.train.len(), self.cell.setting.batch() as usize).first() else {
+            return Ok(None);
+        };
+        let batch = |_| data.train.batch(&first(size));
+        let group: Vec<_> = (0..self.cell.setting.accumulate()).map(batch).collect();
+        observe_launches(self.device, || self.step(&group).map(drop))
     }
 
     /// Forgets the steps so far: a new optimizer and running statistics, and generators seeded anew. A learning rate of 0 has left the parameters

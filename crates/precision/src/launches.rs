@@ -1,0 +1,126 @@
+//! Counting and timing the kernel launches of a step.
+
+use burn::tensor::Device;
+
+/// Kernel launches of some work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Launches {
+    /// Number of launches.
+    pub count: u64,
+    /// Seconds from the first launch to the last one, on the host. Where the queue of the device is full, the host waits for the device.
+    pub issue_seconds: f64,
+    /// Seconds in which the device executes kernels: the sum over all launches. Absent if the device does not time every launch.
+    pub busy_seconds: Option<f64>,
+}
+
+/// Runs work twice on a GPU, and returns its launches. The first run counts, the second one times each launch on the device, which makes
+/// the host slower. Returns `None` on the CPU, without running the work.
+///
+/// # Errors
+/// The errors of the work.
+pub fn observe_launches<E>(
+    device: &Device,
+    work: impl FnMut() -> Result<(), E>,
+) -> Result<Option<Launches>, E> {
+    #[cfg(feature = "cubecl")]
+    if let burn::backend::DispatchDevice::Cube(_) = device.as_dispatch() {
+        return gpu::observe(work).map(Some);
+    }
+    let _ = (device, work);
+    Ok(None)
+}
+
+#[cfg(feature = "cubecl")]
+mod gpu {
+    use std::{
+        sync::{Arc, Mutex, MutexGuard, PoisonError},
+        time::Instant,
+    };
+
+    use burn::backend::read_sync;
+    use cubecl::logging::{
+        Duration, LaunchObservation, LaunchObserver, ProfileDuration, TimingMethod, TimingRequest,
+    };
+
+    use super::Launches;
+
+    pub(super) fn observe<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<Launches, E> {
+        let counted = observed(TimingRequest::None, &mut work)?;
+        let timed = observed(TimingRequest::Deferred, &mut work)?;
+        let (count, issue_seconds) = (counted.count, counted.issue_seconds());
+        let busy: Option<Vec<f64>> = timed.profiles.into_iter().map(seconds).collect();
+        Ok(Launches {
+            count,
+            issue_seconds,
+            // A launch without a time would make the device look idle.
+            busy_seconds: busy
+                .filter(|busy| busy.len() as u64 == timed.count)
+                .map(|busy| busy.iter().sum()),
+        })
+    }
+
+    /// Runs work, and returns the launches that were seen.
+    fn observed<E>(timing: TimingRequest, work: impl FnOnce() -> Result<(), E>) -> Result<Seen, E> {
+        let watch = Arc::new(Watch {
+            timing,
+            seen: Mutex::default(),
+        });
+        let observation = LaunchObservation::new(watch.clone());
+        let result = work();
+        drop(observation);
+        result.map(|()| std::mem::take(&mut *watch.seen()))
+    }
+
+    /// Seconds of a launch on the clock of the device.
+    fn seconds(profile: ProfileDuration) -> Option<f64> {
+        let is_devices = profile.timing_method() == TimingMethod::Device;
+        let ticks = is_devices.then(|| read_sync(profile.resolve())).flatten()?;
+        Some(ticks.duration().as_secs_f64())
+    }
+
+    #[derive(Default)]
+    struct Seen {
+        count: u64,
+        span: Option<[Instant; 2]>,
+        profiles: Vec<ProfileDuration>,
+    }
+
+    impl Seen {
+        fn issue_seconds(&self) -> f64 {
+            self.span
+                .map_or(0.0, |[first, last]| (last - first).as_secs_f64())
+        }
+    }
+
+    struct Watch {
+        timing: TimingRequest,
+        seen: Mutex<Seen>,
+    }
+
+    impl Watch {
+        fn seen(&self) -> MutexGuard<'_, Seen> {
+            self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    impl LaunchObserver for Watch {
+        fn launched(&self, _kernel: &'static str) {
+            let (mut seen, now) = (self.seen(), Instant::now());
+            seen.count += 1;
+            let [first, _] = seen.span.unwrap_or([now; 2]);
+            seen.span = Some([first, now]);
+        }
+
+        fn timing(&self) -> TimingRequest {
+            self.timing
+        }
+
+        fn profiled(&self, _kernel: &'static str, profile: ProfileDuration) {
+            self.seen().profiles.push(profile);
+        }
+
+        /// Is called instead of `profiled` while cubecl's own profiling is on, which makes the host wait for each kernel. The time is
+        /// not used.
+        fn timed(&self, _kernel: &'static str, _duration: Duration, _method: TimingMethod) {}
+    }
+}

@@ -1,0 +1,65 @@
+//! Rows whose speed is that of the host: the device waits for kernel launches most of the time.
+
+use mantissa_core::{Metric, MetricName, Record};
+
+use crate::{Group, Row, units};
+
+/// Share of the time without a kernel on the device, above which a row is bound by launches.
+const BOUND: f64 = 0.5;
+
+/// Returns whether the device waits for launches most of the time.
+pub(crate) fn bound(row: &Row<'_>) -> bool {
+    idle(row).is_some_and(|idle| idle > BOUND)
+}
+
+fn idle(row: &Row<'_>) -> Option<f64> {
+    Some(row.metric(MetricName::DeviceIdleShare)?.value)
+}
+
+/// Returns the finding of rows that are bound by launches, as a title.
+pub(crate) fn title(rows: &[&Row<'_>]) -> String {
+    format!(
+        "Bound by launches: the device is idle for {} of the time",
+        range(rows)
+    )
+}
+
+/// Returns the answer of a group whose baseline is bound by launches.
+pub(crate) fn answer(group: &Group<'_>, base: &Row<'_>, rivals: &[&Row<'_>]) -> Option<String> {
+    let launches = base.metric(MetricName::LaunchesPerStep).filter(|_| bound(base))?;
+    let rows: Vec<&Row<'_>> = std::iter::once(base).chain(rivals.iter().copied()).collect();
+    Some(format!(
+        "{}, since the host launches {} kernels per step ({}). Speeds are those of the host and do not rank formats; a larger batch or \
+         `fusion=on` leaves less of the time to launches.",
+        title(&rows),
+        units::count(launches.value.round() as u64),
+        group.label(base, &[]),
+    ))
+}
+
+/// Lowest and highest idle share of rows, in percent.
+fn range(rows: &[&Row<'_>]) -> String {
+    let percent = |share: f64| format!("{:.0}", share * 100.0);
+    let shares = || rows.iter().filter_map(|row| idle(row));
+    let lowest = percent(shares().fold(f64::INFINITY, f64::min));
+    let highest = percent(shares().fold(0.0, f64::max));
+    match lowest == highest {
+        true => format!("{lowest} %"),
+        false => format!("{lowest} to {highest} %"),
+    }
+}
+
+/// Returns the note of a row whose processes are bound by launches.
+pub(crate) fn note<'a>(records: impl Iterator<Item = &'a Record>) -> Option<String> {
+    let value = |record: &Record, name| record.metrics.get(&name).and_then(|metric: &Metric| metric.value);
+    let mut of_processes = records.filter_map(|record| {
+        let idle = value(record, MetricName::DeviceIdleShare)?;
+        Some((idle, value(record, MetricName::LaunchesPerStep)?))
+    });
+    let (idle, launches) = of_processes.next().filter(|(idle, _)| *idle > BOUND)?;
+    Some(format!(
+        "bound by launches: {} per step, device idle for {:.0} %",
+        units::count(launches.round() as u64),
+        idle * 100.0
+    ))
+}
