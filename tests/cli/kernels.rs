@@ -32,7 +32,8 @@ fn matmul(place: &Place, more: &[&str]) -> Command {
     let mut command = place.command(&arguments);
     command
         .env("LD_LIBRARY_PATH", toolkit())
-        .env("CUDA_PATH", toolkit());
+        .env("CUDA_PATH", toolkit())
+        .env("MANTISSA_UNCHECKED_KERNELS", "1");
     command
 }
 
@@ -70,7 +71,7 @@ fn kernels_that_were_compiled_ahead_are_not_compiled_again() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(
         stdout(&output).trim(),
-        "kernels compiled: 1 cells, 0 skipped, 0 failed"
+        "kernels compiled: 6 tasks, 0 skipped, 0 failed"
     );
     assert!(!place.path("reports").exists(), "nothing was measured");
     // What the tuner measured while other processes compiled is not kept.
@@ -94,7 +95,7 @@ fn kernels_that_cannot_be_compiled_ahead_are_an_error() {
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let said = stderr(&output);
     assert!(
-        said.contains("the kernels of 1 cells are not compiled: "),
+        said.contains(" tasks could not compile their kernels: "),
         "{said}"
     );
     assert!(said.contains("the stand-in was told to fail"), "{said}");

@@ -26,6 +26,7 @@ mod processes;
 mod records;
 mod resume;
 mod runs;
+mod sass;
 mod scale;
 mod sensitivity;
 mod soak;

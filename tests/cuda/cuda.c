@@ -1,13 +1,23 @@
-/* A CUDA driver that has no GPU, for tests: it allocates host memory, "launches" nothing, and fails on request.
+/* A CUDA driver without a GPU, for tests and for `.ci/gpu-prebuild`. It allocates host memory, launches nothing, and fails on request.
  *
- * With it cubecl's CUDA runtime starts, generates every kernel and meets every kind of failure, on any machine.
- * It answers as a Hopper card would. What kernels should have computed is never in the buffers: no test may look.
+ * cubecl's CUDA runtime starts on it and generates every kernel of a cell, on any machine. Buffers never hold what a kernel
+ * would have computed: losses, errors, times and results of the autotuner mean nothing.
  *
- *   STANDIN_INIT    what cuInit returns           STANDIN_MODULE  what loading a compiled kernel returns
- *   STANDIN_LAUNCH  what a launch returns         STANDIN_MIB     memory of the card (default 4096)
- *   STANDIN_GONE    a file that the first failing launch makes, and with which no process finds the driver any more
- *   STANDIN_AFTER   how many launches succeed before STANDIN_LAUNCH holds (default 0)
- *   STANDIN_ELAPSED  what reading the time between two events returns
+ *   STANDIN_NAME        name of the card, as nvidia-smi prints it (default "stand-in without a GPU")
+ *   STANDIN_CAPABILITY  its compute capability: 8.0, 8.9, 9.0 or 10.0 (default 9.0)
+ *   STANDIN_PROCESSORS  number of multiprocessors (default: that of the largest card of this capability in `models`)
+ *   STANDIN_MIB         memory in MiB (default 4096)
+ *   STANDIN_L2          bytes of the L2 cache (default 0: unknown)
+ *   STANDIN_CUDA        CUDA version of the driver (default 13000)
+ *
+ *   STANDIN_INIT        return code of cuInit
+ *   STANDIN_MODULE      return code of loading a compiled kernel
+ *   STANDIN_LAUNCH      return code of a launch
+ *   STANDIN_AFTER       number of launches that succeed before STANDIN_LAUNCH applies (default 0)
+ *   STANDIN_GONE        file that the first failing launch creates. While it exists, cuInit fails in every process.
+ *   STANDIN_COUNT       file that gets the number of launches when the process ends
+ *   STANDIN_HANG        seconds that every launch takes (default 0)
+ *   STANDIN_ELAPSED     return code of reading the time between two events
  *   STANDIN_ELAPSED_NS  nanoseconds between any two events (default 1000)
  */
 #include <stdint.h>
@@ -19,7 +29,7 @@
 typedef int result;
 typedef unsigned long long device_pointer;
 
-enum { OUT_OF_MEMORY = 2 };
+enum { OUT_OF_MEMORY = 2, UNKNOWN = 999 };
 
 static long long setting(const char *name, long long otherwise) {
     const char *text = getenv(name);
@@ -28,18 +38,40 @@ static long long setting(const char *name, long long otherwise) {
 
 /* ---- the driver and its one device ---- */
 
-result cuInit(unsigned flags) {
-    const char *gone = getenv("STANDIN_GONE");
-    return gone && !access(gone, F_OK) ? 999 : (result)setting("STANDIN_INIT", 0);
+/* Limits that depend on the compute capability (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"). */
+struct model { const char *capability; int major, minor, shared_kib, processors; };
+static const struct model models[] = {
+    { "8.0", 8, 0, 163, 108 },  /* A100 */
+    { "8.9", 8, 9, 99, 142 },   /* L40S */
+    { "9.0", 9, 0, 227, 132 },  /* H100, H200 */
+    { "10.0", 10, 0, 227, 148 }, /* B200 */
+};
+
+/* Returns NULL for an unknown capability. */
+static const struct model *model(void) {
+    const char *text = getenv("STANDIN_CAPABILITY");
+    for (size_t index = 0; index < sizeof models / sizeof *models; index++)
+        if (!strcmp(models[index].capability, text ? text : "9.0")) return &models[index];
+    return NULL;
 }
 
-result cuDriverGetVersion(int *version) { *version = 13000; return 0; }
+result cuInit(unsigned flags) {
+    const char *gone = getenv("STANDIN_GONE");
+    if (!model()) {
+        fprintf(stderr, "STANDIN_CAPABILITY=%s is not one of 8.0, 8.9, 9.0 and 10.0\n", getenv("STANDIN_CAPABILITY"));
+        return UNKNOWN;
+    }
+    return gone && !access(gone, F_OK) ? UNKNOWN : (result)setting("STANDIN_INIT", 0);
+}
+
+result cuDriverGetVersion(int *version) { *version = (int)setting("STANDIN_CUDA", 13000); return 0; }
 result cuDeviceGetCount(int *count) { *count = 1; return 0; }
 result cuDeviceGet(int *device, int ordinal) { *device = 0; return 0; }
 result cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = (size_t)setting("STANDIN_MIB", 4096) << 20; return 0; }
 
 result cuDeviceGetName(char *name, int length, int device) {
-    snprintf(name, length, "stand-in without a GPU");
+    const char *text = getenv("STANDIN_NAME");
+    snprintf(name, length, "%s", text ? text : "stand-in without a GPU");
     return 0;
 }
 
@@ -47,16 +79,19 @@ result cuDeviceGetUuid_v2(char *uuid, int device) { memset(uuid, 0, 16); return 
 result cuDeviceGetPCIBusId(char *id, int length, int device) { snprintf(id, length, "0000:01:00.0"); return 0; }
 
 result cuDeviceGetAttribute(int *value, int attribute, int device) {
+    const struct model *card = model();
+    if (!card) return UNKNOWN;
     switch (attribute) {
     case 1: case 2: case 3: *value = 1024; break;       /* threads of a block, and along x and y */
     case 4: *value = 64; break;                          /* along z */
     case 5: *value = 2147483647; break;                  /* blocks along x */
     case 6: case 7: *value = 65535; break;               /* along y and z */
     case 10: *value = 32; break;                         /* threads of a warp */
-    case 16: *value = 132; break;                        /* multiprocessors */
-    case 75: *value = 9; break;                          /* compute capability 9.0 */
-    case 76: *value = 0; break;
-    case 97: *value = 227 * 1024; break;                 /* shared memory of a block that opts in */
+    case 16: *value = (int)setting("STANDIN_PROCESSORS", card->processors); break;
+    case 38: *value = (int)setting("STANDIN_L2", 0); break;
+    case 75: *value = card->major; break;                /* compute capability */
+    case 76: *value = card->minor; break;
+    case 97: *value = card->shared_kib * 1024; break;    /* shared memory of a block that opts in */
     default: *value = 0;
     }
     return 0;
@@ -176,9 +211,21 @@ result cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address,
     return 0;
 }
 
+result cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, void *address, const void *dims, const void *strides,
+                               const void *lower, const void *upper, unsigned channels, unsigned pixels,
+                               const void *steps, int interleave, int swizzle, int promotion, int fill) {
+    return 0;
+}
+
+/* cubecl uses this one from compute capability 10.0 on. */
+result cuTensorMapEncodeIm2colWide(void *map, int type, unsigned rank, void *address, const void *dims, const void *strides,
+                                   int lower, int upper, unsigned channels, unsigned pixels, const void *steps,
+                                   int interleave, int mode, int swizzle, int promotion, int fill) {
+    return 0;
+}
+
 static long long launches;
 
-/* STANDIN_COUNT: a file that gets the number of launches when the process ends. */
 __attribute__((destructor)) static void write_launches(void) {
     const char *path = getenv("STANDIN_COUNT");
     FILE *file = path && launches ? fopen(path, "w") : NULL;
@@ -188,6 +235,7 @@ __attribute__((destructor)) static void write_launches(void) {
 }
 
 static result launched(void) {
+    sleep((unsigned)setting("STANDIN_HANG", 0));
     if (__sync_fetch_and_add(&launches, 1) < setting("STANDIN_AFTER", 0)) return 0;
     const char *gone = getenv("STANDIN_GONE");
     if (gone) fclose(fopen(gone, "w"));

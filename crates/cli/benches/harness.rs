@@ -152,7 +152,7 @@ fn harness(criterion: &mut Criterion) {
                 number += 1;
                 let place = |what: &str| folder.path().join(format!("{what}-{number}"));
                 let request = Request {
-                    compile_only: false,
+                    job: Default::default(),
                     cell: cells(suite).cells[0].cell.clone(),
                     inputs: Inputs {
                         cache: place("cache"),

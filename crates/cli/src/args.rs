@@ -87,6 +87,13 @@ pub(crate) enum Command {
     },
     /// Ask the hardware which precision it executes under every setting; fails if one is not as asked for
     Probe(ProbeArguments),
+    /// Check every GPU kernel that the autotuner may choose
+    ///
+    /// Each candidate multiplies, convolves or attends small integers, whose sums are exact, in a process of its own. Results that differ
+    /// from float64, crashes and timeouts are rows of the table, and the exit code is 3. `run` does the same for the kernels of its cells,
+    /// once per card, driver and program, and uses only those that passed. `MANTISSA_WITHOUT=tma,specialized` leaves out candidates whose
+    /// names contain one of the words; `MANTISSA_UNCHECKED_KERNELS=1` skips the checks.
+    CheckKernels(CheckKernelsArguments),
     /// Ask a model whether it is range or precision that it needs: train the first f32 training of a suite, then test it
     /// with its products in formats of fewer and fewer bits, all layers and one by one
     Sensitivity(RunArguments),
@@ -494,6 +501,16 @@ pub(crate) struct ReportArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct CheckKernelsArguments {
+    /// Check kernels again that were checked on this card, driver and program
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Print the results as JSON lines instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ProbeArguments {
     /// What executes: auto, cuda, vulkan or flex (the CPU) [default: auto]
     #[arg(long, env = "MANTISSA_BACKEND", hide_env_values = true)]
@@ -501,6 +518,9 @@ pub(crate) struct ProbeArguments {
     /// Values of an axis, e.g. `fusion=on,off`
     #[arg(short = 'a', long = "axis", value_name = "AXIS=VALUE,…")]
     pub(crate) overrides: Vec<String>,
+    /// Explain the instruction classes of the kernels
+    #[arg(long)]
+    pub(crate) explain: bool,
     /// Print the records as JSON lines instead of a table
     #[arg(long)]
     pub(crate) json: bool,

@@ -90,11 +90,12 @@ impl Progress for Bar<'_> {
             ProgressEvent::Started { folder, plan, total } => {
                 self.started(folder, plan, total);
             }
-            ProgressEvent::Compiling {
+            ProgressEvent::Preparing {
+                what,
                 done,
                 total,
                 processes,
-            } => self.compiling(done, total, processes),
+            } => self.preparing(what, [done, total, processes]),
             ProgressEvent::Cell {
                 cell,
                 repeat,
@@ -147,14 +148,13 @@ impl Bar<'_> {
         }
     }
 
-    fn compiling(&self, done: usize, total: usize, processes: usize) {
+    fn preparing(&self, what: &'static str, [done, total, processes]: [usize; 3]) {
         if done == 0 {
-            self.printer.note(&format!(
-                "compiling the kernels of {total} cells in {processes} processes"
-            ));
+            self.printer
+                .note(&format!("{what}: {total} tasks in {processes} processes"));
             self.bar.set_length(total as u64);
             self.bar.enable_steady_tick(Duration::from_millis(200));
-            self.bar.set_message("compiling kernels");
+            self.bar.set_message(what);
         }
         self.bar.set_position(done as u64);
     }

@@ -12,6 +12,7 @@ mod files;
 mod fingerprint;
 mod format;
 mod input;
+mod kernel_check;
 mod layout;
 mod metric;
 mod model;
@@ -44,6 +45,9 @@ pub use files::{
 pub use fingerprint::{ClassCount, DataSource, Environment, Fingerprint, Gpu};
 pub use format::{FloatClass, Format, Rounded};
 pub use input::{InputDifference, InputFile, InputRole, data_difference, input_difference};
+pub use kernel_check::{
+    CandidateKernel, CheckVerdict, CheckedCandidate, CheckedOperation, KernelCheck, UNCHECKED_KERNELS,
+};
 pub use layout::{Layout, NoLayout};
 pub use metric::{Better, Metric, MetricName, Unit};
 pub use model::{

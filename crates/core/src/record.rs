@@ -175,6 +175,16 @@ impl Event {
     /// Kind of an event that describes how a checkpoint was read.
     pub const WEIGHTS: &str = "weights";
 
+    /// An event that is shown beside the row.
+    pub fn warning(detail: String) -> Self {
+        Self {
+            kind: "warning".into(),
+            step: None,
+            value: None,
+            detail,
+        }
+    }
+
     /// An event that says why compiled kernels could not be read or saved.
     pub fn of_kernel_cache(detail: String) -> Self {
         Self {

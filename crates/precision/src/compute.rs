@@ -135,6 +135,11 @@ impl Compute {
         Requested::new(self.precision, self.mode.precision, self.mode.accumulator)
     }
 
+    /// The arithmetic of its matrix products.
+    pub(crate) fn mode(&self) -> MatmulMode {
+        self.mode
+    }
+
     /// See [`Precision`].
     pub fn precision(&self) -> Precision {
         self.precision

@@ -15,6 +15,8 @@ pub struct Launch {
     pub kernel: Cow<'static, str>,
     /// What its registers hold: `tf32 × tf32 → f32`.
     pub arithmetic: Cow<'static, str>,
+    /// Class of its multiplication instructions in the machine code of CUDA devices: `HMMA.TF32`.
+    pub instructions: Option<&'static str>,
     /// Whether it is more precise than what was asked for and ran on rounded operands, because the device has no unit
     /// for the format.
     pub emulated: bool,
@@ -45,7 +47,10 @@ pub(crate) fn take() -> BTreeSet<Launch> {
 
 /// The kernels in one line; none if there are none.
 pub(crate) fn names(launches: &BTreeSet<Launch>) -> Option<String> {
-    let name = |launch: &Launch| format!("{} ({})", launch.kernel, launch.arithmetic);
+    let name = |launch: &Launch| match launch.instructions {
+        Some(instructions) => format!("{} ({}, {instructions})", launch.kernel, launch.arithmetic),
+        None => format!("{} ({})", launch.kernel, launch.arithmetic),
+    };
     let names: Vec<String> = launches.iter().map(name).collect();
     (!names.is_empty()).then(|| names.join("; "))
 }

@@ -75,6 +75,7 @@ mod autodiff;
 mod backend;
 mod batch_norm;
 mod cast;
+pub mod check;
 mod clock;
 mod compute;
 mod convolution;

@@ -105,7 +105,12 @@ fn chosen(uuid: Option<&str>, gpus: Vec<Gpu>) -> Option<Gpu> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
+    use mantissa_core::Cell;
+
     use super::*;
+    use crate::KernelToCheck;
 
     fn two() -> Vec<Gpu> {
         let gpu = |name: &str, uuid: &str| Gpu {
@@ -129,6 +134,14 @@ mod tests {
     struct Machine(&'static [Backend]);
 
     impl Engine for Machine {
+        fn kernels_to_check(&self, _: &Cell) -> Vec<KernelToCheck> {
+            vec![]
+        }
+
+        fn kernel_folder(&self, _: Backend, cache: &Path) -> PathBuf {
+            cache.to_owned()
+        }
+
         fn available(&self, backend: Backend) -> Result<(), String> {
             match self.0.contains(&backend) {
                 true => Ok(()),

@@ -1,8 +1,34 @@
 //! Interface between the parent process and the compute library of the workers.
 
-use mantissa_core::{Backend, Format, Support};
+use std::path::{Path, PathBuf};
+
+use mantissa_core::{Backend, Cell, CheckedOperation, Format, Support};
 
 use crate::RunError;
+
+/// A candidate kernel that is to be checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelToCheck {
+    /// A cell of the setting.
+    pub cell: Cell,
+    /// The operation.
+    pub operation: CheckedOperation,
+    /// Name of the candidate.
+    pub candidate: String,
+}
+
+impl KernelToCheck {
+    /// The setting: its precision, matmul precision and accumulator.
+    pub fn setting(&self) -> String {
+        let setting = &self.cell.setting;
+        format!(
+            "{} {} {}",
+            setting.precision(),
+            setting.matmul(),
+            setting.accumulator()
+        )
+    }
+}
 
 /// Compute library of the workers, as far as the parent process needs it: to query devices. The parent process never computes.
 pub trait Engine {
@@ -20,6 +46,13 @@ pub trait Engine {
 
     /// Returns how that device computes in each format.
     fn format_support(&self, backend: Backend) -> Vec<(Format, Support)>;
+
+    /// Returns the candidate kernels of a cell, which are checked before it is measured.
+    fn kernels_to_check(&self, cell: &Cell) -> Vec<KernelToCheck>;
+
+    /// Returns the folder of compiled kernels and their checks, below the folder of all caches, for the first device of a backend and
+    /// this program.
+    fn kernel_folder(&self, backend: Backend, cache: &Path) -> PathBuf;
 
     /// Returns the name of the framework that a peer, the program behind `command`, computes with. Returns `None` if `give_up` returned
     /// true first.

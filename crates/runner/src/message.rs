@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use mantissa_core::{Cell, DataSource, Event, Executed, Metric, MetricName, Phase, Status};
+use mantissa_core::{
+    Cell, CheckedCandidate, CheckedOperation, DataSource, Event, Executed, Metric, MetricName, Phase, Status,
+};
 use mantissa_inputs::Inputs;
 use serde::{Deserialize, Serialize};
 
@@ -25,9 +27,29 @@ pub struct Request {
     pub gpu: Option<String>,
     /// What it draws while nobody computes on it, watts, or why that is not known.
     pub idle_watts: Result<f64, String>,
-    /// Compile the kernels of the cell and measure nothing.
+    /// What to do with the cell.
     #[serde(default)]
-    pub compile_only: bool,
+    pub job: Job,
+}
+
+/// What a worker does with its cell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Job {
+    /// Measures it.
+    #[default]
+    Measure,
+    /// Compiles its kernels.
+    Compile,
+    /// Checks a candidate kernel against float64.
+    Check {
+        /// The operation.
+        operation: CheckedOperation,
+        /// Name of the candidate.
+        candidate: String,
+        /// Compile its kernels only.
+        compile_only: bool,
+    },
 }
 
 /// A line of a worker's standard output. Lines that are none of these come from libraries.
@@ -117,6 +139,9 @@ pub struct Finished {
     pub events: Vec<Event>,
     /// Where the data came from.
     pub data: Option<DataSource>,
+    /// What was seen of the candidate kernel that was to be checked.
+    #[serde(default)]
+    pub checked: Option<CheckedCandidate>,
 }
 
 impl Finished {
@@ -129,6 +154,7 @@ impl Finished {
             metrics: BTreeMap::new(),
             events: vec![],
             data: None,
+            checked: None,
         }
     }
 

@@ -14,9 +14,9 @@ use mantissa_core::{
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
 
 use crate::{
-    Engine, Progress, RunError, RunFolder, RunSettings, Schedule, Signal, Stop, Violation, choose_backend,
-    devices, exhaustion::prepare_threads, fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers,
-    schedule::Stopped,
+    Engine, Progress, RunError, RunFolder, RunSettings, Schedule, Signal, Stop, Violation, check_kernels,
+    choose_backend, devices, exhaustion::prepare_threads, fingerprint, inputs::InputHashes, ledger::Ledger,
+    process::Workers, schedule::Stopped,
 };
 
 /// A run to be made.
@@ -220,6 +220,9 @@ fn execute(
         });
         used.collect()
     });
+    if program.is_none() {
+        check_kernels(engine, &folder.plan, &folder.settings, &stop, progress)?;
+    }
     let mut workers = match program {
         Some(program) => Workers::of(program, stop.clone()),
         None => Workers::of_this_program(stop.clone())?,

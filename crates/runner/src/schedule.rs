@@ -20,7 +20,7 @@ use crate::{
     folder::{has_samples, write_output},
     inputs::InputHashes,
     ledger::is_final,
-    message::{Finished, MemorySoFar, Request},
+    message::{Finished, Job, MemorySoFar, Request},
 };
 
 /// Most processes of a run: cells times repeats.
@@ -89,13 +89,15 @@ pub enum ProgressEvent<'a> {
         /// Cells and repeats to execute; skipped cells are not among them.
         total: usize,
     },
-    /// Kernels are compiled before the first cell.
-    Compiling {
-        /// Cells whose kernels are compiled.
+    /// Something is done before the first cell.
+    Preparing {
+        /// What.
+        what: &'static str,
+        /// Parts that are done.
         done: usize,
-        /// Cells.
+        /// Parts.
         total: usize,
-        /// Processes that compile at the same time.
+        /// Processes that run at the same time.
         processes: usize,
     },
     /// A worker is started.
@@ -304,7 +306,7 @@ impl<'a> Schedule<'a> {
             samples: files.clone(),
             gpu: gpu.clone(),
             idle_watts,
-            compile_only: false,
+            job: Job::Measure,
         };
         let limit = self
             .plan
@@ -389,6 +391,7 @@ impl<'a> Schedule<'a> {
             metrics,
             events,
             data,
+            checked: _,
         } = finished;
         let Work {
             cell,

@@ -168,7 +168,7 @@ impl Progress for Notes {
     fn tell(&mut self, event: ProgressEvent<'_>) {
         self.0.push(match event {
             ProgressEvent::Started { total, .. } => format!("start {total}"),
-            ProgressEvent::Compiling { done, .. } => format!("compiling {done}"),
+            ProgressEvent::Preparing { what, done, .. } => format!("{what} {done}"),
             ProgressEvent::Cell { cell, repeat, .. } => format!("cell {} {repeat}", cell.setting.size()),
             ProgressEvent::Step(told) => format!("step {}", told.done),
             ProgressEvent::Waiting(what) => format!("waiting: {what}"),

@@ -1,7 +1,9 @@
 //! burn as the [`Engine`] of the parent process.
 
-use mantissa_core::{Backend, Format, Support};
-use mantissa_runner::{Engine, RunError};
+use std::path::{Path, PathBuf};
+
+use mantissa_core::{Backend, Cell, Format, Support};
+use mantissa_runner::{Engine, KernelToCheck, RunError};
 use mantissa_workloads::{backend, peer::Peer};
 
 /// The version of burn that this build links.
@@ -23,6 +25,22 @@ impl Engine for Burn {
 
     fn format_support(&self, backend: Backend) -> Vec<(Format, Support)> {
         backend::format_support(backend)
+    }
+
+    fn kernels_to_check(&self, cell: &Cell) -> Vec<KernelToCheck> {
+        let to_check = |check: mantissa_workloads::KernelToCheck| KernelToCheck {
+            cell: check.cell,
+            operation: check.operation,
+            candidate: check.candidate,
+        };
+        mantissa_workloads::kernels_to_check(cell)
+            .into_iter()
+            .map(to_check)
+            .collect()
+    }
+
+    fn kernel_folder(&self, backend: Backend, cache: &Path) -> PathBuf {
+        backend::kernel_folder(backend, cache)
     }
 
     fn peer_name(&self, command: &[String], give_up: &dyn Fn() -> bool) -> Result<Option<String>, RunError> {

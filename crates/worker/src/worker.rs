@@ -7,9 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Backend, Event, Phase, Series, Status};
+use mantissa_core::{Backend, CheckedOperation, Event, Phase, Series, Status};
 use mantissa_runner::{
-    Advance, Finished, MemorySoFar, Message, Request, WorkerExit, is_out_of_memory, oom_kills, write_samples,
+    Advance, Finished, Job, MemorySoFar, Message, Request, WorkerExit, is_out_of_memory, oom_kills,
+    write_samples,
 };
 use mantissa_telemetry::{
     Glance, GpuSource, HostMemory, Peaks, Sampler, Source, Throttling, keep_freed_memory,
@@ -186,8 +187,14 @@ fn end_what_was_started() {
 }
 
 fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
-    if request.compile_only {
-        return Ok(compile(request, own));
+    match &request.job {
+        Job::Measure => {}
+        Job::Compile => return Ok(compile(request, own)),
+        Job::Check {
+            operation,
+            candidate,
+            compile_only,
+        } => return Ok(check(request, (*operation, candidate), *compile_only)),
     }
     let deaths_before = oom_kills();
     let peer = match request.peer.as_slice() {
@@ -253,6 +260,20 @@ fn compile(request: &Request, own: Option<&OwnModel>) -> Message {
     Message::Finished(Box::new(finished))
 }
 
+/// Checks a candidate kernel.
+fn check(request: &Request, candidate: (CheckedOperation, &str), compile_only: bool) -> Message {
+    let seen = mantissa_workloads::check_kernel(&request.cell, &request.inputs, candidate, compile_only);
+    let finished = match seen {
+        Ok(seen) => Finished {
+            checked: Some(seen),
+            ..Finished::without_result(Status::Ok, "checked")
+        },
+        Err(WorkloadError::Unavailable(reason)) => Finished::without_result(Status::Skipped, &reason),
+        Err(error) => Finished::without_result(Status::Failed, &error.to_string()),
+    };
+    Message::Finished(Box::new(finished))
+}
+
 fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Result<Finished> {
     outcome
         .samples
@@ -291,6 +312,7 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
         metrics,
         events: outcome.events,
         data: outcome.data,
+        checked: None,
     })
 }
 

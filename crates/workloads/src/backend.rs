@@ -9,7 +9,9 @@ use mantissa_core::{
 use mantissa_precision::{Compute, Operation, Probed, device, probe};
 
 use crate::{
-    Inputs, Observer, Outcome, OwnModel, WorkloadError, evaluate, generate, kernel,
+    Inputs, Observer, Outcome, OwnModel, WorkloadError,
+    check::permit_checked,
+    evaluate, generate, kernel,
     subject::{BuiltIn, kept_operations},
     train,
 };
@@ -35,9 +37,11 @@ pub fn run(
     }
     // Before the first use of the GPU, which the search for it may be.
     let kept = device::kernels_in(&kernel_folder(backend, &inputs.cache));
+    let unchecked = permit_checked(backend, inputs);
     let result = on_device(cell, inputs, own, observer);
     let problems = kept.save();
     result.map(|mut outcome| {
+        outcome.events.extend(unchecked.map(Event::warning));
         outcome
             .events
             .extend(problems.into_iter().map(Event::of_kernel_cache));
@@ -100,9 +104,9 @@ fn built_in(
     }
 }
 
-/// Where the kernels of this device and this very program are kept: another build may compile another kernel under the
-/// same name.
-pub(crate) fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
+/// Folder of the kernels of this device and this very program, below the folder of all caches: another build may compile another kernel
+/// under the same name.
+pub fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
     let mut hasher = blake3::Hasher::new();
     hasher.update(device::kernel_identity(backend).as_bytes());
     // An error leaves the kernels of all programs that cannot be read together.

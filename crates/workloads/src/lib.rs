@@ -3,6 +3,7 @@
 //! [`run`] takes one cell and gives back what was measured; summaries are made from that elsewhere.
 
 pub mod backend;
+mod check;
 mod estimate;
 mod evaluate;
 mod generate;
@@ -23,6 +24,7 @@ mod weights;
 pub use burn;
 
 pub use backend::run;
+pub use check::{KernelToCheck, check_kernel, kernels_to_check};
 pub use estimate::{MemoryEstimate, estimate};
 use mantissa_core::Phase;
 use mantissa_inputs::{Inputs, data};

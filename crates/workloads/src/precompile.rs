@@ -9,6 +9,7 @@ use mantissa_precision::device;
 use crate::{
     Inputs, Observer, OwnModel, Progress, WorkloadError,
     backend::{available, kernel_folder, on_device},
+    check::permit_checked,
     outcome::read,
 };
 
@@ -25,6 +26,7 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Resul
     // Before the first use of the GPU.
     let kept = device::kernels_in(&kernel_folder(backend, &inputs.cache));
     available(backend).map_err(WorkloadError::Device)?;
+    permit_checked(backend, inputs);
     // A launch that is skipped does not report an error of the compiler or the driver.
     launch_one(&device::open(backend, cell.setting.fusion()))?;
     let warmed_up = catch_unwind(AssertUnwindSafe(|| {
@@ -44,7 +46,7 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Resul
 }
 
 /// Launches one kernel and waits for its result.
-fn launch_one(device: &Device) -> Result<(), WorkloadError> {
+pub(crate) fn launch_one(device: &Device) -> Result<(), WorkloadError> {
     let sum = Tensor::<1>::ones([1], device) + 1;
     read::<f32, 1, _>(sum).map(drop)
 }

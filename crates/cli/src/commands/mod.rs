@@ -3,6 +3,7 @@
 mod advise;
 mod baseline;
 pub(crate) mod bisect;
+mod check_kernels;
 mod data;
 mod devices;
 mod export;
@@ -51,6 +52,7 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
         Command::Explain { format } => printer.data(&explain(format).to_string()),
         Command::Devices { json } => devices::devices(json, printer)?,
         Command::Probe(arguments) => return probe::probe(&arguments, printer),
+        Command::CheckKernels(arguments) => return check_kernels::check(&arguments, printer),
         Command::Sensitivity(arguments) => return sensitivity::sensitivity(&arguments, printer),
         Command::Data(DataCommand::Check { path, columns, json }) => {
             data::data_check(&path, &columns.names(), json, printer)?;

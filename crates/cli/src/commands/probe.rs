@@ -79,6 +79,9 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         );
         printer.data(&draw(&table(title, &rows)));
     }
+    if arguments.explain {
+        printer.data(&explanation(&rows));
+    }
     let as_asked = |row: &&Row<'_>| match row.status {
         Some(Status::Skipped) => true,
         _ => row.verdict() == Some(ExecutedVerdict::AsRequested),
@@ -89,6 +92,37 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
     } else {
         Exit::Unexpected
     })
+}
+
+/// Instruction classes in machine code, and what they compute. A test compares them with the machine code of every kernel.
+const INSTRUCTIONS: [(&str, &str); 6] = [
+    ("HMMA.TF32", "tensor cores, TF32 operands, f32 sums"),
+    ("HMMA.BF16", "tensor cores, bf16 operands, f32 sums"),
+    ("HMMA.F32", "tensor cores, f16 operands, f32 sums"),
+    ("HMMA.F16", "tensor cores, f16 operands, f16 sums"),
+    ("FFMA", "ordinary units, f32 operands and sums"),
+    ("DFMA", "ordinary units, f64 operands and sums"),
+];
+
+/// Explains the instruction classes of the kernels that were launched.
+fn explanation(rows: &[&Row<'_>]) -> String {
+    let kernels: Vec<String> = rows.iter().map(|row| how(row)).collect();
+    let seen = |class: &str| {
+        kernels
+            .iter()
+            .any(|kernels| kernels.contains(&format!(", {class})")))
+    };
+    let lines: Vec<String> = INSTRUCTIONS
+        .iter()
+        .filter(|(class, _)| seen(class))
+        .map(|(class, meaning)| format!("{class:<10} {meaning}"))
+        .collect();
+    match lines.is_empty() {
+        true => {
+            "No kernel with a known instruction class was launched: only CUDA kernels have one.".to_owned()
+        }
+        false => lines.join("\n"),
+    }
 }
 
 fn table(title: String, rows: &[&Row<'_>]) -> Table {

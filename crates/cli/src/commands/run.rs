@@ -64,12 +64,12 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
 fn warn_of(compiled: &Precompiled, printer: &Printer) {
     for (reason, cells) in &compiled.failed {
         printer.warn(&format!(
-            "the kernels of {cells} cells are not compiled: {reason}"
+            "{cells} tasks could not compile their kernels: {reason}"
         ));
     }
 }
 
-/// Prints how many cells have their kernels compiled, and returns the exit code.
+/// Prints for how many cells and checks of kernels all kernels are compiled, and returns the exit code.
 fn compiled_only(compiled: &Precompiled, printer: &Printer) -> Exit {
     let Precompiled {
         compiled: done,
@@ -77,7 +77,7 @@ fn compiled_only(compiled: &Precompiled, printer: &Printer) -> Exit {
         failed,
     } = compiled;
     printer.data(&format!(
-        "kernels compiled: {done} cells, {skipped} skipped, {} failed",
+        "kernels compiled: {done} tasks, {skipped} skipped, {} failed",
         failed.values().sum::<usize>()
     ));
     match (failed.is_empty(), *done) {

@@ -32,13 +32,14 @@ use cubek::attention::forward::{
 };
 
 use super::{
-    note_launch,
+    note_launch, permitted,
     routine::{Controlled, expanded},
 };
 use crate::{
     MatmulMode,
     attention::{lowest, shape},
     backend::PrecisionBackend,
+    check::CheckedOperation::FusedAttention,
 };
 
 /// Queries, keys, values, padding, and whether this is a trial of the tuner, whose output is not read.
@@ -64,7 +65,14 @@ pub(super) fn attention(
     // The kernels read several values at a time, as many as the shape allows: they take it for granted that these lie
     // side by side.
     let inputs = [query, key, value].map(into_contiguous);
+    let dtype = inputs[0].dtype;
     let operands = (inputs, into_contiguous(padding), false);
+    if let Some(trial) = permitted::trial()
+        && let Some((_, launch)) = kernels().into_iter().find(|(name, _)| trial.is_of(name))
+        && let Some(mixed) = trial.launch((FusedAttention, dtype), || launch(operands.clone()))
+    {
+        return mixed;
+    }
     TUNER.execute(&id, &client, TUNER.init(&id, candidates), operands)
 }
 
@@ -84,10 +92,13 @@ fn written_out(
     CubeBackend::controlled_matmul(CubeBackend::softmax(scores, 3), value, mode)
 }
 
-fn candidates() -> Set {
-    // A later group is tried only if nothing in an earlier one launches; the first entry must be able to launch all.
-    let units = TuneGroup::new("matrix units", |_: &AttentionAutotuneKey| 1);
-    let ordinary = TuneGroup::new("ordinary", |_: &AttentionAutotuneKey| 0);
+/// Returns the names of the candidates.
+pub(crate) fn names() -> Vec<String> {
+    kernels().into_iter().map(|(name, _)| name).collect()
+}
+
+/// Kernels by name. The first one launches everything.
+fn kernels() -> Vec<(String, Box<Launch>)> {
     let unit = |operands| run::<UnitRoutine>("attention_unit", (), operands);
     let accelerated = |num_planes| {
         let name = format!("attention_{num_planes}_planes");
@@ -100,10 +111,17 @@ fn candidates() -> Set {
         let launch = move |operands| run::<BlackboxAcceleratedRoutine>(&kernel, strategy.clone(), operands);
         (name, Box::new(launch) as Box<Launch>)
     };
-    let mut kernels = vec![("unit".to_owned(), Box::new(unit) as Box<Launch>)];
-    kernels.extend([2, 4, 8].map(accelerated));
+    let mut kernels = vec![("attention_unit".to_owned(), Box::new(unit) as Box<Launch>)];
+    let accelerated = [2, 4, 8].map(accelerated).into_iter();
+    kernels.extend(accelerated.filter(|(name, _)| permitted::is_wanted(name)));
+    kernels
+}
 
-    let kernels: Arc<[_]> = kernels.into();
+fn candidates() -> Set {
+    // A later group is tried only if nothing in an earlier one launches; the first entry must be able to launch all.
+    let units = TuneGroup::new("matrix units", |_: &AttentionAutotuneKey| 1);
+    let ordinary = TuneGroup::new("ordinary", |_: &AttentionAutotuneKey| 0);
+    let kernels: Arc<[_]> = kernels().into();
     let trial =
         |_: &AttentionAutotuneKey, (inputs, padding, _): &Operands| (inputs.clone(), padding.clone(), true);
     (0..kernels.len()).fold(TunableSet::new(key, trial), |set, chosen| {
@@ -127,6 +145,7 @@ fn run<A: Routine>(
     strategy: A::Strategy,
     ([query, key, value], padding, trial): Operands,
 ) -> Result<CubeTensor, String> {
+    permitted::check(FusedAttention, query.dtype, kernel)?;
     let client = query.client.clone();
     let mixed = empty_device_dtype(
         client.clone(),
@@ -160,6 +179,7 @@ fn run<A: Routine>(
     .map_err(|error| format!("{kernel}: {error:?}"))?;
     if !trial {
         note_launch(
+            &client,
             kernel,
             expanded().expect("a kernel that was launched has a blueprint"),
         );

@@ -47,10 +47,13 @@ use mantissa_core::Accumulator;
 
 use super::{
     matmul::round_as_matrix_units_do,
-    note_launch, registers,
+    note_launch, permitted, registers,
     routine::{Controlled, Controls, expanded},
 };
-use crate::launched::{Launch, note};
+use crate::{
+    check::CheckedOperation::Matmul,
+    launched::{Launch, note},
+};
 
 /// Both operands, the output, and whether this is a trial of the tuner, whose output is not read.
 type Operands = (CubeTensor, CubeTensor, CubeTensor, bool);
@@ -73,8 +76,22 @@ pub(super) fn on_ordinary_units(
     static WIDE: Tuner = local_tuner!("ordinary");
     static NARROW: Tuner = local_tuner!("ordinary-f16-sums");
     match sums {
-        Accumulator::F32 => fastest(&WIDE, || set_on_ordinary_units(Accumulator::F32), lhs, rhs, out),
-        Accumulator::F16 => fastest(&NARROW, || set_on_ordinary_units(Accumulator::F16), lhs, rhs, out),
+        Accumulator::F32 => fastest(
+            &WIDE,
+            || ordinary(Accumulator::F32),
+            set_on_ordinary_units,
+            lhs,
+            rhs,
+            out,
+        ),
+        Accumulator::F16 => fastest(
+            &NARROW,
+            || ordinary(Accumulator::F16),
+            set_on_ordinary_units,
+            lhs,
+            rhs,
+            out,
+        ),
     }
 }
 
@@ -84,37 +101,76 @@ pub(super) fn on_matrix_units(lhs: CubeTensor, rhs: CubeTensor, out: DType, sums
     static WIDE: Tuner = local_tuner!("matrix-units");
     static NARROW: Tuner = local_tuner!("matrix-units-f16-sums");
     match sums {
-        Accumulator::F32 => fastest(&WIDE, || set_on_matrix_units(Accumulator::F32), lhs, rhs, out),
-        Accumulator::F16 => fastest(&NARROW, || set_on_matrix_units(Accumulator::F16), lhs, rhs, out),
+        Accumulator::F32 => fastest(
+            &WIDE,
+            || on_units(Accumulator::F32),
+            set_on_matrix_units,
+            lhs,
+            rhs,
+            out,
+        ),
+        Accumulator::F16 => fastest(
+            &NARROW,
+            || on_units(Accumulator::F16),
+            set_on_matrix_units,
+            lhs,
+            rhs,
+            out,
+        ),
     }
 }
 
 fn fastest(
     tuner: &'static Tuner,
-    set: impl Fn() -> Set + Send + Sync + 'static,
+    candidates: fn() -> Vec<Candidate>,
+    set: fn(Vec<Candidate>) -> Set,
     lhs: CubeTensor,
     rhs: CubeTensor,
     out: DType,
 ) -> CubeTensor {
     let output = init_matmul_output(&lhs, &rhs, out);
     let (client, id) = (lhs.client.clone(), CubeTuneId::new(&lhs.client, &lhs.device));
+    let dtype = lhs.dtype;
     let operands = (lhs, rhs, output.clone(), false);
+    if let Some(trial) = permitted::trial()
+        && let Some(candidate) = candidates().iter().find(|candidate| trial.is_of(&candidate.name))
+    {
+        trial.launch((Matmul, dtype), || (candidate.launch)(operands));
+        return output;
+    }
+    let set = move || set(candidates());
     tuner.execute(&id, &client, tuner.init(&id, set), operands);
     output
 }
 
-fn set_on_ordinary_units(sums: Accumulator) -> Set {
-    tunables(ordinary(sums)).fold(empty_set(), Set::with)
+/// Returns the names of the candidates for operands that matrix units multiply, or for the ordinary multipliers.
+pub(crate) fn names(on_matrix_units: bool, sums: Accumulator) -> Vec<String> {
+    let candidates = match on_matrix_units {
+        true => on_units(sums),
+        false => ordinary(sums),
+    };
+    candidates.into_iter().map(|candidate| candidate.name).collect()
 }
 
-fn set_on_matrix_units(sums: Accumulator) -> Set {
+fn set_on_ordinary_units(candidates: Vec<Candidate>) -> Set {
+    tunables(candidates).fold(empty_set(), Set::with)
+}
+
+/// Kernels on the matrix units, after the one that can launch everything.
+fn on_units(sums: Accumulator) -> Vec<Candidate> {
+    [on_rounded_operands(sums)]
+        .into_iter()
+        .chain(tiled(sums))
+        .collect()
+}
+
+fn set_on_matrix_units(candidates: Vec<Candidate>) -> Set {
     // A later group is tried only if nothing in an earlier one launches.
     let units = TuneGroup::new("matrix units", |_: &MatmulAutotuneKey| 1);
     let rounded = TuneGroup::new("rounded operands", |_: &MatmulAutotuneKey| 0);
     // The first entry must be able to launch everything.
     let groups = std::iter::once(&rounded).chain(std::iter::repeat(&units));
-    let candidates = [on_rounded_operands(sums)].into_iter().chain(tiled(sums));
-    tunables(candidates.collect())
+    tunables(candidates)
         .zip(groups)
         .fold(empty_set(), |set, (tunable, group)| {
             set.with(tunable.group(group, |_| 0))
@@ -188,6 +244,13 @@ fn ordinary(sums: Accumulator) -> Vec<Candidate> {
         candidates.push(strided::<SimpleUnitAlgorithm>("simple_unit", simple, sums));
         candidates.push(strided::<DoubleUnitAlgorithm>("double_unit", double, sums));
     }
+    wanted(candidates)
+}
+
+/// Candidates without those that the user does not want. The first one stays: it launches everything.
+fn wanted(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let mut first = true;
+    candidates.retain(|candidate| std::mem::take(&mut first) || permitted::is_wanted(&candidate.name));
     candidates
 }
 
@@ -238,18 +301,24 @@ fn tiled(sums: Accumulator) -> Vec<Candidate> {
             sums,
         ));
     }
+    candidates.retain(|candidate| permitted::is_wanted(&candidate.name));
     candidates
 }
+
+/// Name of the candidate that rounds operands.
+const ROUNDED: &str = "rounded";
 
 /// The operands rounded as the matrix units see them, and multiplied in f32.
 fn on_rounded_operands(sums: Accumulator) -> Candidate {
     let candidates = ordinary(sums);
     let launch = move |(lhs, rhs, out, trial): Operands| {
+        permitted::check(Matmul, lhs.dtype, ROUNDED)?;
         let wide = |tensor: CubeTensor| {
             if tensor.dtype != DType::F32 && !trial {
                 note(Launch {
                     kernel: "cast".into(),
                     arithmetic: "16 bits widened to f32".into(),
+                    instructions: None,
                     emulated: true,
                 });
             }
@@ -262,7 +331,7 @@ fn on_rounded_operands(sums: Accumulator) -> Candidate {
         first_to_launch(&candidates, &(lhs, rhs, out, trial))
     };
     Candidate {
-        name: "rounded".to_owned(),
+        name: ROUNDED.to_owned(),
         launch: Box::new(launch),
     }
 }
@@ -315,6 +384,7 @@ fn candidate(
 ) -> Candidate {
     let kernel = name.clone();
     let launch = move |(lhs, rhs, out, trial): Operands| {
+        permitted::check(Matmul, lhs.dtype, &kernel)?;
         let (lhs_dtype, rhs_dtype) = (dtype_to_elem_type(lhs.dtype), dtype_to_elem_type(rhs.dtype));
         let mut elements = MatmulElems::from_globals(&MatmulGlobalElems {
             lhs: lhs_dtype,
@@ -332,7 +402,11 @@ fn candidate(
         )
         .map_err(|error| format!("{kernel}: {error:?}"))?;
         if !trial {
-            note_launch(&kernel, expanded().unwrap_or_else(|| registers(&elements)));
+            note_launch(
+                &client,
+                &kernel,
+                expanded().unwrap_or_else(|| registers(&elements)),
+            );
         }
         Ok(())
     };
@@ -430,7 +504,7 @@ mod lavapipe_full {
         let (lhs, rhs, wanted) = product(&device);
 
         // As for the matrix units: a group that is tried first, and one that takes what it leaves.
-        let some = move || {
+        fn some(_: Vec<Candidate>) -> Set {
             let first = TuneGroup::new("first", |_: &MatmulAutotuneKey| 1);
             let last = TuneGroup::new("last", |_: &MatmulAutotuneKey| 0);
             let naive = ordinary(Accumulator::F32).remove(0);
@@ -439,12 +513,12 @@ mod lavapipe_full {
                 .fold(empty_set(), |set, (tunable, group)| {
                     set.with(tunable.group(group, |_| 0))
                 })
-        };
-        let out = fastest(&SOME, some, lhs.clone(), rhs.clone(), DType::F32);
+        }
+        let out = fastest(&SOME, Vec::new, some, lhs.clone(), rhs.clone(), DType::F32);
         assert_eq!(download::<f32>(out), wanted);
 
-        let none = move || tunables(vec![refusing("one"), refusing("another")]).fold(empty_set(), Set::with);
-        let product = std::panic::AssertUnwindSafe(|| fastest(&NONE, none, lhs, rhs, DType::F32));
+        let none = |_| tunables(vec![refusing("one"), refusing("another")]).fold(empty_set(), Set::with);
+        let product = std::panic::AssertUnwindSafe(|| fastest(&NONE, Vec::new, none, lhs, rhs, DType::F32));
         assert!(
             std::panic::catch_unwind(product).is_err(),
             "an output that nothing wrote"
@@ -457,12 +531,12 @@ mod lavapipe_full {
         static ALIKE: Tuner = local_tuner!("alike");
         let (lhs, rhs, wanted) = product(&device);
         // A tuner that has one candidate chooses it without a trial; here it launches in trials only.
-        let set = move || {
+        let set = |_| {
             let naive = ordinary(Accumulator::F32).remove(0);
             let mut tunables = tunables(vec![naive, refusing("chosen")]);
             empty_set().with(tunables.nth(1).expect("there are two"))
         };
-        let out = fastest(&ALIKE, set, lhs, rhs, DType::F32);
+        let out = fastest(&ALIKE, Vec::new, set, lhs, rhs, DType::F32);
         assert_eq!(download::<f32>(out), wanted);
     }
 }

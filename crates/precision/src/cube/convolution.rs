@@ -30,9 +30,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     matmul::{feed, matrix_unit},
-    note_launch, registers,
+    note_launch, permitted, registers,
 };
-use crate::{Convolution, MatmulMode, Pass, convolution::by_unfolding};
+use crate::{Convolution, MatmulMode, Pass, check::CheckedOperation, convolution::by_unfolding};
 
 /// Key by which the tuner chooses a kernel.
 #[derive(Hash, Eq, PartialEq, Debug, Clone, Serialize, Deserialize, AutotuneKey)]
@@ -83,15 +83,48 @@ pub(super) fn convolution(
         mode,
         trial: false,
     };
+    if let Some(trial) = permitted::trial()
+        && let Some((name, strategy)) = strategies().into_iter().find(|(name, _)| trial.is_of(name))
+    {
+        let operation = (CheckedOperation::Convolution, task.lhs.dtype);
+        let launched = trial.launch(operation, || launch(&name, &strategy, task.clone()));
+        // A kernel that refuses has no result, and this one is not compared.
+        return launched.unwrap_or_else(|| {
+            let shape = convolution.shape(task.lhs.meta.shape(), task.rhs.meta.shape());
+            zeros_client(client, task.lhs.device, shape, task.out)
+        });
+    }
     TUNER.execute(&id, &client, TUNER.init(&id, candidates), task)
 }
 
-fn candidates() -> TunableSet<ConvolutionKey, Task, CubeTensor> {
+/// Returns the names of the candidates on the matrix units.
+pub(crate) fn names() -> Vec<String> {
+    strategies().into_iter().map(|(name, _)| name).collect()
+}
+
+/// Kernels on the matrix units by name.
+fn strategies() -> Vec<(String, Strategy)> {
     use AcceleratedTileKind::{Cmma, Mma};
     use ConvAlgorithm::{
         SimpleAsyncCyclic, SimpleAsyncStrided, SimpleAsyncTma, SimpleSyncCyclic, SimpleSyncStrided,
     };
 
+    let all = [
+        (SimpleSyncCyclic, Cmma),
+        (SimpleSyncStrided, Mma),
+        (SimpleAsyncCyclic, Cmma),
+        (SimpleAsyncStrided, Mma),
+        (SimpleAsyncTma, Cmma),
+        (SimpleAsyncTma, Mma),
+    ];
+    let named = all.into_iter().map(|(algorithm, tile_kind)| {
+        let strategy = Strategy::Inferred { algorithm, tile_kind };
+        (format!("convolution_{strategy}"), strategy)
+    });
+    named.filter(|(name, _)| permitted::is_wanted(name)).collect()
+}
+
+fn candidates() -> TunableSet<ConvolutionKey, Task, CubeTensor> {
     // A later group is tried only if nothing in an earlier one launches; the first entry must be able to launch all.
     let units = TuneGroup::new("matrix units", |_: &ConvolutionKey| 1);
     let unfolded = TuneGroup::new("unfolded", |_: &ConvolutionKey| 0);
@@ -102,18 +135,7 @@ fn candidates() -> TunableSet<ConvolutionKey, Task, CubeTensor> {
     let set = TunableSet::new(key, trial);
     let set =
         set.with(Tunable::new("unfolded", |task| Ok::<_, String>(unfold(task))).group(&unfolded, |_| 0));
-    [
-        (SimpleSyncCyclic, Cmma),
-        (SimpleSyncStrided, Mma),
-        (SimpleAsyncCyclic, Cmma),
-        (SimpleAsyncStrided, Mma),
-        (SimpleAsyncTma, Cmma),
-        (SimpleAsyncTma, Mma),
-    ]
-    .into_iter()
-    .fold(set, |set, (algorithm, tile_kind)| {
-        let strategy = Strategy::Inferred { algorithm, tile_kind };
-        let name = format!("convolution_{strategy}");
+    strategies().into_iter().fold(set, |set, (name, strategy)| {
         let kernel = name.clone();
         // A kernel that was tried on operands of this shape need not launch for others that lie differently in memory.
         let run = move |task: Task| match launch(&kernel, &strategy, task.clone()) {
@@ -147,6 +169,7 @@ fn launch(kernel: &str, strategy: &Strategy, task: Task) -> Result<CubeTensor, S
         convolution,
         ..
     } = task;
+    permitted::check(CheckedOperation::Convolution, lhs.dtype, kernel)?;
     let client = lhs.client.clone();
     let shape = permute_nchw_to_nhwc_shape(convolution.shape(lhs.meta.shape(), rhs.meta.shape()));
     let out = empty_device_dtype(client.clone(), lhs.device.clone(), shape, task.out);
@@ -188,7 +211,7 @@ fn launch(kernel: &str, strategy: &Strategy, task: Task) -> Result<CubeTensor, S
     if !task.trial {
         // The same function, on the same types, by which the kernel settles what its registers hold.
         adjust_dtypes(&client, &mut elements, true);
-        note_launch(kernel, registers(&elements));
+        note_launch(&client, kernel, registers(&elements));
     }
     Ok(permute_nhwc_to_nchw(out))
 }

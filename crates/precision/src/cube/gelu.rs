@@ -38,6 +38,7 @@ pub(super) fn tanh_packed(input: CubeTensor) -> CubeTensor {
     note(Launch {
         kernel: "gelu_tanh_packed".into(),
         arithmetic: format!("{}, tanh in f32", dtype.name()).into(),
+        instructions: None,
         emulated: false,
     });
     // A flat view, so that a row of odd width does not part a pair.

@@ -5,6 +5,7 @@ mod candidates;
 mod convolution;
 mod gelu;
 mod matmul;
+pub(crate) mod permitted;
 mod rounding;
 mod routine;
 #[cfg(all(test, feature = "vulkan"))]
@@ -12,7 +13,10 @@ mod testing;
 
 use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn_cubecl::{CubeBackend, CubeDevice};
-use cubecl::ir::{ElemType, FloatKind};
+use cubecl::{
+    client::Client,
+    ir::{ElemType, FloatKind},
+};
 use cubek::matmul::definition::MatmulElems;
 use mantissa_core::Layout;
 
@@ -21,6 +25,10 @@ use crate::{
     backend::PrecisionBackend,
     launched::{Launch, note},
 };
+
+pub(crate) use attention::names as attention_candidates;
+pub(crate) use candidates::names as candidates;
+pub(crate) use convolution::names as convolution_candidates;
 
 /// Returns the name of the runtime and of the compiler behind a device.
 #[cfg(feature = "vulkan")]
@@ -41,12 +49,33 @@ pub(crate) fn multiplies_tf32(device: &CubeDevice) -> bool {
 }
 
 /// Notes a launch with the element types that the registers of the kernel hold.
-fn note_launch(kernel: &str, [lhs, rhs, sums]: [ElemType; 3]) {
+fn note_launch(client: &Client, kernel: &str, [lhs, rhs, sums]: [ElemType; 3]) {
     note(Launch {
         kernel: kernel.to_owned().into(),
         arithmetic: format!("{lhs} × {rhs} → {sums}").into(),
+        instructions: client
+            .name()
+            .contains("cuda")
+            .then(|| instructions(kernel, lhs, sums))
+            .flatten(),
         emulated: false,
     });
+}
+
+/// Returns the class of the instructions by which a kernel multiplies on CUDA devices. `docs/decisions/0005-executed-precision.md` has the
+/// machine code that it stands for.
+fn instructions(kernel: &str, operands: ElemType, sums: ElemType) -> Option<&'static str> {
+    let on_matrix_units = kernel.contains("mma") || kernel.ends_with("_planes");
+    let float = |kind| ElemType::Float(kind);
+    Some(match (on_matrix_units, operands) {
+        (true, operands) if operands == float(FloatKind::TF32) => "HMMA.TF32",
+        (true, operands) if operands == float(FloatKind::BF16) => "HMMA.BF16",
+        (true, operands) if operands == float(FloatKind::F16) && sums == float(FloatKind::F16) => "HMMA.F16",
+        (true, operands) if operands == float(FloatKind::F16) => "HMMA.F32",
+        (false, operands) if operands == float(FloatKind::F64) => "DFMA",
+        (false, operands) if operands == float(FloatKind::F32) => "FFMA",
+        _ => return None,
+    })
 }
 
 /// Returns what the registers of a matmul hold: both operands and the sums.

@@ -24,6 +24,7 @@ pub(super) fn round_operand(tensor: CubeTensor, format: Format) -> CubeTensor {
     note(Launch {
         kernel: "round_fraction".into(),
         arithmetic: format!("f32 rounded to {format}").into(),
+        instructions: None,
         emulated: true,
     });
     let dropped = Format::F32.significand_bits() - format.significand_bits();

@@ -48,6 +48,7 @@ pub(super) fn attention(
     note(Launch {
         kernel: "attention".into(),
         arithmetic: arithmetic.into(),
+        instructions: None,
         emulated: inside(dtype) != dtype,
     });
     let operands = [query, key, value].map(|tensor| packed(round_to(tensor, inside(dtype))));

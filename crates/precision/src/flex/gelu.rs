@@ -20,6 +20,7 @@ pub(super) fn gelu<T: Stored>(input: FlexTensor, form: Gelu) -> FlexTensor {
             note(Launch {
                 kernel: "gelu_tanh_packed".into(),
                 arithmetic: "halves in f32 lanes, rounded after each operation; tanh in f32".into(),
+                instructions: None,
                 emulated: true,
             });
             map::<T>(input, packed::<T>)

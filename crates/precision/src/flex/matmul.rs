@@ -112,6 +112,7 @@ fn of_operands(dtype: DType, mode: MatmulMode) -> Launch {
         (DType::F32, Format::Bf16) | (DType::BF16, _) if Instruction::here().is_some() => Launch {
             kernel: "vdpbf16ps".into(),
             arithmetic: "bf16 × bf16 → f32".into(),
+            instructions: None,
             emulated: false,
         },
         (DType::F32, Format::Tf32) => emulated("f32 rounded to tf32 → f32"),
@@ -134,12 +135,14 @@ fn round_each(from: &[f32], to: &mut [f32], round: impl Fn(f32) -> f32) {
 const GEMM: Launch = Launch {
     kernel: Cow::Borrowed("gemm"),
     arithmetic: Cow::Borrowed("f32 × f32 → f32"),
+    instructions: None,
     emulated: false,
 };
 
 fn emulated(arithmetic: &'static str) -> Launch {
     Launch {
         arithmetic: arithmetic.into(),
+        instructions: None,
         emulated: true,
         ..GEMM
     }

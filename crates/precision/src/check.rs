@@ -1,0 +1,387 @@
+//! Checks of candidate kernels: small products of integers, compared with float64.
+//!
+//! Sums of small integers are exact in every format, so a result is right in every bit or wrong. Each product has other values, so a
+//! kernel that writes nothing, and leaves an earlier result in memory, is found too.
+
+use burn::tensor::{Bool, Device, Tensor, TensorData};
+use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
+pub use mantissa_core::{CandidateKernel, CheckedCandidate, CheckedOperation};
+
+use crate::{Compute, Sight, compute::round, dtype};
+
+/// Returns the names of the candidates for an operation under a setting, on a device with matrix units.
+pub fn candidates(operation: CheckedOperation, compute: &Compute) -> Vec<String> {
+    #[cfg(feature = "cubecl")]
+    {
+        let (precision, mode) = (compute.precision(), compute.mode());
+        let on_matrix_units = match precision {
+            Precision::True64 => false,
+            Precision::True32 => mode.precision != MatmulPrecision::Highest,
+            _ => true,
+        };
+        match operation {
+            CheckedOperation::Matmul => crate::cube::candidates(on_matrix_units, mode.accumulator),
+            CheckedOperation::Convolution if on_matrix_units && mode.accumulator == Accumulator::F32 => {
+                crate::cube::convolution_candidates()
+            }
+            CheckedOperation::Convolution => vec![],
+            CheckedOperation::FusedAttention if precision == Precision::True64 => vec![],
+            CheckedOperation::FusedAttention => crate::cube::attention_candidates(),
+        }
+    }
+    #[cfg(not(feature = "cubecl"))]
+    {
+        let _ = (operation, compute);
+        vec![]
+    }
+}
+
+/// Permits only candidates that passed a check. Others are never launched by this process.
+pub fn permit(passed: impl IntoIterator<Item = CandidateKernel>) {
+    #[cfg(feature = "cubecl")]
+    crate::cube::permitted::permit(passed);
+    #[cfg(not(feature = "cubecl"))]
+    drop(passed);
+}
+
+/// Checks a candidate for an operation under a setting. The process can do nothing else afterwards.
+///
+/// # Errors
+/// The error that the device reports.
+pub fn check_candidate(
+    operation: CheckedOperation,
+    compute: Compute,
+    candidate: &str,
+    device: &Device,
+) -> Result<CheckedCandidate, String> {
+    #[cfg(feature = "cubecl")]
+    {
+        let trial = crate::cube::permitted::permit_only(candidate);
+        let mut checker = Checker {
+            compute,
+            device,
+            seed: 1,
+            trial,
+            result: CheckedCandidate::default(),
+        };
+        match operation {
+            CheckedOperation::Matmul => checker.matmuls()?,
+            CheckedOperation::Convolution => checker.convolutions()?,
+            CheckedOperation::FusedAttention => checker.attentions()?,
+        }
+        Ok(checker.result)
+    }
+    #[cfg(not(feature = "cubecl"))]
+    {
+        let _ = (operation, compute, candidate, device);
+        Err("this build has no GPU backend".to_owned())
+    }
+}
+
+/// How an operand lies in memory.
+#[derive(Debug, Clone, Copy)]
+enum Stored {
+    /// Row by row.
+    Rows,
+    /// Column by column.
+    Columns,
+    /// Rows of all matrices of a batch side by side, as a projection that is split into heads.
+    Heads,
+}
+
+#[cfg(feature = "cubecl")]
+struct Checker<'a> {
+    compute: Compute,
+    device: &'a Device,
+    seed: u64,
+    trial: &'static crate::cube::permitted::Trial,
+    result: CheckedCandidate,
+}
+
+#[cfg(feature = "cubecl")]
+impl Checker<'_> {
+    /// Integers that differ from call to call. Sums of up to 128 products of them are exact in the accumulator.
+    fn integers(&mut self, count: usize) -> Vec<f64> {
+        // f16 has every integer up to 2048, f32 up to 2²⁴.
+        let sums = self.compute.mode().accumulator;
+        let most = if sums == Accumulator::F16 { 3 } else { 15 };
+        let mut next = || {
+            // Knuth's MMIX generator.
+            self.seed = self
+                .seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            ((self.seed >> 33) % most) as f64 - (most / 2) as f64
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    fn upload<const D: usize>(&self, values: Vec<f64>, shape: [usize; D]) -> Tensor<D> {
+        let format = self.compute.precision().parameters();
+        Tensor::from_data(TensorData::new(values, shape), (self.device, dtype(format)))
+    }
+
+    /// Compares the result of a launch with float64, rounded to the format of the result.
+    fn compare(&mut self, what: &str, result: Vec<f64>, wanted: &[f64]) {
+        let seen = self.trial.take();
+        if let Some(reason) = seen.refused.into_iter().last() {
+            self.result.refused = Some(reason);
+            return;
+        }
+        if seen.launched.is_empty() {
+            return;
+        }
+        self.result.launched.extend(seen.launched);
+        self.result.launched.sort();
+        self.result.launched.dedup();
+        self.result.shapes += 1;
+        let format = self.compute.precision().compute();
+        let rounded = wanted.iter().map(|value| format.round(*value).value);
+        let differs = rounded.zip(&result).position(|(wanted, value)| wanted != *value);
+        let at = differs.or_else(|| (result.len() != wanted.len()).then_some(0));
+        if let Some(at) = at.filter(|_| self.result.wrong.is_none()) {
+            self.result.wrong = Some(format!(
+                "{what}: value {at} of {} is {} and not {}",
+                wanted.len(),
+                result.get(at).copied().unwrap_or(f64::NAN),
+                format.round(wanted[at]).value
+            ));
+        }
+    }
+
+    fn matmuls(&mut self) -> Result<(), String> {
+        use Stored::{Columns, Heads, Rows};
+        let (even, odd) = ([2, 256, 128, 256], [3, 65, 33, 129]);
+        for (shape, layouts) in [
+            ([1, 64, 64, 64], [Rows, Rows]),
+            (even, [Rows, Rows]),
+            (even, [Columns, Rows]),
+            (even, [Rows, Columns]),
+            (even, [Columns, Columns]),
+            (even, [Heads, Heads]),
+            ([1, 37, 53, 29], [Rows, Rows]),
+            (odd, [Rows, Rows]),
+            (odd, [Columns, Columns]),
+            ([1, 1, 128, 64], [Rows, Columns]),
+        ] {
+            self.matmul(shape, layouts)?;
+        }
+        self.linear([128, 96, 64])
+    }
+
+    fn matmul(&mut self, [batch, m, k, n]: [usize; 4], layouts: [Stored; 2]) -> Result<(), String> {
+        let (lhs, rhs) = (self.integers(batch * m * k), self.integers(batch * k * n));
+        let stored = |checker: &Self, values: &[f64], shape: [usize; 3], layout| {
+            let tensor = checker.upload(values.to_vec(), shape);
+            match layout {
+                Stored::Rows => tensor,
+                Stored::Columns => contiguous(tensor.swap_dims(1, 2)).swap_dims(1, 2),
+                Stored::Heads => contiguous(tensor.swap_dims(0, 1)).swap_dims(0, 1),
+            }
+        };
+        let product = self.compute.matmul(
+            stored(self, &lhs, [batch, m, k], layouts[0]),
+            stored(self, &rhs, [batch, k, n], layouts[1]),
+        );
+        let result = download(product)?;
+        let mut wanted = Vec::with_capacity(batch * m * n);
+        for z in 0..batch {
+            for i in 0..m {
+                wanted.extend((0..n).map(|j| {
+                    let terms = (0..k).map(|l| lhs[(z * m + i) * k + l] * rhs[(z * k + l) * n + j]);
+                    terms.sum::<f64>()
+                }));
+            }
+        }
+        let what = format!("{batch} × {m} × {k} × {n}, {:?} and {:?}", layouts[0], layouts[1]);
+        self.compare(&what.to_lowercase(), result, &wanted);
+        Ok(())
+    }
+
+    /// A linear layer, whose sums leave the kernel in f32.
+    fn linear(&mut self, [m, k, n]: [usize; 3]) -> Result<(), String> {
+        let (input, weight, bias) = (self.integers(m * k), self.integers(n * k), self.integers(n));
+        let output = self.compute.linear(
+            self.upload(input.clone(), [m, k]),
+            self.upload(weight.clone(), [n, k]),
+            self.upload(bias.clone(), [n]),
+        );
+        let result = download(output)?;
+        let dot = |i: usize, j: usize| (0..k).map(|l| input[i * k + l] * weight[j * k + l]).sum::<f64>();
+        let wanted: Vec<f64> = (0..m * n).map(|at| dot(at / n, at % n) + bias[at % n]).collect();
+        self.compare(&format!("linear layer, {m} × {k} × {n}"), result, &wanted);
+        Ok(())
+    }
+
+    fn convolutions(&mut self) -> Result<(), String> {
+        // Images, channels, edge of an image, filters, edge of a filter, stride.
+        for (shape, gradients) in [
+            ([2, 8, 9, 16, 3, 1], true),
+            ([3, 5, 7, 7, 3, 1], true),
+            ([2, 8, 9, 16, 3, 2], false),
+        ] {
+            self.convolution(shape, gradients)?;
+        }
+        Ok(())
+    }
+
+    fn convolution(
+        &mut self,
+        [n, c, edge, o, filter, stride]: [usize; 6],
+        gradients: bool,
+    ) -> Result<(), String> {
+        const PADDING: usize = 1;
+        let steps = (edge + 2 * PADDING - filter) / stride + 1;
+        let (images, filters) = (
+            self.integers(n * c * edge * edge),
+            self.integers(o * c * filter * filter),
+        );
+        let gradient = self.integers(n * o * steps * steps);
+        let sums = Sums {
+            shape: [n, c, edge, o, filter],
+            steps,
+            stride,
+            padding: PADDING,
+        };
+        let what = format!("{n} × {c} × {edge}² images, {o} filters of {filter}², stride {stride}");
+        let tracked = |tensor: Tensor<4>| Tensor::<4>::from_inner(tensor).require_grad();
+        let images_on_device = tracked(self.upload(images.clone(), [n, c, edge, edge]));
+        let filters_on_device = tracked(self.upload(filters.clone(), [o, c, filter, filter]));
+        let compute = self.compute;
+        let output = compute.convolution(
+            images_on_device.clone(),
+            filters_on_device.clone(),
+            stride,
+            PADDING,
+        );
+        let result = download(output.clone().inner())?;
+        self.compare(&what, result, &sums.output(&images, &filters));
+        if gradients {
+            let on_device = self.upload(gradient.clone(), [n, o, steps, steps]);
+            let on_device = round(Tensor::from_inner(on_device), output.dtype());
+            let grads = (output * on_device).sum().backward();
+            let of_images = images_on_device.grad(&grads).ok_or("no gradient of the images")?;
+            let of_filters = filters_on_device
+                .grad(&grads)
+                .ok_or("no gradient of the filters")?;
+            // Both kernels are launched by the backward pass, so what was refused says nothing of which one.
+            let (of_images, of_filters) = (download(of_images)?, download(of_filters)?);
+            let wanted = [sums.images(&gradient, &filters), sums.filters(&images, &gradient)].concat();
+            self.compare(
+                &format!("gradients of {what}"),
+                [of_images, of_filters].concat(),
+                &wanted,
+            );
+        }
+        Ok(())
+    }
+
+    fn attentions(&mut self) -> Result<(), String> {
+        for shape in [[2, 2, 64, 64], [1, 3, 37, 64], [1, 1, 128, 128]] {
+            self.attention(shape)?;
+        }
+        Ok(())
+    }
+
+    /// Attention in which every query has one key that it agrees with, so that its result is the value of that key.
+    fn attention(&mut self, [n, heads, sequence, width]: [usize; 4]) -> Result<(), String> {
+        // A score of LOUD²/√width for the key, and of 0 for all others, whose weights are e⁻ˢᶜᵒʳᵉ: 0 in f32.
+        const LOUD: f64 = 64.0;
+        let matrices = n * heads;
+        let chosen = |matrix: usize, query: usize| (query * 5 + matrix * 3 + 1) % sequence;
+        let mut keys = vec![0.0; matrices * sequence * width];
+        let mut queries = keys.clone();
+        for matrix in 0..matrices {
+            for row in 0..sequence {
+                let at = (matrix * sequence + row) * width;
+                keys[at + row] = LOUD;
+                queries[at + chosen(matrix, row)] = LOUD;
+            }
+        }
+        let values = self.integers(keys.len());
+        let shape = [n, heads, sequence, width];
+        let parts = [queries, keys, values.clone()].map(|part| self.upload(part, shape));
+        let compute = self.compute.with_attention(Attention::Fused);
+        let visible = Tensor::<2, Bool>::full([n, sequence], false, self.device);
+        let result = download(compute.attention(parts, &Sight::padded(&visible), 0.0))?;
+        let wanted: Vec<f64> = (0..matrices * sequence)
+            .flat_map(|at| {
+                let (matrix, query) = (at / sequence, at % sequence);
+                let from = (matrix * sequence + chosen(matrix, query)) * width;
+                values[from..from + width].to_vec()
+            })
+            .collect();
+        self.compare(&format!("{n} × {heads} × {sequence} × {width}"), result, &wanted);
+        Ok(())
+    }
+}
+
+/// The tensor with its values side by side in memory.
+#[cfg(feature = "cubecl")]
+fn contiguous<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    // Adding a tensor of zeros writes a new one.
+    let zeros = tensor.zeros_like();
+    tensor + zeros
+}
+
+#[cfg(feature = "cubecl")]
+fn download<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f64>, String> {
+    let data = tensor.try_into_data().map_err(|error| format!("{error:?}"))?;
+    Ok(data.iter::<f64>().collect())
+}
+
+/// The three products of a convolution as loops.
+#[cfg(feature = "cubecl")]
+struct Sums {
+    /// Images, channels, edge of an image, filters, edge of a filter.
+    shape: [usize; 5],
+    steps: usize,
+    stride: usize,
+    padding: usize,
+}
+
+#[cfg(feature = "cubecl")]
+impl Sums {
+    /// Calls `add` with the places of output, image and filter of every term.
+    fn terms(&self, mut add: impl FnMut(usize, usize, usize)) {
+        let ([n, c, edge, o, filter], steps) = (self.shape, self.steps);
+        for output in 0..n * o * steps * steps {
+            let (x, y) = (output % steps, output / steps % steps);
+            let (of, image) = (output / (steps * steps) % o, output / (steps * steps * o));
+            for weight in 0..c * filter * filter {
+                let (b, a) = (weight % filter, weight / filter % filter);
+                let channel = weight / (filter * filter);
+                let row = (y * self.stride + a).checked_sub(self.padding);
+                let column = (x * self.stride + b).checked_sub(self.padding);
+                if let (Some(row), Some(column)) = (row, column)
+                    && row < edge
+                    && column < edge
+                {
+                    let pixel = ((image * c + channel) * edge + row) * edge + column;
+                    add(output, pixel, of * c * filter * filter + weight);
+                }
+            }
+        }
+    }
+
+    fn output(&self, images: &[f64], filters: &[f64]) -> Vec<f64> {
+        let [n, _, _, o, _] = self.shape;
+        let mut sums = vec![0.0; n * o * self.steps * self.steps];
+        self.terms(|output, pixel, weight| sums[output] += images[pixel] * filters[weight]);
+        sums
+    }
+
+    fn images(&self, gradient: &[f64], filters: &[f64]) -> Vec<f64> {
+        let [n, c, edge, ..] = self.shape;
+        let mut sums = vec![0.0; n * c * edge * edge];
+        self.terms(|output, pixel, weight| sums[pixel] += gradient[output] * filters[weight]);
+        sums
+    }
+
+    fn filters(&self, images: &[f64], gradient: &[f64]) -> Vec<f64> {
+        let [_, c, _, o, filter] = self.shape;
+        let mut sums = vec![0.0; o * c * filter * filter];
+        self.terms(|output, pixel, weight| sums[weight] += gradient[output] * images[pixel]);
+        sums
+    }
+}

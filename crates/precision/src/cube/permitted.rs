@@ -1,0 +1,163 @@
+//! Which candidate kernels may be launched.
+//!
+//! A kernel that compiles and launches can still write wrong results on a card that it was never tried on. So a process launches only
+//! candidates that passed a check on this card, or one candidate only, which it checks.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use burn::tensor::DType;
+
+use crate::check::{CandidateKernel, CheckedOperation};
+
+static RULE: OnceLock<Rule> = OnceLock::new();
+
+/// Name of the environment variable with parts of names of candidates that are not used.
+pub(crate) const WITHOUT: &str = "MANTISSA_WITHOUT";
+
+enum Rule {
+    /// Candidates that passed a check, by operation and dtype of the operands.
+    Passed(HashMap<(CheckedOperation, DType), HashSet<String>>),
+    /// The one candidate that is being checked.
+    Only(Trial),
+}
+
+/// The check of one candidate.
+pub(crate) struct Trial {
+    candidate: String,
+    seen: Mutex<Seen>,
+}
+
+/// What a candidate did since it was last asked.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) launched: BTreeSet<CandidateKernel>,
+    pub(crate) refused: Vec<String>,
+}
+
+impl Trial {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what happened since the last call.
+    pub(crate) fn take(&self) -> Seen {
+        std::mem::take(&mut self.seen())
+    }
+
+    /// Launches a candidate of an operation, if it is the one that is being checked.
+    pub(super) fn launch<T>(
+        &self,
+        (operation, operands): (CheckedOperation, DType),
+        launch: impl FnOnce() -> Result<T, String>,
+    ) -> Option<T> {
+        match launch() {
+            Ok(result) => {
+                self.seen().launched.insert(CandidateKernel {
+                    operation,
+                    operands: format!("{operands:?}").to_lowercase(),
+                    candidate: self.candidate.clone(),
+                });
+                Some(result)
+            }
+            Err(reason) => {
+                self.seen().refused.push(reason);
+                None
+            }
+        }
+    }
+
+    pub(super) fn is_of(&self, candidate: &str) -> bool {
+        self.candidate == candidate
+    }
+}
+
+/// Permits the candidates that passed a check.
+pub(crate) fn permit(passed: impl IntoIterator<Item = CandidateKernel>) {
+    let mut by_operation: HashMap<_, HashSet<String>> = HashMap::new();
+    for kernel in passed {
+        if let Some(dtype) = dtype(&kernel.operands) {
+            by_operation
+                .entry((kernel.operation, dtype))
+                .or_default()
+                .insert(kernel.candidate);
+        }
+    }
+    let _ = RULE.set(Rule::Passed(by_operation));
+}
+
+/// Permits one candidate, which is checked.
+pub(crate) fn permit_only(candidate: &str) -> &'static Trial {
+    let trial = Trial {
+        candidate: candidate.to_owned(),
+        seen: Mutex::default(),
+    };
+    match RULE.get_or_init(|| Rule::Only(trial)) {
+        Rule::Only(trial) => trial,
+        Rule::Passed(_) => unreachable!("a process checks one candidate, or runs one cell"),
+    }
+}
+
+fn dtype(name: &str) -> Option<DType> {
+    [DType::F64, DType::F32, DType::BF16, DType::F16]
+        .into_iter()
+        .find(|dtype| format!("{dtype:?}").eq_ignore_ascii_case(name))
+}
+
+/// Returns the trial of this process, if it checks a candidate.
+pub(super) fn trial() -> Option<&'static Trial> {
+    match RULE.get()? {
+        Rule::Only(trial) => Some(trial),
+        Rule::Passed(_) => None,
+    }
+}
+
+/// Fails for a candidate that must not be launched for operands of this dtype.
+pub(super) fn check(operation: CheckedOperation, operands: DType, candidate: &str) -> Result<(), String> {
+    match RULE.get() {
+        Some(Rule::Passed(passed))
+            if !passed
+                .get(&(operation, operands))
+                .is_some_and(|passed| passed.contains(candidate)) =>
+        {
+            Err(format!(
+                "{candidate}: it has not passed `mantissa check-kernels` for {operands:?} operands"
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether [`WITHOUT`] leaves a candidate in.
+pub(super) fn is_wanted(candidate: &str) -> bool {
+    static UNWANTED: OnceLock<Vec<String>> = OnceLock::new();
+    let unwanted = UNWANTED.get_or_init(|| words(&std::env::var(WITHOUT).unwrap_or_default()));
+    !unwanted.iter().any(|word| candidate.contains(word.as_str()))
+}
+
+fn words(list: &str) -> Vec<String> {
+    let words = list.split(',').map(str::trim);
+    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dtypes_are_read_as_they_are_written() {
+        for name in ["f64", "f32", "bf16", "f16"] {
+            let dtype = dtype(name).unwrap();
+            assert_eq!(format!("{dtype:?}").to_lowercase(), name);
+        }
+        assert_eq!(dtype("f8"), None);
+    }
+
+    #[test]
+    fn a_list_of_words_has_no_empty_ones() {
+        assert_eq!(words("tma, specialized,"), ["tma", "specialized"]);
+        assert_eq!(words(""), [""; 0]);
+    }
+}

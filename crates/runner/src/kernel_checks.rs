@@ -1,0 +1,154 @@
+//! Checks of candidate kernels against float64, each in a process of its own, before the first cell of a run.
+//!
+//! A kernel can compile, launch and write wrong results on a card that nobody tried it on. The autotuner would choose it if it is fast.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use mantissa_core::{
+    Backend, CheckVerdict, KernelCheck, Plan, Status, UNCHECKED_KERNELS, read_text, write_whole,
+};
+
+use crate::{
+    Engine, KernelToCheck, Progress, RunError, RunSettings, Stop, devices,
+    message::{Finished, Job, Request},
+    process::Workers,
+    schedule::Ended,
+    side_by_side::run_side_by_side,
+};
+
+/// Longest time to check one candidate, compilation included; no longer than a cell of the plan may take.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Largest file of checks, in bytes.
+const LARGEST_CHECKS: u64 = 16 << 20;
+
+/// Returns the candidate kernels of a plan's CUDA cells, each once.
+pub(crate) fn kernels_of(engine: &dyn Engine, plan: &Plan, settings: &RunSettings) -> Vec<KernelToCheck> {
+    let mut checks = BTreeMap::new();
+    let cells = plan
+        .runnable()
+        .filter(|cell| cell.setting.backend() == Backend::Cuda && settings.peer.is_empty());
+    for check in cells.flat_map(|cell| engine.kernels_to_check(cell)) {
+        let key = (check.operation, check.setting(), check.candidate.clone());
+        checks.entry(key).or_insert(check);
+    }
+    checks.into_values().collect()
+}
+
+/// Returns the checks in a folder of the kernel cache; none if there is no such file.
+pub fn checks_in(folder: &Path) -> Vec<KernelCheck> {
+    let text = read_text(&folder.join(KernelCheck::FILE), LARGEST_CHECKS).ok();
+    text.and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default()
+}
+
+/// Checks the candidate kernels of a plan's CUDA cells that were not checked on this card, driver and program before. Returns all checks
+/// that concern the plan.
+///
+/// # Errors
+/// A worker cannot be started, the results cannot be written, or the run is asked to stop.
+pub fn check_kernels(
+    engine: &dyn Engine,
+    plan: &Plan,
+    settings: &RunSettings,
+    stop: &Stop,
+    progress: &mut dyn Progress,
+) -> Result<Vec<KernelCheck>, RunError> {
+    if std::env::var_os(UNCHECKED_KERNELS).is_some() {
+        return Ok(vec![]);
+    }
+    let wanted = kernels_of(engine, plan, settings);
+    if wanted.is_empty() {
+        return Ok(vec![]);
+    }
+    let folder = engine.kernel_folder(Backend::Cuda, &settings.resolved_inputs().cache);
+    let mut known = checks_in(&folder);
+    let is_known = |check: &KernelToCheck| {
+        known.iter().any(|known| {
+            (known.operation, &known.setting, &known.candidate)
+                == (check.operation, &check.setting(), &check.candidate)
+        })
+    };
+    let missing: Vec<KernelToCheck> = wanted.iter().filter(|check| !is_known(check)).cloned().collect();
+    if !missing.is_empty() {
+        let limits = plan.suites.iter().map(|suite| suite.timeout_seconds);
+        let limit = Duration::try_from_secs_f64(limits.fold(0.0, f64::max))
+            .unwrap_or(LIMIT)
+            .min(LIMIT);
+        known.extend(run(engine, &missing, (settings, limit), stop, progress)?);
+        let path = folder.join(KernelCheck::FILE);
+        let text = serde_json::to_vec_pretty(&known).expect("checks are plain data");
+        let written = fs::create_dir_all(&folder).and_then(|()| write_whole(&path, &text));
+        written.map_err(|source| RunError::Io { path, source })?;
+    }
+    known.retain(|known| {
+        wanted.iter().any(|check| {
+            (known.operation, &known.setting, &known.candidate)
+                == (check.operation, &check.setting(), &check.candidate)
+        })
+    });
+    Ok(known)
+}
+
+fn run(
+    engine: &dyn Engine,
+    missing: &[KernelToCheck],
+    (settings, limit): (&RunSettings, Duration),
+    stop: &Stop,
+    progress: &mut dyn Progress,
+) -> Result<Vec<KernelCheck>, RunError> {
+    let gpu = stop.with_default_signals(|| devices::gpu(engine, Backend::Cuda));
+    let gpu = gpu.and_then(|gpu| gpu.uuid);
+    let request = |check: &KernelToCheck| Request {
+        cell: check.cell.clone(),
+        inputs: settings.resolved_inputs(),
+        peer: vec![],
+        samples: PathBuf::new(),
+        gpu: gpu.clone(),
+        idle_watts: Err("nothing is measured".to_owned()),
+        job: Job::Check {
+            operation: check.operation,
+            candidate: check.candidate.clone(),
+            compile_only: false,
+        },
+    };
+    let requests: Vec<Request> = missing.iter().map(request).collect();
+    let workers = Workers::of_this_program(stop.clone())?;
+    let ended = run_side_by_side("checking kernels", (&workers, stop), &requests, limit, progress)?;
+    Ok(missing
+        .iter()
+        .zip(ended)
+        .map(|(check, ended)| judge(check, ended))
+        .collect())
+}
+
+/// Returns the result of a check from the end of its process.
+fn judge(check: &KernelToCheck, ended: Ended) -> KernelCheck {
+    let (operation, setting, candidate) = (check.operation, check.setting(), check.candidate.clone());
+    let failure = match ended {
+        Ended::Finished(finished) => match *finished {
+            Finished {
+                checked: Some(seen), ..
+            } => return KernelCheck::of(operation, setting, candidate, seen),
+            Finished {
+                status: Status::Skipped,
+                reason,
+                ..
+            } => (CheckVerdict::Refused, reason.unwrap_or_default()),
+            Finished { reason, .. } => (CheckVerdict::Crashed, reason.unwrap_or_default()),
+        },
+        Ended::Died {
+            status: Status::Timeout,
+            reason,
+            ..
+        } => (CheckVerdict::Timeout, reason),
+        Ended::Died { reason, .. } | Ended::Refused(reason) => (CheckVerdict::Crashed, reason),
+        Ended::Stopped => (CheckVerdict::Crashed, "stopped".to_owned()),
+    };
+    KernelCheck::failed(operation, setting, candidate, failure)
+}

@@ -1,0 +1,84 @@
+//! Several workers at the same time, for work that is not measured.
+
+use std::{
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use crate::{Progress, ProgressEvent, RunError, Stop, message::Request, process::Workers, schedule::Ended};
+
+/// Host memory for each process, in bytes: several compilers at the same time must not exhaust it.
+const MEMORY_PER_PROCESS: u64 = 2 << 30;
+
+/// Runs a worker for each request, as many at the same time as there are cores, and returns how they ended, in the order of the requests.
+///
+/// # Errors
+/// A worker cannot be started, or the run is asked to stop.
+pub(crate) fn run_side_by_side(
+    what: &'static str,
+    (workers, stop): (&Workers, &Stop),
+    requests: &[Request],
+    limit: Duration,
+    progress: &mut dyn Progress,
+) -> Result<Vec<Ended>, RunError> {
+    let (total, processes) = (requests.len(), processes().min(requests.len()));
+    let next = AtomicUsize::new(0);
+    let mut all: Vec<Option<Ended>> = Vec::new();
+    all.resize_with(total, || None);
+    thread::scope(|scope| {
+        let (sender, ended) = mpsc::channel();
+        for _ in 0..processes {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(request) = requests.get(index).filter(|_| stop.asked().is_none()) else {
+                        return;
+                    };
+                    let ended = workers.run(request, limit, &mut |_| ());
+                    if sender.send((index, ended.map(|(ended, _)| ended))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut tell = |done| {
+            progress.tell(ProgressEvent::Preparing {
+                what,
+                done,
+                total,
+                processes,
+            });
+        };
+        tell(0);
+        for (done, (index, ended)) in (1..).zip(ended) {
+            all[index] = Some(ended?);
+            tell(done);
+        }
+        Ok(())
+    })?;
+    match stop.asked() {
+        Some(signal) => Err(RunError::Stopped(signal)),
+        None => Ok(all.into_iter().flatten().collect()),
+    }
+}
+
+/// Returns how many processes run at the same time: one per core, as far as memory allows.
+fn processes() -> usize {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let by_memory = available_memory().map_or(cores, |bytes| (bytes / MEMORY_PER_PROCESS) as usize);
+    cores.min(by_memory).max(1)
+}
+
+/// Returns the host memory that is available, in bytes (Linux only).
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes << 10)
+}

@@ -1,0 +1,181 @@
+//! Checks of the candidate kernels of a cell.
+
+use mantissa_core::{
+    Accumulator, Axis, AxisValue, Backend, CacheState, Cell, CheckedCandidate, CheckedOperation, Format,
+    Kernel, KernelCheck, KernelTask, MatmulPrecision, MatmulShape, Precision, Setting, Task,
+    UNCHECKED_KERNELS, Workload, read_text,
+};
+use mantissa_precision::{Compute, Operation, check, device};
+
+use crate::{
+    Inputs, WorkloadError,
+    backend::{available, kernel_folder, operations},
+    precompile::launch_one,
+    subject::kept_operations,
+};
+
+/// Largest file of checks, in bytes.
+const LARGEST_CHECKS: u64 = 16 << 20;
+
+/// A candidate kernel that is to be checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelToCheck {
+    /// A cell of the setting.
+    pub cell: Cell,
+    /// The operation.
+    pub operation: CheckedOperation,
+    /// Name of the candidate.
+    pub candidate: String,
+}
+
+/// Returns the candidate kernels of a cell's operations on a GPU with matrix units.
+pub fn kernels_to_check(cell: &Cell) -> Vec<KernelToCheck> {
+    let backend = cell.setting.backend();
+    if backend == Backend::Flex {
+        return vec![];
+    }
+    let mut checks = vec![];
+    let mut add = |setting: Cell, operation| {
+        for candidate in check::candidates(operation, &Compute::of(&setting.setting)) {
+            checks.push(KernelToCheck {
+                cell: setting.clone(),
+                operation,
+                candidate,
+            });
+        }
+    };
+    // Candidates for matrix units fall back to those for the ordinary multipliers.
+    add(
+        of_setting(
+            backend,
+            Precision::True32,
+            MatmulPrecision::Highest,
+            Accumulator::F32,
+        ),
+        CheckedOperation::Matmul,
+    );
+    let all = operations(cell).into_iter().map(|operation| (operation, false));
+    let kept = kept_operations(cell)
+        .into_iter()
+        .map(|operation| (operation, true));
+    for (operation, in_f32) in all.chain(kept) {
+        let setting = of_cell(cell, in_f32);
+        match operation {
+            Operation::Matmul | Operation::FewRows => add(setting, CheckedOperation::Matmul),
+            Operation::Convolution => {
+                add(setting.clone(), CheckedOperation::Convolution);
+                add(setting, CheckedOperation::Matmul);
+            }
+            Operation::FusedAttention => add(setting, CheckedOperation::FusedAttention),
+        }
+    }
+    checks
+}
+
+/// A cell of a setting with the arithmetic of another cell's products.
+fn of_cell(cell: &Cell, in_f32: bool) -> Cell {
+    let setting = &cell.setting;
+    let precision = match setting.precision().compute() {
+        Format::F64 => Precision::True64,
+        Format::F32 | Format::Tf32 => Precision::True32,
+        _ if in_f32 => Precision::True32,
+        Format::Bf16 => Precision::TrueBf16,
+        Format::F16 => Precision::True16,
+    };
+    let (matmul, accumulator) = match precision {
+        Precision::True32 => (setting.matmul(), Accumulator::F32),
+        Precision::True64 => (MatmulPrecision::Highest, Accumulator::F32),
+        _ => (MatmulPrecision::Highest, setting.accumulator()),
+    };
+    of_setting(setting.backend(), precision, matmul, accumulator)
+}
+
+fn of_setting(
+    backend: Backend,
+    precision: Precision,
+    matmul: MatmulPrecision,
+    accumulator: Accumulator,
+) -> Cell {
+    let task = KernelTask {
+        kernel: Kernel::Matmul(MatmulShape::SQUARE),
+        min_samples: 1,
+        max_samples: 1,
+        max_seconds: 1.0,
+        max_noise: 1.0,
+        cache: CacheState::Warm,
+    };
+    let workload = Workload {
+        name: "matmul".to_owned(),
+        task: Task::Kernel(task),
+    };
+    let mut setting = Setting::of(&workload, backend);
+    for (axis, name) in [
+        (Axis::Precision, precision.name()),
+        (Axis::Matmul, matmul.name()),
+        (Axis::Accumulator, accumulator.name()),
+        (Axis::Fusion, "off"),
+    ] {
+        setting
+            .set(axis, AxisValue::Text(name.to_owned()))
+            .expect("the axes are those of a matmul");
+    }
+    Cell::new("check-kernels", workload, setting, 0)
+}
+
+/// Checks a candidate kernel against float64, or compiles its kernels only, in a process that does nothing else.
+///
+/// # Errors
+/// As [`run`](crate::run), and whatever the device reports.
+pub fn check_kernel(
+    cell: &Cell,
+    inputs: &Inputs,
+    (operation, candidate): (CheckedOperation, &str),
+    compile_only: bool,
+) -> Result<CheckedCandidate, WorkloadError> {
+    let backend = cell.setting.backend();
+    // Before the first use of the GPU.
+    let kept = device::kernels_in(&kernel_folder(backend, &inputs.cache));
+    available(backend).map_err(WorkloadError::Device)?;
+    let device = device::open(backend, false);
+    let compute = Compute::of(&cell.setting);
+    if !device::supports(cell.setting.precision().parameters(), &device) {
+        return Err(WorkloadError::Unavailable(format!(
+            "this `{backend}` device does not compute in `{}`",
+            cell.setting.precision().parameters()
+        )));
+    }
+    launch_one(&device)?;
+    let check =
+        || check::check_candidate(operation, compute, candidate, &device).map_err(WorkloadError::Device);
+    let seen = match compile_only {
+        true => device::compile_only(check),
+        false => check(),
+    };
+    drop(kept.save_kernels());
+    seen
+}
+
+/// Permits only the candidates that passed a check on this device. Returns a warning if nothing was checked.
+pub(crate) fn permit_checked(backend: Backend, inputs: &Inputs) -> Option<String> {
+    if backend != Backend::Cuda {
+        return None;
+    }
+    let unchecked = |why: &str| Some(format!("the kernels were not checked on this device: {why}"));
+    if std::env::var_os(UNCHECKED_KERNELS).is_some() {
+        return unchecked(&format!("{UNCHECKED_KERNELS} is set"));
+    }
+    match read_checks(backend, inputs) {
+        Some(checks) => {
+            check::permit(checks.into_iter().flat_map(|check| check.passed));
+            None
+        }
+        None => unchecked("there is no result of `mantissa check-kernels`"),
+    }
+}
+
+/// Returns the checks of this device, driver and program.
+fn read_checks(backend: Backend, inputs: &Inputs) -> Option<Vec<KernelCheck>> {
+    let path = kernel_folder(backend, &inputs.cache).join(KernelCheck::FILE);
+    let text = read_text(&path, LARGEST_CHECKS).ok()?;
+    serde_json::from_str(&text).ok()
+}
