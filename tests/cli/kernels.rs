@@ -79,7 +79,10 @@ fn kernels_that_were_compiled_ahead_are_not_compiled_again() {
         .into_iter()
         .map(|file| file.extension().unwrap().to_owned())
         .collect();
-    assert_eq!(extensions, ["kernels"]);
+    assert!(
+        extensions.iter().all(|extension| extension == "kernels"),
+        "{extensions:?}"
+    );
 
     let record = without_compiler(&place, "run");
     assert_eq!(record["status"], "ok", "{record}");
@@ -105,9 +108,11 @@ fn kernels_that_cannot_be_compiled_ahead_are_an_error() {
 fn a_kernel_cache_that_is_damaged_or_not_writable_is_reported_and_costs_time_only() {
     let place = Place::new();
     assert!(ended(matmul(&place, &["--precompile=only"])).status.success());
-    let [file] = files(&place).try_into().unwrap();
-    let whole = fs::read(&file).unwrap();
-    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let damaged = files(&place);
+    for file in &damaged {
+        let whole = fs::read(file).unwrap();
+        fs::write(file, &whole[..whole.len() / 2]).unwrap();
+    }
     assert!(
         ended(matmul(&place, &["--repeats", "1", "--out", "truncated"]))
             .status
@@ -116,10 +121,13 @@ fn a_kernel_cache_that_is_damaged_or_not_writable_is_reported_and_costs_time_onl
     );
     let record = place.records("truncated").remove(0);
     assert_eq!(record["status"], "ok", "{record}");
-    let [warning] = warnings(&record)[..] else {
-        panic!("{record}")
-    };
-    assert!(warning.contains("is damaged and not used"), "{warning}");
+    let told = warnings(&record);
+    assert_eq!(told.len(), damaged.len(), "{record}");
+    assert!(
+        told.iter()
+            .all(|warning| warning.contains("is damaged and not used")),
+        "{told:?}"
+    );
 
     let place = Place::new();
     fs::create_dir_all(place.path(".mantissa/cache")).unwrap();
@@ -134,4 +142,81 @@ fn a_kernel_cache_that_is_damaged_or_not_writable_is_reported_and_costs_time_onl
         warning.starts_with("cannot write to the kernel cache `"),
         "{warning}"
     );
+}
+
+/// Runs the cell with checks of its candidates under a fault of the stand-in, and returns the record and the checks.
+fn checked(fault: Option<(&str, &str)>) -> (Value, Vec<Value>) {
+    let place = Place::new();
+    let suite = fs::read_to_string(place.path("suites/kernels/matmul.toml")).unwrap();
+    // Six seconds for a cell, and for a check.
+    let limits = suite
+        .lines()
+        .filter(|line| line.starts_with("timeout_minutes = "));
+    let suite = limits.fold(suite.clone(), |suite, line| {
+        suite.replace(line, "timeout_minutes = 0.1")
+    });
+    fs::write(place.path("suites/kernels/matmul.toml"), suite).unwrap();
+    let mut command = matmul(&place, &["--repeats", "1", "--out", "run"]);
+    command.env_remove("MANTISSA_UNCHECKED_KERNELS").envs(fault);
+    ended(command);
+    let folder = files(&place)[0].parent().unwrap().to_owned();
+    let checks = fs::read_to_string(folder.join("checks.json")).unwrap();
+    (
+        place.records("run").remove(0),
+        serde_json::from_str(&checks).unwrap(),
+    )
+}
+
+#[test]
+fn a_kernel_that_writes_zeros_is_not_used() {
+    let (record, checks) = checked(None);
+    // Of the ordinary multipliers, all of which the stand-in does not run.
+    assert_eq!(checks.len(), 5);
+    for check in &checks {
+        assert_eq!(check["verdict"], "wrong", "{check}");
+        let detail = check["detail"].as_str().unwrap();
+        assert!(
+            detail.starts_with("1 × 64 × 64 × 64, rows and rows: value "),
+            "{detail}"
+        );
+        assert!(detail.contains(" is 0 and not "), "{detail}");
+        assert_eq!(check["passed"], Value::Array(vec![]));
+    }
+    assert_eq!(record["status"], "failed", "{record}");
+    let reason = record["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("has not passed `mantissa check-kernels`"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_kernel_that_never_returns_is_a_timeout() {
+    let (record, checks) = checked(Some(("STANDIN_HANG", "60")));
+    for check in &checks {
+        assert_eq!(check["verdict"], "timeout", "{check}");
+    }
+    assert_eq!(checks.len(), 5);
+    assert_ne!(record["status"], "ok", "{record}");
+}
+
+#[test]
+fn a_kernel_with_an_illegal_access_is_a_crash() {
+    // CUDA_ERROR_ILLEGAL_ADDRESS
+    let (_, checks) = checked(Some(("STANDIN_LAUNCH", "700")));
+    for check in &checks {
+        assert_eq!(check["verdict"], "crashed", "{check}");
+    }
+    assert_eq!(checks.len(), 5);
+}
+
+#[test]
+fn unwanted_kernels_are_left_out() {
+    let place = Place::new();
+    let mut command = matmul(&place, &["--repeats", "1", "--out", "run"]);
+    command.env("MANTISSA_WITHOUT", "double, simple");
+    ended(command);
+    let record = place.records("run").remove(0);
+    let kernel = record["executed"]["kernel"].as_str().unwrap();
+    assert_eq!(kernel, "naive (f32 × f32 → f32, FFMA)");
 }
