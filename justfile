@@ -4,7 +4,7 @@ _default:
 
 # Build, sweep every suite that fits this machine, write the report (smoke on a CPU, standard on a CUDA GPU).
 bench-all *FLAGS:
-    cargo run --release --quiet -p mantissa -- run --all {{FLAGS}}
+    cargo run --release --quiet -p mantissa -- run --all --precompile {{FLAGS}}
 
 # One suite, with any flags of `mantissa run`: `just bench suites/kernels/matmul.toml -a size=256`.
 bench SUITE *FLAGS:

@@ -69,6 +69,15 @@ install_pytorch() {
     "$MANTISSA_TORCH" -m pip install --quiet './peers/pytorch[test]'
 }
 
+# NVRTC, ptxas and nvdisasm: the folder of MANTISSA_CUDA_TOOLKIT, or one under target/ (0.6 GB).
+install_cuda_compilers() {
+    test ! -x "${MANTISSA_CUDA_TOOLKIT:-}/bin/nvdisasm" || return 0
+    test -x "$tools/cuda/bin/python" || python3 -m venv "$tools/cuda"
+    "$tools/cuda/bin/pip" install --quiet --requirement .ci/cuda-requirements.txt
+    MANTISSA_CUDA_TOOLKIT=$(echo "$tools"/cuda/lib/python3*/site-packages/nvidia/cu13)
+    export MANTISSA_CUDA_TOOLKIT
+}
+
 build() { cargo build "${everything[@]}" --all-targets; }
 
 # nextest FLAGS…: runs tests of the build, each in a process of its own.

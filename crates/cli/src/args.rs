@@ -428,10 +428,7 @@ pub(crate) struct RunArguments {
         ]
     )]
     pub(crate) resume: Option<PathBuf>,
-    /// Compile the kernels of all GPU cells first, on all cores
-    ///
-    /// Without this flag, each cell compiles the kernels that the kernel cache lacks, on one core. `--precompile=only` measures nothing:
-    /// it exits with 3 if the kernels of a cell cannot be compiled.
+    /// Compile the kernels of all GPU cells first, on all cores; `--precompile=only` measures nothing
     #[arg(
         long,
         value_name = "WHAT",
