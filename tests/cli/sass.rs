@@ -1,322 +1,321 @@
 //! Machine code of the kernels of each precision class: generated on the stand-in, compiled by NVIDIA's compilers, disassembled.
+//!
+//! The tests need NVRTC, ptxas and nvdisasm: `MANTISSA_CUDA_TOOLKIT` names the folder with `bin`, `include` and `lib`.
 #![cfg(target_os = "linux")]
 
-/// Tests that need NVRTC, ptxas and nvdisasm: `MANTISSA_CUDA_TOOLKIT` names the folder with `bin`, `include` and `lib`.
-mod sass {
-    use std::{
-        collections::{BTreeMap, BTreeSet, HashSet},
-        env, fs,
-        path::{Path, PathBuf},
-        process::Command,
-        sync::Mutex,
-        thread,
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+    thread,
+};
+
+use crate::{
+    cuda::{cells, toolkit},
+    support::{Place, stderr},
+};
+
+/// Architecture for which the stand-in's kernels are compiled.
+const ARCHITECTURE: &str = "sm_90a";
+
+/// Folder of NVIDIA's compilers, or `None` if they are missing, after saying so.
+fn compilers() -> Option<PathBuf> {
+    let folder = env::var_os("MANTISSA_CUDA_TOOLKIT").map(PathBuf::from);
+    let complete = |folder: &PathBuf| {
+        ["bin/ptxas", "bin/nvdisasm", "lib/libnvrtc.so.13"]
+            .iter()
+            .all(|file| folder.join(file).exists())
     };
+    let found = folder.filter(complete);
+    let missing =
+        "`MANTISSA_CUDA_TOOLKIT` names no folder with bin/ptxas, bin/nvdisasm and lib/libnvrtc.so.13";
+    mantissa_testing::is_there("cuda-toolkit", found.as_ref().map(drop).ok_or(missing.to_owned()))
+        .then_some(found?)
+}
 
-    use crate::{
-        cuda::{cells, toolkit},
-        support::{Place, stderr},
-    };
+/// Opcodes of a kernel that multiply floats.
+type Opcodes = BTreeSet<String>;
 
-    /// Architecture for which the stand-in's kernels are compiled.
-    const ARCHITECTURE: &str = "sm_90a";
-
-    /// Folder of NVIDIA's compilers, or `None` if they are missing, after saying so.
-    fn compilers() -> Option<PathBuf> {
-        let folder = env::var_os("MANTISSA_CUDA_TOOLKIT").map(PathBuf::from);
-        let complete = |folder: &PathBuf| {
-            ["bin/ptxas", "bin/nvdisasm", "lib/libnvrtc.so.13"]
-                .iter()
-                .all(|file| folder.join(file).exists())
-        };
-        let found = folder.filter(complete);
-        let missing =
-            "`MANTISSA_CUDA_TOOLKIT` names no folder with bin/ptxas, bin/nvdisasm and lib/libnvrtc.so.13";
-        mantissa_testing::is_there("cuda-toolkit", found.as_ref().map(drop).ok_or(missing.to_owned()))
-            .then_some(found?)
+/// Runs a suite on the stand-in, and returns the names and opcodes of the kernels that multiply matrices, each source once.
+fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes)> {
+    let place = Place::new();
+    let sources = place.path("sources");
+    fs::create_dir(&sources).unwrap();
+    let libraries = env::join_paths([toolkit().to_owned(), compilers.join("lib")]).unwrap();
+    let output = cells(&place, suite, axes)
+        .env("LD_LIBRARY_PATH", libraries)
+        .env("CUDA_PATH", compilers)
+        .env("STANDIN_REAL_NVRTC", compilers.join("lib/libnvrtc.so.13"))
+        .env("STANDIN_SOURCES", &sources)
+        .output()
+        .unwrap();
+    let mut seen = HashSet::new();
+    let mut multiply = vec![];
+    for entry in fs::read_dir(&sources).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "ptx") {
+            continue;
+        }
+        let ptx = fs::read_to_string(&path).unwrap();
+        let name = entry_point(&ptx);
+        // Kernels of one arithmetic differ in their sizes and strides.
+        let of_matrices = ["matmul", "conv", "attention"]
+            .iter()
+            .any(|part| name.contains(part));
+        let on_matrix_units = ptx.contains("mma.sync") || ptx.contains("wgmma");
+        assert!(
+            of_matrices || !on_matrix_units,
+            "{axes:?}: `{name}` multiplies on matrix units"
+        );
+        if of_matrices && seen.insert(fs::read(path.with_extension("cu")).unwrap()) {
+            multiply.push((name, path));
+        }
     }
+    assert!(!multiply.is_empty(), "{axes:?}: {}", stderr(&output));
+    let (next, done) = (Mutex::new(multiply.into_iter()), Mutex::new(vec![]));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some((name, ptx)) = next.lock().unwrap().next() else {
+                        return;
+                    };
+                    let opcodes = opcodes(&disassembled(compilers, &ptx));
+                    done.lock().unwrap().push((name, opcodes));
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap()
+}
 
-    /// Opcodes of a kernel that multiply floats.
-    type Opcodes = BTreeSet<String>;
+fn entry_point(ptx: &str) -> String {
+    let name = ptx.split(".entry ").nth(1).expect("a kernel has an entry point");
+    name.split('(').next().unwrap().trim().to_owned()
+}
 
-    /// Runs a suite on the stand-in, and returns the names and opcodes of the kernels that multiply matrices, each source once.
-    fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes)> {
-        let place = Place::new();
-        let sources = place.path("sources");
-        fs::create_dir(&sources).unwrap();
-        let libraries = env::join_paths([toolkit().to_owned(), compilers.join("lib")]).unwrap();
-        let output = cells(&place, suite, axes)
-            .env("LD_LIBRARY_PATH", libraries)
-            .env("CUDA_PATH", compilers)
-            .env("STANDIN_REAL_NVRTC", compilers.join("lib/libnvrtc.so.13"))
-            .env("STANDIN_SOURCES", &sources)
+fn disassembled(compilers: &Path, ptx: &Path) -> String {
+    let code = ptx.with_extension("cubin");
+    let tool = |name: &str, arguments: &[&str]| {
+        let output = Command::new(compilers.join("bin").join(name))
+            .args(arguments)
             .output()
             .unwrap();
-        let mut seen = HashSet::new();
-        let mut multiply = vec![];
-        for entry in fs::read_dir(&sources).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_none_or(|extension| extension != "ptx") {
-                continue;
-            }
-            let ptx = fs::read_to_string(&path).unwrap();
-            let name = entry_point(&ptx);
-            // Kernels of one arithmetic differ in their sizes and strides.
-            let of_matrices = ["matmul", "conv", "attention"]
-                .iter()
-                .any(|part| name.contains(part));
-            let on_matrix_units = ptx.contains("mma.sync") || ptx.contains("wgmma");
-            assert!(
-                of_matrices || !on_matrix_units,
-                "{axes:?}: `{name}` multiplies on matrix units"
-            );
-            if of_matrices && seen.insert(fs::read(path.with_extension("cu")).unwrap()) {
-                multiply.push((name, path));
-            }
+        assert!(
+            output.status.success(),
+            "{name} {}: {}",
+            ptx.display(),
+            stderr(&output)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (ptx, code) = (ptx.to_str().unwrap(), code.to_str().unwrap());
+    tool("ptxas", &["-arch", ARCHITECTURE, ptx, "-o", code]);
+    tool("nvdisasm", &["-c", code])
+}
+
+/// Instructions that multiply: `/*0a30*/ @!P0 HMMA.16816.F32.BF16 R4, …`. `HFMA2.MMA` only loads constants.
+fn opcodes(code: &str) -> Opcodes {
+    let instructions = code.lines().filter_map(|line| {
+        let (_, rest) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
+        rest.split_whitespace()
+            .find(|word| !word.starts_with('@'))
+            .map(str::to_owned)
+    });
+    let multiplies = |opcode: &String| {
+        let base = opcode.split('.').next().unwrap_or_default();
+        base.ends_with("MMA") || ["FFMA", "DFMA"].contains(&base)
+    };
+    instructions
+        .map(|opcode| opcode.trim_end_matches(';').to_owned())
+        .filter(multiplies)
+        .collect()
+}
+
+/// Instructions on matrix units.
+fn on_matrix_units(opcodes: &Opcodes) -> Vec<&String> {
+    let base = |opcode: &str| opcode.split('.').next().unwrap_or_default().ends_with("MMA");
+    opcodes.iter().filter(|opcode| base(opcode)).collect()
+}
+
+/// A precision class: its axes, the instructions of its kernels on matrix units, and those of all others.
+struct Class {
+    axes: &'static [&'static str],
+    units: Option<fn(&str) -> bool>,
+    ordinary: &'static str,
+}
+
+const CLASSES: [(&str, Class); 6] = [
+    (
+        "64-true",
+        Class {
+            axes: &["precision=64-true"],
+            units: None,
+            ordinary: "DFMA",
+        },
+    ),
+    (
+        "32-true, highest",
+        Class {
+            axes: &["precision=32-true", "matmul=highest"],
+            units: None,
+            ordinary: "FFMA",
+        },
+    ),
+    (
+        "32-true, high",
+        Class {
+            axes: &["precision=32-true", "matmul=high"],
+            units: Some(|opcode| opcode.ends_with(".F32.TF32")),
+            ordinary: "FFMA",
+        },
+    ),
+    (
+        "32-true, medium",
+        Class {
+            axes: &["precision=32-true", "matmul=medium"],
+            units: Some(|opcode| opcode.ends_with(".F32.BF16")),
+            ordinary: "FFMA",
+        },
+    ),
+    (
+        "bf16-mixed",
+        Class {
+            axes: &["precision=bf16-mixed", "matmul=highest"],
+            units: Some(|opcode| opcode.ends_with(".F32.BF16")),
+            ordinary: "FFMA",
+        },
+    ),
+    (
+        "16-mixed",
+        Class {
+            axes: &["precision=16-mixed", "matmul=highest"],
+            units: Some(|opcode| opcode.ends_with(".F32")),
+            ordinary: "FFMA",
+        },
+    ),
+];
+
+/// Returns what a kernel of a class does that it must not, or must and does not.
+fn violation(class: &Class, opcodes: &Opcodes) -> Option<String> {
+    let units = on_matrix_units(opcodes);
+    let allowed =
+        |opcode: &str| opcode.starts_with("HMMA.") && class.units.is_some_and(|allows| allows(opcode));
+    if let Some(other) = units.iter().find(|opcode| !allowed(opcode)) {
+        return Some(format!("it has {other}"));
+    }
+    let base = |opcode: &String| opcode.split('.').next() == Some(class.ordinary);
+    (units.is_empty() && !opcodes.iter().any(base))
+        .then(|| format!("it has neither matrix units nor {}", class.ordinary))
+}
+
+fn check(suite: &str, more: &[&str], classes: &[&str]) {
+    let Some(compilers) = compilers() else { return };
+    println!("| class | instructions | kernels |\n|---|---|--:|");
+    for (name, class) in CLASSES.iter().filter(|(name, _)| classes.contains(name)) {
+        let axes: Vec<&str> = class.axes.iter().chain(more).copied().collect();
+        let all = kernels(&compilers, suite, &axes);
+        let mut table: BTreeMap<String, usize> = BTreeMap::new();
+        for (kernel, opcodes) in &all {
+            assert_eq!(violation(class, opcodes), None, "{name}: `{kernel}` {opcodes:?}");
+            let units = on_matrix_units(opcodes);
+            let told = match units.is_empty() {
+                true => class.ordinary.to_owned(),
+                false => units
+                    .iter()
+                    .map(|opcode| format!("`{opcode}`"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            };
+            *table.entry(told).or_default() += 1;
         }
-        assert!(!multiply.is_empty(), "{axes:?}: {}", stderr(&output));
-        let (next, done) = (Mutex::new(multiply.into_iter()), Mutex::new(vec![]));
-        thread::scope(|scope| {
-            for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-                scope.spawn(|| {
-                    loop {
-                        let Some((name, ptx)) = next.lock().unwrap().next() else {
-                            return;
-                        };
-                        let opcodes = opcodes(&disassembled(compilers, &ptx));
-                        done.lock().unwrap().push((name, opcodes));
-                    }
-                });
-            }
-        });
-        done.into_inner().unwrap()
+        for (instructions, kernels) in &table {
+            println!("| {name} | {instructions} | {kernels} |");
+        }
+        let used = all
+            .iter()
+            .any(|(_, opcodes)| !on_matrix_units(opcodes).is_empty());
+        assert_eq!(used, class.units.is_some(), "{name}: matrix units");
     }
+}
 
-    fn entry_point(ptx: &str) -> String {
-        let name = ptx.split(".entry ").nth(1).expect("a kernel has an entry point");
-        name.split('(').next().unwrap().trim().to_owned()
-    }
+#[test]
+fn matmuls_have_the_instructions_of_their_class() {
+    let all: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
+    check(
+        "suites/kernels/matmul.toml",
+        &["size=256", "accumulator=f32", "distribution=normal"],
+        &all,
+    );
+}
 
-    fn disassembled(compilers: &Path, ptx: &Path) -> String {
-        let code = ptx.with_extension("cubin");
-        let tool = |name: &str, arguments: &[&str]| {
-            let output = Command::new(compilers.join("bin").join(name))
-                .args(arguments)
-                .output()
-                .unwrap();
-            assert!(
-                output.status.success(),
-                "{name} {}: {}",
-                ptx.display(),
-                stderr(&output)
-            );
-            String::from_utf8(output.stdout).unwrap()
-        };
-        let (ptx, code) = (ptx.to_str().unwrap(), code.to_str().unwrap());
-        tool("ptxas", &["-arch", ARCHITECTURE, ptx, "-o", code]);
-        tool("nvdisasm", &["-c", code])
-    }
+#[test]
+fn convolutions_have_the_instructions_of_their_class() {
+    check(
+        "suites/kernels/convolution.toml",
+        &["size=32"],
+        &["32-true, high", "bf16-mixed", "16-mixed"],
+    );
+}
 
-    /// Instructions that multiply: `/*0a30*/ @!P0 HMMA.16816.F32.BF16 R4, …`. `HFMA2.MMA` only loads constants.
-    fn opcodes(code: &str) -> Opcodes {
-        let instructions = code.lines().filter_map(|line| {
-            let (_, rest) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
-            rest.split_whitespace()
-                .find(|word| !word.starts_with('@'))
-                .map(str::to_owned)
-        });
-        let multiplies = |opcode: &String| {
-            let base = opcode.split('.').next().unwrap_or_default();
-            base.ends_with("MMA") || ["FFMA", "DFMA"].contains(&base)
-        };
-        instructions
-            .map(|opcode| opcode.trim_end_matches(';').to_owned())
-            .filter(multiplies)
-            .collect()
-    }
+#[test]
+fn fused_attention_has_the_instructions_of_its_class() {
+    check(
+        "fixtures/operations.toml",
+        &["attention=fused", "fusion=off"],
+        &["16-mixed"],
+    );
+}
 
-    /// Instructions on matrix units.
-    fn on_matrix_units(opcodes: &Opcodes) -> Vec<&String> {
-        let base = |opcode: &str| opcode.split('.').next().unwrap_or_default().ends_with("MMA");
-        opcodes.iter().filter(|opcode| base(opcode)).collect()
-    }
-
-    /// A precision class: its axes, the instructions of its kernels on matrix units, and those of all others.
-    struct Class {
-        axes: &'static [&'static str],
-        units: Option<fn(&str) -> bool>,
-        ordinary: &'static str,
-    }
-
-    const CLASSES: [(&str, Class); 6] = [
-        (
-            "64-true",
-            Class {
-                axes: &["precision=64-true"],
-                units: None,
-                ordinary: "DFMA",
-            },
-        ),
-        (
-            "32-true, highest",
-            Class {
-                axes: &["precision=32-true", "matmul=highest"],
-                units: None,
-                ordinary: "FFMA",
-            },
-        ),
-        (
-            "32-true, high",
-            Class {
-                axes: &["precision=32-true", "matmul=high"],
-                units: Some(|opcode| opcode.ends_with(".F32.TF32")),
-                ordinary: "FFMA",
-            },
-        ),
-        (
-            "32-true, medium",
-            Class {
-                axes: &["precision=32-true", "matmul=medium"],
-                units: Some(|opcode| opcode.ends_with(".F32.BF16")),
-                ordinary: "FFMA",
-            },
-        ),
-        (
-            "bf16-mixed",
-            Class {
-                axes: &["precision=bf16-mixed", "matmul=highest"],
-                units: Some(|opcode| opcode.ends_with(".F32.BF16")),
-                ordinary: "FFMA",
-            },
-        ),
-        (
-            "16-mixed",
-            Class {
-                axes: &["precision=16-mixed", "matmul=highest"],
-                units: Some(|opcode| opcode.ends_with(".F32")),
-                ordinary: "FFMA",
-            },
-        ),
+#[test]
+fn f16_sums_are_on_matrix_units_only_if_they_are_requested() {
+    let Some(compilers) = compilers() else { return };
+    let f16 = |opcode: &&String| opcode.starts_with("HMMA.") && opcode.ends_with(".F16");
+    let axes = [
+        "precision=16-mixed",
+        "matmul=highest",
+        "size=256",
+        "distribution=normal",
     ];
-
-    /// Returns what a kernel of a class does that it must not, or must and does not.
-    fn violation(class: &Class, opcodes: &Opcodes) -> Option<String> {
-        let units = on_matrix_units(opcodes);
-        let allowed =
-            |opcode: &str| opcode.starts_with("HMMA.") && class.units.is_some_and(|allows| allows(opcode));
-        if let Some(other) = units.iter().find(|opcode| !allowed(opcode)) {
-            return Some(format!("it has {other}"));
-        }
-        let base = |opcode: &String| opcode.split('.').next() == Some(class.ordinary);
-        (units.is_empty() && !opcodes.iter().any(base))
-            .then(|| format!("it has neither matrix units nor {}", class.ordinary))
-    }
-
-    fn check(suite: &str, more: &[&str], classes: &[&str]) {
-        let Some(compilers) = compilers() else { return };
-        println!("| class | instructions | kernels |\n|---|---|--:|");
-        for (name, class) in CLASSES.iter().filter(|(name, _)| classes.contains(name)) {
-            let axes: Vec<&str> = class.axes.iter().chain(more).copied().collect();
-            let all = kernels(&compilers, suite, &axes);
-            let mut table: BTreeMap<String, usize> = BTreeMap::new();
-            for (kernel, opcodes) in &all {
-                assert_eq!(violation(class, opcodes), None, "{name}: `{kernel}` {opcodes:?}");
-                let units = on_matrix_units(opcodes);
-                let told = match units.is_empty() {
-                    true => class.ordinary.to_owned(),
-                    false => units
-                        .iter()
-                        .map(|opcode| format!("`{opcode}`"))
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                };
-                *table.entry(told).or_default() += 1;
-            }
-            for (instructions, kernels) in &table {
-                println!("| {name} | {instructions} | {kernels} |");
-            }
-            let used = all
-                .iter()
-                .any(|(_, opcodes)| !on_matrix_units(opcodes).is_empty());
-            assert_eq!(used, class.units.is_some(), "{name}: matrix units");
-        }
-    }
-
-    #[test]
-    fn matmuls_have_the_instructions_of_their_class() {
-        let all: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
-        check(
-            "suites/kernels/matmul.toml",
-            &["size=256", "accumulator=f32", "distribution=normal"],
-            &all,
+    for (accumulator, expected) in [("accumulator=f16", true), ("accumulator=f32", false)] {
+        let axes: Vec<&str> = axes.iter().copied().chain([accumulator]).collect();
+        let all = kernels(&compilers, "suites/kernels/matmul.toml", &axes);
+        let with = all
+            .iter()
+            .filter(|(_, opcodes)| on_matrix_units(opcodes).iter().any(f16))
+            .count();
+        println!(
+            "{accumulator}: {with} of {} kernels sum in f16 on matrix units",
+            all.len()
         );
+        assert_eq!(with > 0, expected, "{accumulator}");
     }
+}
 
-    #[test]
-    fn convolutions_have_the_instructions_of_their_class() {
-        check(
-            "suites/kernels/convolution.toml",
-            &["size=32"],
-            &["32-true, high", "bf16-mixed", "16-mixed"],
-        );
-    }
+/// Compiles a source, and returns its opcodes.
+fn compiled(compilers: &Path, source: &str) -> Opcodes {
+    let place = Place::new();
+    fs::write(place.path("kernel.cu"), source).unwrap();
+    let output = Command::new(compilers.join("bin/nvcc"))
+        .args(["-ptx", "-arch", ARCHITECTURE, "kernel.cu", "-o", "kernel.ptx"])
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    opcodes(&disassembled(compilers, &place.path("kernel.ptx")))
+}
 
-    #[test]
-    fn fused_attention_has_the_instructions_of_its_class() {
-        check(
-            "fixtures/operations.toml",
-            &["attention=fused", "fusion=off"],
-            &["16-mixed"],
-        );
-    }
-
-    #[test]
-    fn f16_sums_are_on_matrix_units_only_if_they_are_requested() {
-        let Some(compilers) = compilers() else { return };
-        let f16 = |opcode: &&String| opcode.starts_with("HMMA.") && opcode.ends_with(".F16");
-        let axes = [
-            "precision=16-mixed",
-            "matmul=highest",
-            "size=256",
-            "distribution=normal",
-        ];
-        for (accumulator, expected) in [("accumulator=f16", true), ("accumulator=f32", false)] {
-            let axes: Vec<&str> = axes.iter().copied().chain([accumulator]).collect();
-            let all = kernels(&compilers, "suites/kernels/matmul.toml", &axes);
-            let with = all
-                .iter()
-                .filter(|(_, opcodes)| on_matrix_units(opcodes).iter().any(f16))
-                .count();
-            println!(
-                "{accumulator}: {with} of {} kernels sum in f16 on matrix units",
-                all.len()
-            );
-            assert_eq!(with > 0, expected, "{accumulator}");
-        }
-    }
-
-    /// Compiles a source, and returns its opcodes.
-    fn compiled(compilers: &Path, source: &str) -> Opcodes {
-        let place = Place::new();
-        fs::write(place.path("kernel.cu"), source).unwrap();
-        let output = Command::new(compilers.join("bin/nvcc"))
-            .args(["-ptx", "-arch", ARCHITECTURE, "kernel.cu", "-o", "kernel.ptx"])
-            .current_dir(place.path(""))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
-        opcodes(&disassembled(compilers, &place.path("kernel.ptx")))
-    }
-
-    /// A planted fault: a kernel that multiplies TF32 operands where f32 is requested.
-    #[test]
-    fn a_tf32_kernel_under_highest_is_a_violation() {
-        let Some(compilers) = compilers() else { return };
-        let tf32 = compiled(&compilers, include_str!("../cuda/tf32.cu"));
-        let class = |wanted| &CLASSES.iter().find(|(name, _)| *name == wanted).unwrap().1;
-        assert_eq!(violation(class("32-true, high"), &tf32), None, "{tf32:?}");
-        for other in ["32-true, highest", "bf16-mixed", "16-mixed", "64-true"] {
-            let violation = violation(class(other), &tf32).unwrap();
-            assert!(violation.contains("TF32"), "{other}: {violation}");
-        }
+/// A planted fault: a kernel that multiplies TF32 operands where f32 is requested.
+#[test]
+fn a_tf32_kernel_under_highest_is_a_violation() {
+    let Some(compilers) = compilers() else { return };
+    let tf32 = compiled(&compilers, include_str!("../cuda/tf32.cu"));
+    let class = |wanted| &CLASSES.iter().find(|(name, _)| *name == wanted).unwrap().1;
+    assert_eq!(violation(class("32-true, high"), &tf32), None, "{tf32:?}");
+    for other in ["32-true, highest", "bf16-mixed", "16-mixed", "64-true"] {
+        let violation = violation(class(other), &tf32).unwrap();
+        assert!(violation.contains("TF32"), "{other}: {violation}");
     }
 }

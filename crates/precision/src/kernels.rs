@@ -374,7 +374,7 @@ mod store {
 
             let kept = Kept::load(&folder.0);
             assert_eq!(cache.get(b"kernel"), Some(computed(&[2; 1000])));
-            assert_eq!(save(&folder, kept), [PathBuf::new(); 0]);
+            assert!(save(&folder, kept).is_empty());
             assert!(cache.get(b"kernel").is_none());
 
             let kept = Kept::load(&folder.0);
@@ -427,7 +427,7 @@ mod store {
                 entry("cuda", b"key2", b""),
             ]);
             write(&folder.0, &Entries::new(), KERNELS).unwrap();
-            assert_eq!(files(&folder.0), [PathBuf::new(); 0]);
+            assert!(files(&folder.0).is_empty());
             write(&folder.0, &entries, KERNELS).unwrap();
             assert_eq!(read(&folder.only_file()), Some(entries));
         }
