@@ -13,8 +13,8 @@ pub struct Launches {
     pub busy_seconds: Option<f64>,
 }
 
-/// Runs work twice on a GPU, and returns its launches. The first run counts, the second one times each launch on the device, which makes
-/// the host slower. Returns `None` on the CPU, without running the work.
+/// Runs work three times on a GPU, and returns its launches. The first run brings it into its steady state, the second one counts, the
+/// third one times each launch on the device, which makes the host slower. Returns `None` on the CPU, without running the work.
 ///
 /// # Errors
 /// The errors of the work.
@@ -45,6 +45,7 @@ mod gpu {
     use super::Launches;
 
     pub(super) fn observe<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<Launches, E> {
+        work()?;
         let counted = observed(TimingRequest::None, &mut work)?;
         let timed = observed(TimingRequest::Deferred, &mut work)?;
         let (count, issue_seconds) = (counted.count, counted.issue_seconds());

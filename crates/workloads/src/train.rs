@@ -100,10 +100,11 @@ fn train_on<M: Network>(
     let started = Instant::now();
     progress(observer, device, Phase::WarmUp, 0, 1);
     trainer.log.events.push(wall_clock(device)?);
-    let launches = trainer.warm_up(data)?;
+    trainer.warm_up(data)?;
     let warmup_seconds = started.elapsed().as_secs_f64();
 
     let memory = memory::parts(&mut trainer, data, observer)?;
+    let launches = trainer.launches(data)?;
     trainer.start_over(inputs)?;
     trainer.run(data, observer)?;
     trainer

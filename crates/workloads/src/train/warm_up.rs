@@ -22,9 +22,7 @@ impl<M: Network> Trainer<'_, M> {
 
     /// Goes through every shape and every kind of step that will be met, and learns nothing: steps that add to gradients, and
     /// steps of an optimizer that has its state. A constant loss scale is divided out, and nothing overflows.
-    ///
-    /// Returns the kernel launches of one step.
-    pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<Option<Launches>, WorkloadError> {
+    pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<(), WorkloadError> {
         self.rest();
         self.scaler = self.scaler.as_ref().map(|_| LossScaler::constant(2.0));
         let micro_batches = self.cell.setting.accumulate().min(2) as usize;
@@ -46,12 +44,11 @@ impl<M: Network> Trainer<'_, M> {
                 self.predict(&parameters, &part.batch(&first(size)));
             }
         }
-        sync(self.device)?;
-        self.launches(data)
+        sync(self.device)
     }
 
-    /// Returns the kernel launches of a step over whole micro-batches.
-    fn launches(&mut self, data: &Dataset<M::Part>) -> Result<Option<Launches>, WorkloadError> {
+    /// Returns the kernel launches of a step over whole micro-batches, after the warm-up.
+    pub(super) fn launches(&mut self, data: &Dataset<M::Part>) -> Result<Option<Launches>, WorkloadError> {
         let Some(&size) = sizes(data.train.len(), self.cell.setting.batch() as usize).first() else {
             return Ok(None);
         };
