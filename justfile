@@ -29,12 +29,12 @@ dist:
 
 # What a machine with an NVIDIA GPU must show, in under eight minutes; takes the release binary as it is.
 gpu-accept *FOLDER:
-    .ci/gpu-accept {{FOLDER}}
+    .ci/gpu/accept {{FOLDER}}
 
 # Compile the kernels of a plan for a named NVIDIA card without a GPU: `just gpu-prebuild h100 "NVIDIA H100 80GB HBM3" --all --profile smoke`.
 [positional-arguments]
 gpu-prebuild FOLDER CARD *RUN_ARGUMENTS:
-    @.ci/gpu-prebuild "$@"
+    @.ci/gpu/prebuild "$@"
 
 # Formatting and lints, as CI has them.
 check:

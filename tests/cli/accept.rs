@@ -19,13 +19,14 @@ use crate::{
 fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
     let place = Place::new();
     let out = place.path("out");
-    let mut command = Command::new(root().join(".ci/gpu-accept"));
+    let mut command = Command::new(root().join(".ci/gpu/accept"));
     command
         .arg(&out)
         .env("MANTISSA", env!("CARGO_BIN_EXE_mantissa"))
         .env("DISTURBANCE", "/nowhere")
         .env_remove("LD_LIBRARY_PATH")
-        .env_remove("CUDA_PATH");
+        .env_remove("CUDA_PATH")
+        .env_remove("KERNELS");
     adapt(&mut command);
     let code = command.output().unwrap().status.code();
     let json = fs::read_to_string(out.join("accept.json")).unwrap();
@@ -98,78 +99,203 @@ fn each_missing_part_of_a_cuda_machine_is_named_and_nothing_else_is_tried() {
     });
 }
 
-/// What the script makes of answers that only a GPU gives: here a stand-in for the program gives them.
-#[test]
-fn every_check_is_made_whatever_came_of_the_others_and_its_outcome_written_down() {
-    let place = Place::new();
-    let program = script(
-        &place,
-        "mantissa",
-        r#"#!/bin/sh
+/// A program that lists a GPU and measures nothing. `FAILING` is a command that exits with 3, `HANGING` one that never exits.
+const PROGRAM: &str = r#"#!/bin/sh
 test "$1" = "$FAILING" && exit 3
-case "$1" in
-devices)
-    echo 'cuda    a card that is not there'
-    echo "NVML    $NVML" ;;
-run)
-    while test "$1" != --out; do shift; done
-    mkdir -p "$2" && echo "{\"kind\":\"clock\",\"detail\":\"$CLOCK\"}" >"$2/records.jsonl" ;;
-esac
-"#,
-    );
-    let accept = |failing: &str, clock: &str, nvml: &str| {
-        accept(|command| {
-            command
-                .env("MANTISSA", &program)
-                .env("FAILING", failing)
-                .env("CLOCK", clock)
-                .env("NVML", nvml);
-        })
-    };
-    let failed = |json: &Value| -> Vec<String> {
-        let checks = json["checks"].as_array().unwrap().iter();
-        let failed = checks.filter(|check| check["passed"] == false);
-        failed
-            .map(|check| check["check"].as_str().unwrap().to_owned())
-            .collect()
-    };
+test "$1" = "$HANGING" && sleep 1000
+test "$1" = devices && printf 'cuda    a card that is not there\nNVML    %s\n        Stand-in A, GPU-aa11, PCI 00000000:17:00.0\n' "$NVML"
+exit 0
+"#;
 
-    let (code, json, _) = accept("nothing", "CUDA events", "1 devices");
-    assert_eq!((code, &json["passed"]), (Some(0), &true.into()), "{json}");
-    let all = json["checks"].as_array().unwrap().len();
-    assert!(all >= 8, "{json}");
-
-    let (code, json, _) = accept("probe", "CUDA events", "1 devices");
-    assert_eq!((code, &json["passed"]), (Some(1), &false.into()), "{json}");
-    assert_eq!(json["checks"].as_array().unwrap().len(), all);
-    assert_eq!(failed(&json), ["probe", "probe-unfused", "probe-attention"]);
-    assert_eq!(json["checks"][2]["exit"], 3);
-
-    let (code, json, _) = accept("nothing", "a wall clock", "1 devices");
-    assert_eq!(code, Some(1));
-    assert_eq!(failed(&json), ["clock"]);
-
-    let (code, json, _) = accept("nothing", "CUDA events", "not available: no library");
-    assert_eq!(code, Some(1));
-    assert_eq!(failed(&json), ["nvml"]);
+/// Checks whose `passed` is as given.
+fn checks(json: &Value, passed: bool) -> Vec<&str> {
+    let checks = json["checks"].as_array().unwrap().iter();
+    let chosen = checks.filter(|check| check["passed"] == passed);
+    chosen.map(|check| check["check"].as_str().unwrap()).collect()
 }
 
 #[test]
-fn what_sampling_costs_is_measured_beside_the_gpu_where_the_example_is_built() {
+fn every_check_runs_whether_or_not_others_pass() {
     let place = Place::new();
-    let devices = "cuda    a card that is not there\nNVML    1 devices\n        Stand-in A, GPU-aa11, PCI 00000000:17:00.0";
-    let program = script(&place, "mantissa", &format!("#!/bin/sh\necho '{devices}'\n"));
-    let example = script(&place, "disturbance", "#!/bin/sh\ntest \"$*\" = '300 GPU-aa11'\n");
-    let measured = |example: &Path| {
-        let (_, json, _) = accept(|command| {
-            command.env("MANTISSA", &program).env("DISTURBANCE", example);
+    let program = script(&place, "mantissa", PROGRAM);
+    let accept = |failing: &str, nvml: &str| {
+        let (code, json, _) = accept(|command| {
+            command
+                .env("MANTISSA", &program)
+                .env("FAILING", failing)
+                .env("NVML", nvml);
         });
-        let mut checks = json["checks"].as_array().unwrap().iter();
-        let check = checks.find(|check| check["check"] == "disturbance");
-        check.map(|check| check["passed"] == true)
+        assert_eq!((code, &json["passed"]), (Some(1), &false.into()), "{json}");
+        json
     };
-    assert_eq!(measured(&example), Some(true));
-    assert_eq!(measured(Path::new("/nowhere")), None);
+    // The program records nothing.
+    let verdicts = [
+        "verdict-executed",
+        "verdict-losses",
+        "verdict-clock",
+        "verdict-nvml",
+    ];
+    let json = accept("nothing", "1 devices");
+    let runs = ["matmul", "shapes", "fusion", "cpu", "distilbert"];
+    assert_eq!(checks(&json, false), verdicts);
+    assert_eq!(
+        checks(&json, true),
+        [&["devices", "nvml", "precompile", "kernels"][..], &runs].concat()
+    );
+
+    let json = accept("check-kernels", "1 devices");
+    assert_eq!(checks(&json, false), [&["kernels"][..], &verdicts].concat());
+    assert_eq!(json["checks"][3]["exit"], 3);
+
+    let json = accept("run", "1 devices");
+    assert_eq!(checks(&json, true), ["devices", "nvml", "kernels"]);
+
+    let json = accept("nothing", "not available: no library");
+    assert_eq!(checks(&json, false), [&["nvml"][..], &verdicts].concat());
+}
+
+#[test]
+fn a_check_that_never_ends_is_stopped_and_the_rest_is_left_out() {
+    let place = Place::new();
+    let program = script(&place, "mantissa", PROGRAM);
+    let (code, json, _) = accept(|command| {
+        command
+            .env("MANTISSA", &program)
+            .env("HANGING", "check-kernels")
+            .env("NVML", "1 devices")
+            .env("GUARD", "10");
+    });
+    assert_eq!(code, Some(1));
+    assert_eq!(checks(&json, true), ["devices", "nvml", "precompile"]);
+    let all = json["checks"].as_array().unwrap();
+    assert_eq!(
+        (&all[3]["check"], &all[3]["exit"]),
+        (&"kernels".into(), &124.into())
+    );
+    assert!(all[4..].iter().all(|check| check["exit"].is_null()), "{json}");
+}
+
+#[test]
+fn the_cost_of_sampling_is_measured_where_the_example_is_built_and_time_is_left() {
+    let place = Place::new();
+    let program = script(&place, "mantissa", PROGRAM);
+    let example = script(&place, "disturbance", "#!/bin/sh\ntest \"$*\" = '300 GPU-aa11'\n");
+    let passes = |example: &Path, guard: &str| {
+        let (_, json, _) = accept(|command| {
+            command
+                .env("MANTISSA", &program)
+                .env("NVML", "1 devices")
+                .env("DISTURBANCE", example)
+                .env("GUARD", guard);
+        });
+        checks(&json, true).contains(&"disturbance")
+    };
+    assert!(passes(&example, "300"));
+    assert!(!passes(&example, "100"));
+    assert!(!passes(Path::new("/nowhere"), "300"));
+}
+
+/// A record of a run, and its series.
+fn record(place: &Place, run: &str, setting: &Value, series: &[(&str, &[f64])]) {
+    let samples = format!("cells/{}", setting["fusion"].as_str().unwrap_or("off"));
+    let folder = place.path(run).join(&samples);
+    fs::create_dir_all(&folder).unwrap();
+    let series: Vec<Value> = series
+        .iter()
+        .map(|(name, values)| serde_json::json!({ "name": name, "y": values }))
+        .collect();
+    fs::write(
+        folder.join("samples.json"),
+        serde_json::json!({ "series": series }).to_string(),
+    )
+    .unwrap();
+    let zipped = Command::new("gzip").arg(folder.join("samples.json")).status();
+    assert!(zipped.unwrap().success());
+    let value = |value: Value, method: Value| serde_json::json!({ "value": value, "method": method });
+    let record = serde_json::json!({
+        "status": "ok",
+        "cell": { "setting": setting, "workload": { "name": "training" } },
+        "samples": samples,
+        "executed": { "verdict": setting["verdict"], "kernel": "HMMA.BF16" },
+        "metrics": {
+            "device_peak_bytes": value(1.into(), Value::Null),
+            "energy_counter_joules": value(Value::Null, setting["counter"].clone()),
+            "energy_integral_joules": value(2.into(), Value::Null),
+        },
+        "fingerprint": { "gpu": {
+            "name": "Card", "uuid": "GPU-1", "memory_bytes": 1, "driver": "580", "sm_clock_max_hz": setting["clock"], "power_limit_watts": 700,
+        } },
+    });
+    let path = place.path(run).join("records.jsonl");
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    fs::write(path, format!("{before}{record}\n")).unwrap();
+}
+
+/// Lines of `.ci/gpu/verdicts` about three runs.
+#[test]
+fn verdicts_tell_right_records_from_wrong_ones() {
+    // `loss` and `device`: the last loss and a launch's time on the device in the unfused run. A launch takes 0.01 s of wall clock.
+    let judge = |property: &str, loss: f64, device: f64, setting: &Value| {
+        let place = Place::new();
+        let losses = [0.7, 0.6, loss];
+        let times: [(&str, &[f64]); 3] = [
+            ("train_loss", &losses),
+            ("launch_seconds", &[device]),
+            ("launch_wall_seconds", &[0.01]),
+        ];
+        let of = |changes: Value| {
+            let mut setting = setting.clone();
+            let fields = changes.as_object().unwrap().clone();
+            setting.as_object_mut().unwrap().extend(fields);
+            setting
+        };
+        record(
+            &place,
+            "fusion",
+            &of(serde_json::json!({ "fusion": "on" })),
+            &[("train_loss", &[0.7, 0.6, 0.5])],
+        );
+        record(
+            &place,
+            "fusion",
+            &of(serde_json::json!({ "fusion": "off" })),
+            &times,
+        );
+        record(
+            &place,
+            "cpu",
+            &of(serde_json::json!({ "backend": "flex" })),
+            &[("train_loss", &[0.7, 0.6, 0.5])],
+        );
+        let mut command = Command::new(root().join(".ci/gpu/verdicts"));
+        let output = command.arg(place.path("")).arg(property).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let wrong = text.lines().filter(|line| line.starts_with("WRONG")).count();
+        assert_eq!(output.status.code(), Some(i32::from(wrong > 0)), "{text}");
+        wrong
+    };
+    let right = serde_json::json!({
+        "backend": "cuda", "precision": "32-true", "verdict": "as-requested", "clock": 1_980_000_000, "counter": "too short",
+    });
+    let with = |field: &str, value: Value| {
+        let mut setting = right.clone();
+        setting[field] = value;
+        setting
+    };
+    for property in ["executed", "losses", "clock", "nvml"] {
+        assert_eq!(judge(property, 0.5001, 0.009, &right), 0, "{property}");
+    }
+    // Unfused losses differ from both others.
+    assert_eq!(judge("losses", 0.51, 0.009, &right), 2);
+    assert_eq!(judge("losses", f64::NAN, 0.009, &right), 2);
+    assert_eq!(judge("clock", 0.5, 0.007, &right), 1);
+    assert_eq!(judge("clock", 0.5, 0.0101, &right), 1);
+    assert_eq!(
+        judge("executed", 0.5, 0.009, &with("verdict", "differs".into())),
+        2
+    );
+    assert_eq!(judge("nvml", 0.5, 0.009, &with("clock", Value::Null)), 1);
+    assert_eq!(judge("nvml", 0.5, 0.009, &with("counter", Value::Null)), 1);
 }
 
 /// No GPU is needed to see that the program knows every flag that the script gives it: it would end with 2 if not, and
@@ -178,7 +304,8 @@ fn what_sampling_costs_is_measured_beside_the_gpu_where_the_example_is_built() {
 fn the_program_understands_every_command_of_the_script() {
     let place = Place::new();
     let text = format!(
-        "#!/bin/sh\ntest \"$1\" = devices && echo 'cuda    a card that is not there' && exit\nexec {} \"$@\"\n",
+        "#!/bin/sh\ntest \"$1\" = devices && echo 'cuda    a card that is not there' && exit\n\
+         case \"$*\" in *flex*) exit ;; esac\nexec {} \"$@\"\n",
         env!("CARGO_BIN_EXE_mantissa")
     );
     let program = script(&place, "mantissa", &text);
@@ -189,7 +316,7 @@ fn the_program_understands_every_command_of_the_script() {
     let checks = json["checks"].as_array().unwrap().iter();
     let ends: Vec<(&str, i64)> = checks
         .map(|check| (check["check"].as_str().unwrap(), check["exit"].as_i64().unwrap()))
-        .filter(|(name, _)| !["devices", "nvml", "clock", "eight-minutes"].contains(name))
+        .filter(|(name, _)| !["devices", "nvml", "cpu"].contains(name) && !name.starts_with("verdict"))
         .collect();
     assert!(ends.len() >= 6, "{json}");
     assert!(ends.iter().all(|(_, exit)| *exit == 4), "{ends:?}");

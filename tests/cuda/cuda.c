@@ -1,4 +1,4 @@
-/* A CUDA driver without a GPU, for tests and for `.ci/gpu-prebuild`. It allocates host memory, launches nothing, and fails on request.
+/* A CUDA driver without a GPU, for tests and for `.ci/gpu/prebuild`. It allocates host memory, launches nothing, and fails on request.
  *
  * cubecl's CUDA runtime starts on it and generates every kernel of a cell, on any machine. Buffers never hold what a kernel
  * would have computed: losses, errors, times and results of the autotuner mean nothing.

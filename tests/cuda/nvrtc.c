@@ -1,4 +1,4 @@
-/* A CUDA run-time compiler for tests and for `.ci/gpu-prebuild`. It compiles nothing, or passes every call on to the real NVRTC.
+/* A CUDA run-time compiler for tests and for `.ci/gpu/prebuild`. It compiles nothing, or passes every call on to the real NVRTC.
  *
  *   STANDIN_SOURCES     folder for the sources of the kernels, `<process>-<number>.cu`, and the PTX of the real NVRTC next to
  *                       them, `<process>-<number>.ptx`
