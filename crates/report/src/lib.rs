@@ -12,6 +12,7 @@ mod beside;
 mod cells;
 mod chosen;
 mod claims;
+mod data_sheet;
 mod difference;
 mod digest;
 mod digits;

@@ -74,6 +74,7 @@ pub(crate) fn of_group(group: &Group<'_>) -> Vec<String> {
     notes.extend(of_speeds(group));
     notes.extend(of_accuracies(group));
     notes.extend(of_samples(group));
+    notes.extend(of_data_sheet(group));
     notes
 }
 
@@ -186,6 +187,18 @@ fn of_words(group: &Group<'_>) -> Option<String> {
         false => "",
     };
     Some(format!("{which}{text}"))
+}
+
+/// Sources of the peaks that throughputs are compared with.
+fn of_data_sheet(group: &Group<'_>) -> Option<String> {
+    let with_throughput = group
+        .ok()
+        .filter(|row| row.metrics.contains_key(&MetricName::FlopsPerSecond));
+    let mut sources: Vec<&str> = with_throughput
+        .filter_map(|row| Some(row.sheet_peak()?.source))
+        .collect();
+    sources.dedup();
+    (!sources.is_empty()).then(|| format!("Peak throughput without sparsity: {}.", sources.join("; ")))
 }
 
 /// What the notes of its rows mean.

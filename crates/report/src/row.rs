@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use mantissa_analysis::{Estimate, Verdict};
 use mantissa_core::{
-    Axis, AxisValue, Cell, Event, Executed, ExecutedVerdict, Format, MetricName, Record, Requested, Status,
+    Axis, AxisValue, Backend, Cell, Event, Executed, ExecutedVerdict, Format, MetricName, Record, Requested,
+    Status,
 };
 
 use crate::{
     Run,
+    data_sheet::{self, SheetPeak},
     estimates::{Measured, over_processes},
     notes,
 };
@@ -139,6 +141,20 @@ impl<'a> Row<'a> {
     pub fn copy_share(&self) -> Option<f64> {
         let value = |metric| Some(self.metric(metric)?.value);
         Some(value(MetricName::BytesPerSecond)? / value(MetricName::CopyBytesPerSecond)?)
+    }
+
+    /// Peak of its card in its arithmetic, by the data sheet; `None` on a CPU and for a card that is not listed.
+    pub(crate) fn sheet_peak(&self) -> Option<SheetPeak> {
+        let gpu = self.records.first()?.fingerprint.gpu.as_ref()?;
+        let on_gpu = self.cell.setting.backend() != Backend::Flex;
+        data_sheet::peak(&gpu.name, &self.cell.setting).filter(|_| on_gpu)
+    }
+
+    /// Throughput over the peak of the data sheet, where the row computed in the arithmetic of its setting.
+    pub(crate) fn sheet_share(&self) -> Option<f64> {
+        self.verdict()
+            .filter(|verdict| *verdict == ExecutedVerdict::AsRequested)?;
+        Some(self.metric(MetricName::FlopsPerSecond)?.value / self.sheet_peak()?.flops_per_second)
     }
 
     /// The estimate of a metric.

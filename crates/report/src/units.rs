@@ -143,6 +143,7 @@ fn is_share(metric: MetricName) -> bool {
             | MetricName::ValidationAccuracy
             | MetricName::TrainAccuracy
             | MetricName::Agreement
+            | MetricName::DeviceIdleShare
     )
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::{Add, cell, invented, matmul, record, run, suite, train_metrics, workload};
+use crate::support::{Add, cell, gpu, invented, matmul, record, run, suite, train_metrics, workload};
 use mantissa_core::{Axis, Executed, ExecutedVerdict, Gpu, Metric, MetricName, Status};
 use mantissa_report::{ExportFormat, ReportError, Run, export};
 use parquet::{
@@ -245,16 +245,8 @@ fn a_cell_measured_on_two_machines_names_both() {
 #[test]
 fn a_cell_of_which_one_process_knew_its_driver_is_not_said_to_have_it() {
     let gpu = |driver: Option<&str>| Gpu {
-        name: "Invented GPU".into(),
-        uuid: None,
-        memory_bytes: None,
-        compute_capability: None,
         driver: driver.map(str::to_owned),
-        cuda: None,
-        sm_clock_max_hz: None,
-        power_limit_watts: None,
-        ecc: None,
-        persistence: None,
+        ..gpu("Invented GPU")
     };
     let of = |drivers: [Option<&str>; 2]| {
         let mut run = of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 2);

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use crate::support::{Add, cell, invented, loss, record, run, suite, train_metrics, workload};
+use crate::support::{Add, cell, gpu, invented, loss, on_cuda, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{Axis, Event, ExecutedVerdict, Metric, MetricName, Record, Status};
 use mantissa_report::{
@@ -472,15 +472,7 @@ fn a_kernel_on_a_gpu_is_shown_its_share_of_the_fastest_in_its_arithmetic() {
     let mut run = invented();
     let of_peak = |run: &Run| page(run).matches("of the measured peak").count();
     assert_eq!(of_peak(&run), 0, "a CPU has none");
-    let on_gpu = |cell: &mut mantissa_core::Cell| {
-        let backend = Axis::Backend.parse("cuda").unwrap();
-        cell.setting.set(Axis::Backend, backend).unwrap();
-    };
-    run.plan
-        .cells
-        .iter_mut()
-        .for_each(|planned| on_gpu(&mut planned.cell));
-    run.records.iter_mut().for_each(|record| on_gpu(&mut record.cell));
+    on_cuda(&mut run);
     assert_eq!(of_peak(&run), 0, "nobody has seen what they are");
     let verified = |record: &mut Record| record.executed.verdict = ExecutedVerdict::AsRequested;
     run.records.iter_mut().for_each(verified);
@@ -509,4 +501,34 @@ fn a_kernel_on_a_gpu_is_shown_its_share_of_the_fastest_in_its_arithmetic() {
         6,
         "the next one is"
     );
+}
+
+#[test]
+fn a_kernel_on_a_listed_card_is_shown_its_share_of_the_data_sheet() {
+    let mut run = invented();
+    let of_sheet = |run: &Run| page(run).matches("of the data sheet&#x27;s peak").count();
+    for record in &mut run.records {
+        record.executed.verdict = ExecutedVerdict::AsRequested;
+        record.fingerprint.gpu = Some(gpu("NVIDIA A100-SXM4-40GB"));
+    }
+    assert_eq!(of_sheet(&run), 0, "the CPU backend computes");
+    on_cuda(&mut run);
+    assert_eq!(of_sheet(&run), 30);
+    // 78 of the 156 TFLOP/s that the data sheet states for TF32, and more than the 19.5 that it states for f32.
+    for record in &mut run.records {
+        record.metrics.insert(
+            MetricName::FlopsPerSecond,
+            Metric::reading(MetricName::FlopsPerSecond, 78e12, "invented"),
+        );
+    }
+    let html = page(&run);
+    assert!(html.contains("50 % of the data sheet"));
+    assert!(
+        html.contains("Peak throughput without sparsity: NVIDIA A100 Tensor Core GPU data sheet, June 2021.")
+    );
+    assert!(html.contains("400 % of the data sheet&#x27;s peak: its time or its precision is wrong"));
+    for record in &mut run.records {
+        record.fingerprint.gpu = Some(gpu("Invented GPU"));
+    }
+    assert_eq!(of_sheet(&run), 0);
 }

@@ -143,6 +143,10 @@ fn panels(group: &Group<'_>, fitted: bool) -> Vec<Panel> {
             MetricName::BytesPerSecond,
             "Bytes moved; grey: by a copy (higher is better)",
         ),
+        false if group.ok().any(|row| row.sheet_peak().is_some()) => panel(
+            group.speed,
+            "Throughput (higher is better); dashed: peak of the data sheet",
+        ),
         false => panel(group.speed, "Throughput (higher is better)"),
     };
     let error = panel(MetricName::RelativeError, "Relative error (lower is better)");
@@ -239,11 +243,14 @@ impl Panel {
             MetricName::BytesPerSecond => copies(lines),
             _ => vec![],
         };
+        let ceilings = match metric {
+            MetricName::FlopsPerSecond => ceilings(lines),
+            _ => vec![],
+        };
         let all = || {
-            values
-                .iter()
-                .copied()
-                .chain(copies.iter().map(|(_, copied)| *copied))
+            let copies = copies.iter().map(|(_, copied)| *copied);
+            let ceilings = ceilings.iter().map(|(peak, _)| *peak);
+            values.iter().copied().chain(copies).chain(ceilings)
         };
         let low = all().fold(f64::INFINITY, f64::min);
         let high = all().fold(0.0, f64::max);
@@ -305,6 +312,7 @@ impl Panel {
             .iter()
             .map(|(size, copied)| (x.at(f64::from(*size)), y.at(*copied)));
         canvas.line(bound.collect(), 6.0, FAINT);
+        draw_ceilings(canvas, &ceilings, y, (left, left + width));
         let laws = lines
             .iter()
             .filter_map(|line| Some((self.law(line)?, line.colour)));
@@ -330,6 +338,46 @@ impl Panel {
                 marker(canvas, point, index, line.colour);
             }
         }
+    }
+}
+
+/// Peaks of the data sheet in ascending order, with the formats that have them.
+fn ceilings(lines: &[Line<'_, '_>]) -> Vec<(f64, String)> {
+    let mut all: Vec<(f64, Vec<&str>)> = vec![];
+    for peak in lines
+        .iter()
+        .flat_map(|line| &line.rows)
+        .filter_map(|row| row.sheet_peak())
+    {
+        match all.iter_mut().find(|(other, _)| *other == peak.flops_per_second) {
+            Some((_, formats)) if formats.contains(&peak.format) => {}
+            Some((_, formats)) => formats.push(peak.format),
+            None => all.push((peak.flops_per_second, vec![peak.format])),
+        }
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all.into_iter()
+        .map(|(peak, formats)| (peak, formats.join(", ")))
+        .collect()
+}
+
+/// Dashed lines with the formats below their left ends. A name whose place is taken moves to the right.
+fn draw_ceilings(canvas: &mut Canvas, ceilings: &[(f64, String)], y: Axis, (left, right): (f64, f64)) {
+    const DASH: f64 = 6.0;
+    let style = TextStyle::new(11.0).colour(MUTED);
+    let mut last: Option<(f64, f64)> = None;
+    for (peak, formats) in ceilings {
+        let at = y.at(*peak);
+        let dashes = ((right - left) / (2.0 * DASH)).ceil() as usize;
+        for start in (0..dashes).map(|dash| left + 2.0 * DASH * dash as f64) {
+            canvas.line(vec![(start, at), ((start + DASH).min(right), at)], 1.5, MUTED);
+        }
+        let from = match last {
+            Some((above, end)) if above - at < 14.0 => end + 8.0,
+            _ => left + 4.0,
+        };
+        canvas.text((from, at + 13.0), formats, style);
+        last = Some((at, from + style.width(formats)));
     }
 }
 
