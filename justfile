@@ -27,11 +27,11 @@ dist:
     cargo build --profile dist -p mantissa
     .ci/dist-size target/dist/mantissa
 
-# What a machine with an NVIDIA GPU must show, in under eight minutes; takes the release binary as it is.
+# Check that this machine's NVIDIA GPU computes and measures correctly. Takes the release binary as it is.
 gpu-accept *FOLDER:
     .ci/gpu/accept {{FOLDER}}
 
-# Compile the kernels of a plan for a named NVIDIA card without a GPU: `just gpu-prebuild h100 "NVIDIA H100 80GB HBM3" --all --profile smoke`.
+# Compile kernels for a named NVIDIA card without a GPU: `just gpu-prebuild target/gpu "NVIDIA H100 80GB HBM3"`.
 [positional-arguments]
 gpu-prebuild FOLDER CARD *RUN_ARGUMENTS:
     @.ci/gpu/prebuild "$@"

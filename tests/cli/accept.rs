@@ -99,10 +99,9 @@ fn each_missing_part_of_a_cuda_machine_is_named_and_nothing_else_is_tried() {
     });
 }
 
-/// A program that lists a GPU and measures nothing. `FAILING` is a command that exits with 3, `HANGING` one that never exits.
+/// A program that lists a GPU and measures nothing. It exits with 3 if its arguments contain `FAILING`, and never if they contain `HANGING`.
 const PROGRAM: &str = r#"#!/bin/sh
-test "$1" = "$FAILING" && exit 3
-test "$1" = "$HANGING" && sleep 1000
+case "$*" in *"${FAILING:-nothing}"*) exit 3 ;; *"${HANGING:-nothing}"*) sleep 1000 ;; esac
 test "$1" = devices && printf 'cuda    a card that is not there\nNVML    %s\n        Stand-in A, GPU-aa11, PCI 00000000:17:00.0\n' "$NVML"
 exit 0
 "#;
@@ -130,6 +129,7 @@ fn every_check_runs_whether_or_not_others_pass() {
     };
     // The program records nothing.
     let verdicts = [
+        "verdict-kernels",
         "verdict-executed",
         "verdict-losses",
         "verdict-clock",
@@ -140,15 +140,15 @@ fn every_check_runs_whether_or_not_others_pass() {
     assert_eq!(checks(&json, false), verdicts);
     assert_eq!(
         checks(&json, true),
-        [&["devices", "nvml", "precompile", "kernels"][..], &runs].concat()
+        [&["devices", "nvml", "precompile"][..], &runs].concat()
     );
 
-    let json = accept("check-kernels", "1 devices");
-    assert_eq!(checks(&json, false), [&["kernels"][..], &verdicts].concat());
-    assert_eq!(json["checks"][3]["exit"], 3);
+    let json = accept("out/shapes", "1 devices");
+    assert_eq!(checks(&json, false), [&["shapes"][..], &verdicts].concat());
+    assert_eq!(json["checks"][4]["exit"], 3);
 
     let json = accept("run", "1 devices");
-    assert_eq!(checks(&json, true), ["devices", "nvml", "kernels"]);
+    assert_eq!(checks(&json, true), ["devices", "nvml"]);
 
     let json = accept("nothing", "not available: no library");
     assert_eq!(checks(&json, false), [&["nvml"][..], &verdicts].concat());
@@ -161,7 +161,7 @@ fn a_check_that_never_ends_is_stopped_and_the_rest_is_left_out() {
     let (code, json, _) = accept(|command| {
         command
             .env("MANTISSA", &program)
-            .env("HANGING", "check-kernels")
+            .env("HANGING", "out/matmul")
             .env("NVML", "1 devices")
             .env("GUARD", "10");
     });
@@ -170,7 +170,7 @@ fn a_check_that_never_ends_is_stopped_and_the_rest_is_left_out() {
     let all = json["checks"].as_array().unwrap();
     assert_eq!(
         (&all[3]["check"], &all[3]["exit"]),
-        (&"kernels".into(), &124.into())
+        (&"matmul".into(), &124.into())
     );
     assert!(all[4..].iter().all(|check| check["exit"].is_null()), "{json}");
 }
@@ -267,6 +267,10 @@ fn verdicts_tell_right_records_from_wrong_ones() {
             &of(serde_json::json!({ "backend": "flex" })),
             &[("train_loss", &[0.7, 0.6, 0.5])],
         );
+        let check = serde_json::json!([{
+            "operation": "matmul", "setting": "32-true high f32", "candidate": "tma", "verdict": setting["check"], "shapes": 9, "detail": null,
+        }]);
+        fs::write(place.path("checks.json"), check.to_string()).unwrap();
         let mut command = Command::new(root().join(".ci/gpu/verdicts"));
         let output = command.arg(place.path("")).arg(property).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -275,16 +279,17 @@ fn verdicts_tell_right_records_from_wrong_ones() {
         wrong
     };
     let right = serde_json::json!({
-        "backend": "cuda", "precision": "32-true", "verdict": "as-requested", "clock": 1_980_000_000, "counter": "too short",
+        "backend": "cuda", "precision": "32-true", "verdict": "as-requested", "clock": 1_980_000_000, "counter": "too short", "check": "passed",
     });
     let with = |field: &str, value: Value| {
         let mut setting = right.clone();
         setting[field] = value;
         setting
     };
-    for property in ["executed", "losses", "clock", "nvml"] {
-        assert_eq!(judge(property, 0.5001, 0.009, &right), 0, "{property}");
+    for property in ["kernels", "executed", "losses", "clock", "nvml"] {
+        assert_eq!(judge(property, 0.500_001, 0.009, &right), 0, "{property}");
     }
+    assert_eq!(judge("kernels", 0.5, 0.009, &with("check", "wrong".into())), 1);
     // Unfused losses differ from both others.
     assert_eq!(judge("losses", 0.51, 0.009, &right), 2);
     assert_eq!(judge("losses", f64::NAN, 0.009, &right), 2);
@@ -318,6 +323,6 @@ fn the_program_understands_every_command_of_the_script() {
         .map(|check| (check["check"].as_str().unwrap(), check["exit"].as_i64().unwrap()))
         .filter(|(name, _)| !["devices", "nvml", "cpu"].contains(name) && !name.starts_with("verdict"))
         .collect();
-    assert!(ends.len() >= 6, "{json}");
+    assert!(ends.len() >= 5, "{json}");
     assert!(ends.iter().all(|(_, exit)| *exit == 4), "{ends:?}");
 }
