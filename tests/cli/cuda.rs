@@ -362,6 +362,20 @@ fn what_the_toolkit_lacks_is_said_before_anything_runs() {
         product(&place, &[]).env("CUDA_PATH", place.path("nowhere")),
         "CUDA_PATH",
     );
+    let header = place.path("toolkit/include");
+    fs::create_dir_all(&header).unwrap();
+    fs::write(header.join("cuda_fp16.h"), "").unwrap();
+    fs::write(header.join("cuda.h"), "#define CUDA_VERSION 11080\n").unwrap();
+    lacking(
+        product(&place, &[]).env("CUDA_PATH", place.path("toolkit")),
+        "are of version 11.8, but the run-time compiler is libnvrtc 12.0",
+    );
+    lacking(
+        product(&place, &[])
+            .env("STANDIN_CUDA", "12040")
+            .env("STANDIN_NVRTC_VERSION", "12050"),
+        "the driver is for CUDA 12.4",
+    );
     lacking(product(&place, &[]).env("STANDIN_INIT", "100"), "driver");
     let driver_alone = tempfile::tempdir().unwrap();
     fs::copy(

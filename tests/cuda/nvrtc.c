@@ -2,6 +2,7 @@
  *
  *   STANDIN_SOURCES     folder for the sources of the kernels, `<process>-<number>.cu`, and the PTX of the real NVRTC next to
  *                       them, `<process>-<number>.ptx`
+ *   STANDIN_NVRTC_VERSION  1000 · major + 10 · minor of its version (default: 12000)
  *   STANDIN_NVRTC       return code of a compilation, without the real NVRTC
  *   STANDIN_REAL_NVRTC  path of the real library
  *   STANDIN_LOG         folder of `compiled.log`, which gets a line for each compilation by the real NVRTC:
@@ -59,8 +60,9 @@ static double now(clockid_t clock) {
 result nvrtcVersion(int *major, int *minor) {
     result (*function)(int *, int *) = REAL("nvrtcVersion", int *, int *);
     if (function) return function(major, minor);
-    *major = 13;
-    *minor = 0;
+    int version = atoi(getenv("STANDIN_NVRTC_VERSION") ? getenv("STANDIN_NVRTC_VERSION") : "12000");
+    *major = version / 1000;
+    *minor = version % 1000 / 10;
     return 0;
 }
 

@@ -195,8 +195,6 @@ fn on_device(device: &cubecl::Device, format: Format) -> Support {
 
 #[cfg(feature = "cuda")]
 mod cuda {
-    use std::path::PathBuf;
-
     use cudarc::driver::result;
 
     /// burn's own `device_count` panics where a library is missing, so each is looked for first.
@@ -220,13 +218,7 @@ mod cuda {
         if !compiler {
             return Err("the CUDA run-time compiler (libnvrtc) is not on the library path: add the toolkit's `lib64` folder to `LD_LIBRARY_PATH`".into());
         }
-        if !headers()
-            .iter()
-            .any(|path| path.join("include/cuda_fp16.h").exists())
-        {
-            return Err("the CUDA headers are not found: set `CUDA_PATH` to the toolkit".into());
-        }
-        Ok(())
+        crate::toolkit::usable()
     }
 
     /// The first device that the driver shows, without a context on it: that would take memory there.
@@ -265,16 +257,6 @@ mod cuda {
             let _ = cudarc::driver::sys::cuDriverGetVersion(&mut version);
         }
         format!("{} CUDA {version}", name().unwrap_or_default())
-    }
-
-    /// Where the CUDA runtime of cubecl looks for headers.
-    fn headers() -> Vec<PathBuf> {
-        let fixed = ["/usr/local/cuda", "/opt/cuda"].map(PathBuf::from);
-        std::env::var_os("CUDA_PATH")
-            .map(PathBuf::from)
-            .into_iter()
-            .chain(fixed)
-            .collect()
     }
 }
 

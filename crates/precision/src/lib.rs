@@ -96,6 +96,8 @@ mod probe;
 mod rotation;
 mod sight;
 mod stream;
+#[cfg(feature = "cuda")]
+mod toolkit;
 mod values;
 
 pub use mantissa_core::{

@@ -143,11 +143,12 @@ impl<'a> Row<'a> {
         Some(value(MetricName::BytesPerSecond)? / value(MetricName::CopyBytesPerSecond)?)
     }
 
-    /// Peak of its card in its arithmetic, by the data sheet; `None` on a CPU and for a card that is not listed.
+    /// Peak of its card in its arithmetic, by the data sheet; `None` on a CPU, on a MIG slice and for a card that is not listed.
     pub(crate) fn sheet_peak(&self) -> Option<SheetPeak> {
         let gpu = self.records.first()?.fingerprint.gpu.as_ref()?;
-        let on_gpu = self.cell.setting.backend() != Backend::Flex;
-        data_sheet::peak(&gpu.name, &self.cell.setting).filter(|_| on_gpu)
+        let slice = gpu.uuid.as_ref().is_some_and(|uuid| uuid.starts_with("MIG-"));
+        let whole_gpu = self.cell.setting.backend() != Backend::Flex && !slice;
+        data_sheet::peak(&gpu.name, &self.cell.setting).filter(|_| whole_gpu)
     }
 
     /// Throughput over the peak of the data sheet, where the row computed in the arithmetic of its setting.

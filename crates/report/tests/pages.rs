@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use crate::support::{Add, cell, gpu, invented, loss, on_cuda, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
-use mantissa_core::{Axis, Event, ExecutedVerdict, Metric, MetricName, Record, Status};
+use mantissa_core::{Axis, Event, ExecutedVerdict, Gpu, Metric, MetricName, Record, Status};
 use mantissa_report::{
     Digest, Report, Run, csv, figures, html, json, load, markdown, render, terminal_tables,
 };
@@ -527,8 +527,14 @@ fn a_kernel_on_a_listed_card_is_shown_its_share_of_the_data_sheet() {
         html.contains("Peak throughput without sparsity: NVIDIA A100 Tensor Core GPU data sheet, June 2021.")
     );
     assert!(html.contains("400 % of the data sheet&#x27;s peak: its time or its precision is wrong"));
-    for record in &mut run.records {
-        record.fingerprint.gpu = Some(gpu("Invented GPU"));
+    let slice = Gpu {
+        uuid: Some("MIG-1".into()),
+        ..gpu("NVIDIA A100-SXM4-40GB")
+    };
+    for without_peak in [slice, gpu("Invented GPU")] {
+        for record in &mut run.records {
+            record.fingerprint.gpu = Some(without_peak.clone());
+        }
+        assert_eq!(of_sheet(&run), 0);
     }
-    assert_eq!(of_sheet(&run), 0);
 }

@@ -41,6 +41,13 @@ fn advice(status: Status, reason: &str) -> Option<&'static str> {
             "less memory is taken by a smaller `batch` with as much more `accumulate`, by `checkpointing=on`, by a \
              shorter `sequence` or, of a kernel, by a smaller `size`",
         ),
+        Status::Failed if says("libnvrtc-builtins") => Some(
+            "`libnvrtc-builtins.so` belongs to the run-time compiler: add the folder with both libraries, `lib64` of the toolkit, to \
+             `LD_LIBRARY_PATH`",
+        ),
+        Status::Failed if says("cannot open source file") => {
+            Some("the CUDA headers are incomplete: set `CUDA_PATH` to a complete toolkit")
+        }
         Status::Failed if says("compilation") => Some(
             "the driver did not take a generated kernel: a CUDA toolkit newer than the driver is the usual reason, and \
              `mantissa devices` names what was found",
@@ -79,7 +86,7 @@ mod tests {
 
     #[test]
     fn each_failure_has_its_own_advice_and_what_is_none_of_them_has_none() {
-        let hint = |status, reason| {
+        let hint = |status, reason: &str| {
             let text = advised(status, reason);
             text.split_once("; hint: ").map(|(_, hint)| hint.to_owned())
         };
@@ -88,6 +95,14 @@ mod tests {
                 .unwrap()
                 .contains("`checkpointing=on`")
         );
+        let of_compiler = |message: &str| {
+            let reason = format!("[Compilation Error]: {message}");
+            hint(Status::Failed, reason.as_str()).unwrap()
+        };
+        let missing = "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.";
+        assert!(of_compiler(missing).contains("`LD_LIBRARY_PATH`"));
+        let missing = "catastrophic error: cannot open source file \"mma.h\"";
+        assert!(of_compiler(missing).contains("`CUDA_PATH`"));
         assert!(
             hint(Status::Failed, "A launch error happened")
                 .unwrap()

@@ -1,0 +1,124 @@
+//! The parts of the CUDA toolkit that compile kernels, NVRTC and headers, and whether they fit each other and the driver.
+
+use std::{
+    env, fmt, fs,
+    path::{Path, PathBuf},
+};
+
+/// A version of CUDA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Version {
+    major: i32,
+    minor: i32,
+}
+
+impl Version {
+    /// From the number 1000 · major + 10 · minor.
+    const fn of(number: i32) -> Self {
+        Self {
+            major: number / 1000,
+            minor: number % 1000 / 10,
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// Checks that the toolkit's headers are there, and that the driver accepts what NVRTC compiles with them.
+///
+/// # Errors
+/// What is missing or does not fit, and what to do about it.
+pub(crate) fn usable() -> Result<(), String> {
+    let folder = folder();
+    let include = folder.join("include");
+    if !include.join("cuda_fp16.h").exists() {
+        return Err(format!(
+            "the CUDA headers are not found in `{}`: set `CUDA_PATH` to the toolkit",
+            include.display()
+        ));
+    }
+    fit(driver(), compiler(), headers(&include), &include)
+}
+
+/// Where cubecl looks for headers.
+fn folder() -> PathBuf {
+    let fixed = ["/usr/local/cuda", "/opt/cuda"].map(PathBuf::from);
+    env::var_os("CUDA_PATH")
+        .map(PathBuf::from)
+        .or_else(|| fixed.into_iter().find(|folder| folder.exists()))
+        .unwrap_or_else(|| "/usr".into())
+}
+
+/// Returns an error if versions do not fit. Unknown ones do.
+fn fit(
+    driver: Option<Version>,
+    compiler: Option<Version>,
+    headers: Option<Version>,
+    include: &Path,
+) -> Result<(), String> {
+    if let (Some(driver), Some(compiler)) = (driver, compiler)
+        && compiler > driver
+    {
+        return Err(format!(
+            "the driver is for CUDA {driver} and does not load kernels of the newer run-time compiler (libnvrtc {compiler}): update the \
+             driver, or put the libraries of a toolkit up to {driver} first on `LD_LIBRARY_PATH`"
+        ));
+    }
+    if let (Some(compiler), Some(headers)) = (compiler, headers)
+        && compiler.major != headers.major
+    {
+        return Err(format!(
+            "the CUDA headers in `{}` are of version {headers}, but the run-time compiler is libnvrtc {compiler}: set `CUDA_PATH` to the \
+             toolkit of the compiler",
+            include.display()
+        ));
+    }
+    Ok(())
+}
+
+/// Newest version whose kernels the driver loads.
+fn driver() -> Option<Version> {
+    let mut number = 0;
+    // SAFETY: the library is there, and writes one integer.
+    #[expect(unsafe_code, reason = "the driver's own interface")]
+    let answer = unsafe { cudarc::driver::sys::cuDriverGetVersion(&mut number) };
+    answer.result().ok().map(|()| Version::of(number))
+}
+
+/// Version of NVRTC.
+fn compiler() -> Option<Version> {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the library is there, and writes two integers.
+    #[expect(unsafe_code, reason = "NVRTC's own interface")]
+    let answer = unsafe { cudarc::nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
+    answer.result().ok().map(|()| Version { major, minor })
+}
+
+/// Version of the headers.
+fn headers(include: &Path) -> Option<Version> {
+    defined(&fs::read_to_string(include.join("cuda.h")).ok()?)
+}
+
+/// Version that the text of `cuda.h` defines.
+fn defined(text: &str) -> Option<Version> {
+    let number = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("#define CUDA_VERSION "))?;
+    number.trim().parse().ok().map(Version::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_the_header() {
+        assert_eq!(defined("/* CUDA_VERSION */\n"), None);
+        let version = defined("/* */\n#define CUDA_VERSION 12040\n").unwrap();
+        assert_eq!(version.to_string(), "12.4");
+    }
+}
