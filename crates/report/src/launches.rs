@@ -28,9 +28,13 @@ pub(crate) fn title(rows: &[&Row<'_>]) -> String {
 pub(crate) fn answer(group: &Group<'_>, base: &Row<'_>, rivals: &[&Row<'_>]) -> Option<String> {
     let launches = base.metric(MetricName::LaunchesPerStep).filter(|_| bound(base))?;
     let rows: Vec<&Row<'_>> = std::iter::once(base).chain(rivals.iter().copied()).collect();
+    let remedy = match base.cell.setting.fusion() {
+        true => "A larger batch leaves",
+        false => "A larger batch or fusion=on leaves",
+    };
     Some(format!(
-        "{}, since the host launches {} kernels per step ({}). Speeds are those of the host and do not rank formats; a larger batch or \
-         `fusion=on` leaves less of the time to launches.",
+        "{}, since the host launches {} kernels per step ({}). Speeds are those of the host and do not rank formats. {remedy} less of the \
+         time to launches.",
         title(&rows),
         units::count(launches.value.round() as u64),
         group.label(base, &[]),

@@ -374,7 +374,7 @@ fn draw_ceilings(canvas: &mut Canvas, ceilings: &[(f64, String)], y: Axis, (left
         }
         let from = match last {
             Some((above, end)) if above - at < 14.0 => end + 8.0,
-            _ => left + 4.0,
+            _ => left + 28.0,
         };
         canvas.text((from, at + 13.0), formats, style);
         last = Some((at, from + style.width(formats)));
