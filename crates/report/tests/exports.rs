@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::{Add, cell, gpu, invented, matmul, record, run, suite, train_metrics, workload};
+use crate::gpus::gpu;
+use crate::support::{Add, cell, invented, matmul, record, run, suite, train_metrics, workload};
 use mantissa_core::{Axis, Executed, ExecutedVerdict, Gpu, Metric, MetricName, Status};
 use mantissa_report::{ExportFormat, ReportError, Run, export};
 use parquet::{

@@ -16,6 +16,8 @@ mod comparisons;
 mod export_fields;
 mod exports;
 mod folders;
+#[path = "support/gpus.rs"]
+mod gpus;
 mod hostile;
 mod pages;
 mod pictures;

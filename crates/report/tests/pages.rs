@@ -2,7 +2,8 @@
 
 use std::{fs, path::PathBuf};
 
-use crate::support::{Add, cell, gpu, invented, loss, on_cuda, record, run, suite, train_metrics, workload};
+use crate::gpus::{gpu, on_cuda};
+use crate::support::{Add, cell, invented, loss, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{Axis, Event, ExecutedVerdict, Gpu, Metric, MetricName, Record, Status};
 use mantissa_report::{

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use mantissa_core::{
     Axis, Backend, Cell, DataSource, DatasetKind, DistilBertSize, Environment, Event, Executed,
-    ExecutedVerdict, Fingerprint, Gpu, Kernel, KernelTask, MatmulShape, Metric, MetricName, Model, Plan,
+    ExecutedVerdict, Fingerprint, Kernel, KernelTask, MatmulShape, Metric, MetricName, Model, Plan,
     PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Samples, Series, Setting, Split, Status,
     SuiteInfo, Task, TrainTask, Workload,
 };
@@ -428,31 +428,4 @@ pub fn invented() -> Run {
     accumulation(&mut run, &workload("distilbert-tiny"));
     kernels(&mut run);
     run
-}
-
-/// A GPU of which only the name is known.
-pub fn gpu(name: &str) -> Gpu {
-    Gpu {
-        name: name.to_owned(),
-        uuid: None,
-        memory_bytes: None,
-        compute_capability: None,
-        driver: None,
-        cuda: None,
-        sm_clock_max_hz: None,
-        power_limit_watts: None,
-        ecc: None,
-        persistence: None,
-    }
-}
-
-/// Makes the CUDA backend that of every cell.
-pub fn on_cuda(run: &mut Run) {
-    let on_gpu = |cell: &mut Cell| {
-        let backend = Axis::Backend.parse("cuda").unwrap();
-        cell.setting.set(Axis::Backend, backend).unwrap();
-    };
-    let planned = run.plan.cells.iter_mut().map(|planned| &mut planned.cell);
-    planned.for_each(on_gpu);
-    run.records.iter_mut().for_each(|record| on_gpu(&mut record.cell));
 }
