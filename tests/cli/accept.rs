@@ -163,7 +163,7 @@ fn a_check_that_never_ends_is_stopped_and_the_rest_is_left_out() {
             .env("MANTISSA", &program)
             .env("HANGING", "out/matmul")
             .env("NVML", "1 devices")
-            .env("GUARD", "10");
+            .env("GUARD", "20");
     });
     assert_eq!(code, Some(1));
     assert_eq!(checks(&json, true), ["devices", "nvml", "precompile"]);
@@ -172,7 +172,11 @@ fn a_check_that_never_ends_is_stopped_and_the_rest_is_left_out() {
         (&all[3]["check"], &all[3]["exit"]),
         (&"matmul".into(), &124.into())
     );
-    assert!(all[4..].iter().all(|check| check["exit"].is_null()), "{json}");
+    // Some seconds are kept for the verdicts.
+    for check in &all[4..] {
+        let is_verdict = check["check"].as_str().unwrap().starts_with("verdict");
+        assert_eq!(check["exit"].is_null(), !is_verdict, "{json}");
+    }
 }
 
 #[test]
@@ -190,9 +194,34 @@ fn the_cost_of_sampling_is_measured_where_the_example_is_built_and_time_is_left(
         });
         checks(&json, true).contains(&"disturbance")
     };
-    assert!(passes(&example, "300"));
-    assert!(!passes(&example, "100"));
-    assert!(!passes(Path::new("/nowhere"), "300"));
+    assert!(passes(&example, "600"));
+    assert!(!passes(&example, "300"));
+    assert!(!passes(Path::new("/nowhere"), "600"));
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_refused_before_anything_runs() {
+    let place = Place::new();
+    let program = script(&place, "mantissa", PROGRAM);
+    let exit = |out: &str, guard: &str, kernels: &str| {
+        let mut command = Command::new(root().join(".ci/gpu/accept"));
+        command
+            .arg(place.path(out))
+            .env("MANTISSA", &program)
+            .env("GUARD", guard)
+            .env("KERNELS", kernels);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (out, guard, kernels, why) in [
+        ("suites", "300", "", "is not empty"),
+        ("a", "5m", "", "not a number of seconds"),
+        ("b", "300", "/nowhere.tar.xz", "cannot unpack"),
+    ] {
+        let (code, text) = exit(out, guard, kernels);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains(why), "{text}");
+    }
 }
 
 /// A record of a run, and its series.
@@ -279,7 +308,7 @@ fn verdicts_tell_right_records_from_wrong_ones() {
         wrong
     };
     let right = serde_json::json!({
-        "backend": "cuda", "precision": "32-true", "verdict": "as-requested", "clock": 1_980_000_000, "counter": "too short", "check": "passed",
+        "backend": "cuda", "precision": "32-true", "matmul": "highest", "verdict": "as-requested", "clock": 1_980_000_000, "counter": "too short", "check": "passed",
     });
     let with = |field: &str, value: Value| {
         let mut setting = right.clone();
@@ -289,10 +318,15 @@ fn verdicts_tell_right_records_from_wrong_ones() {
     for property in ["kernels", "executed", "losses", "clock", "nvml"] {
         assert_eq!(judge(property, 0.500_001, 0.009, &right), 0, "{property}");
     }
-    assert_eq!(judge("kernels", 0.5, 0.009, &with("check", "wrong".into())), 1);
+    assert_eq!(judge("kernels", 0.5, 0.009, &with("check", "wrong".into())), 2);
     // Unfused losses differ from both others.
     assert_eq!(judge("losses", 0.51, 0.009, &right), 2);
     assert_eq!(judge("losses", f64::NAN, 0.009, &right), 2);
+    assert_eq!(
+        judge("executed", 0.5, 0.009, &with("verdict", "unverified".into())),
+        2
+    );
+    assert_eq!(judge("kernels", 0.5, 0.009, &with("check", "refused".into())), 1);
     assert_eq!(judge("clock", 0.5, 0.007, &right), 1);
     assert_eq!(judge("clock", 0.5, 0.0101, &right), 1);
     assert_eq!(
