@@ -389,6 +389,102 @@ fn what_the_toolkit_lacks_is_said_before_anything_runs() {
     );
 }
 
+/// A folder with a cuBLASLt that computes on the host.
+fn cublas() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    FOLDER
+        .get_or_init(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let made = Command::new("cc")
+                .args(["-shared", "-fPIC", "-O1", "-o"])
+                .arg(folder.path().join("libcublasLt.so"))
+                .arg(root().join("tests/cuda/cublasLt.c"))
+                .status();
+            assert!(
+                made.is_ok_and(|status| status.success()),
+                "no C compiler made cublasLt.c"
+            );
+            folder
+        })
+        .path()
+}
+
+/// Record of a product of two matrices that are not square, beside cuBLASLt.
+fn beside_cublas(setting: &str, adapt: impl FnOnce(&mut Command)) -> Value {
+    let place = Place::new();
+    let suite = format!(
+        "title = \"t\"\nquestion = \"q\"\n[axes]\n\"precision+matmul+accumulator\" = [{setting}]\n[[workload]]\nname = \"product\"\ntask = \
+         \"kernel\"\nkernel = \"matmul\"\nshape = {{ m = 33, n = 17, k = 65 }}\nmin_samples = 1\nmax_samples = 2\n"
+    );
+    fs::write(place.path("suite.toml"), suite).unwrap();
+    let mut command = cells(&place, "suite.toml", &[]);
+    command.env(
+        "LD_LIBRARY_PATH",
+        std::env::join_paths([toolkit(), cublas()]).unwrap(),
+    );
+    // The kernel does not matter, and other candidates take long to generate.
+    command.env("MANTISSA_WITHOUT", "mma, tma, unit");
+    adapt(&mut command);
+    command.output().unwrap();
+    only_record(&place)
+}
+
+#[test]
+fn the_same_product_by_cublaslt_is_timed_and_compared_with_float64() {
+    // Rounding operands or the result to p bits makes errors of some 2^-p.
+    for (setting, least, most) in [
+        (r#"["64-true", "highest", "f32"]"#, 0.0, 1e-14),
+        (r#"["32-true", "highest", "f32"]"#, 1e-9, 1e-6),
+        (r#"["32-true", "high", "f32"]"#, 5e-5, 1e-3),
+        (r#"["32-true", "medium", "f32"]"#, 4e-4, 8e-3),
+        (r#"["16-true", "highest", "f32"]"#, 5e-5, 1e-3),
+        (r#"["16-true", "highest", "f16"]"#, 3e-4, 1e-2),
+        (r#"["bf16-true", "highest", "f32"]"#, 4e-4, 8e-3),
+    ] {
+        let record = beside_cublas(setting, |_| {});
+        assert!(
+            record["metrics"]["cublas_flops_per_second"]["value"]
+                .as_f64()
+                .unwrap()
+                > 0.0,
+            "{record}"
+        );
+        let events = record["events"].as_array().unwrap();
+        let event = events.iter().find(|event| event["kind"] == "cublas").unwrap();
+        let detail = event["detail"].as_str().unwrap();
+        let error: f64 = detail
+            .strip_prefix("cuBLASLt 13.1.0: relative error ")
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert!((least..=most).contains(&error), "{setting}: {detail}");
+    }
+}
+
+#[test]
+fn a_product_that_cublaslt_cannot_compute_costs_its_metric_alone() {
+    let setting = r#"["32-true", "highest", "f32"]"#;
+    let refused = beside_cublas(setting, |command| {
+        command.env("STANDIN_CUBLAS_STATUS", "15");
+    });
+    let metric = &refused["metrics"]["cublas_flops_per_second"];
+    assert_eq!(refused["status"], "ok");
+    assert!(metric["value"].is_null(), "{metric}");
+    assert!(
+        metric["method"].as_str().unwrap().contains("NOT_SUPPORTED"),
+        "{metric}"
+    );
+    let unwanted = beside_cublas(setting, |command| {
+        command.env("MANTISSA_WITHOUT", "mma, tma, unit, cublas");
+    });
+    let without = beside_cublas(setting, |command| {
+        command.env("LD_LIBRARY_PATH", toolkit());
+    });
+    for record in [unwanted, without] {
+        assert!(record["metrics"]["cublas_flops_per_second"].is_null(), "{record}");
+    }
+}
+
 /// A product, timed on the stand-in: its throughput, and what the record says of the clock.
 fn clock(setting: (&str, &str)) -> (Value, String) {
     let place = Place::new();

@@ -174,6 +174,11 @@ result cuMemcpyDtoHAsync_v2(void *to, device_pointer from, size_t bytes, void *s
     return 0;
 }
 
+result cuMemsetD8Async(device_pointer to, unsigned char value, size_t bytes, void *stream) {
+    memset((void *)(uintptr_t)to, value, bytes);
+    return 0;
+}
+
 result cuMemcpyDtoDAsync_v2(device_pointer to, device_pointer from, size_t bytes, void *stream) {
     memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return 0;

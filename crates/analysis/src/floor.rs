@@ -91,6 +91,7 @@ impl Floor {
             | M::EstimatedOptimizerBytes
             | M::IdleWatts
             | M::CopyBytesPerSecond
+            | M::CublasFlopsPerSecond
             | M::QuantisationError
             | M::MagnitudeBias
             | M::LaunchesPerStep

@@ -154,6 +154,9 @@ metrics! {
     /// Bytes that a copy of as many moves in a second, measured beside the kernel on the same device: the bandwidth of its memory
     /// as a kernel sees it.
     CopyBytesPerSecond = "copy_bytes_per_second", BytesPerSecond, Higher;
+    /// Floating-point operations in a second of the same product by cuBLASLt, measured beside the kernel on the same device: what NVIDIA's
+    /// library reaches.
+    CublasFlopsPerSecond = "cublas_flops_per_second", FlopsPerSecond, Higher;
     /// Relative Frobenius error against float64 on the same quantised inputs.
     RelativeError = "relative_error", Ratio, Lower;
     /// The part of it that rounding the operands makes: an exact product of what the multiplier sees. Of a kernel without

@@ -81,6 +81,7 @@ mod compute;
 mod convolution;
 #[cfg(feature = "cubecl")]
 mod cube;
+mod cublas;
 pub mod device;
 mod flex;
 mod gradient;
@@ -111,6 +112,7 @@ pub use cast::{Autocast, Constants, Recorder};
 pub use clock::{Clock, Timed};
 pub use compute::{Compute, dtype, swap_middle};
 pub use convolution::{Convolution, Pass};
+pub use cublas::{CublasOperands, CublasProduct};
 pub use device::{AllocatorUsage, allocator_usage, submit};
 pub use gradient::GradientSum;
 pub use launched::aside;

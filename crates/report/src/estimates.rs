@@ -100,6 +100,7 @@ fn is_rate(name: MetricName) -> bool {
             | MetricName::ValuesPerSecond
             | MetricName::BytesPerSecond
             | MetricName::CopyBytesPerSecond
+            | MetricName::CublasFlopsPerSecond
     )
 }
 

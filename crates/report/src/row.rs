@@ -143,6 +143,12 @@ impl<'a> Row<'a> {
         Some(value(MetricName::BytesPerSecond)? / value(MetricName::CopyBytesPerSecond)?)
     }
 
+    /// Throughput over that of cuBLASLt on the same operands in the same processes.
+    pub fn cublas_share(&self) -> Option<f64> {
+        let value = |metric| Some(self.metric(metric)?.value);
+        Some(value(MetricName::FlopsPerSecond)? / value(MetricName::CublasFlopsPerSecond)?)
+    }
+
     /// Peak of its card in its arithmetic, by the data sheet; `None` on a CPU, on a MIG slice and for a card that is not listed.
     pub(crate) fn sheet_peak(&self) -> Option<SheetPeak> {
         let gpu = self.records.first()?.fingerprint.gpu.as_ref()?;

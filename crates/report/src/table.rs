@@ -218,6 +218,7 @@ impl Column {
                         let measured = row.peak_share.map(of_peak).unwrap_or_default();
                         field
                             .and(&measured)
+                            .and(&row.cublas_share().map(of_cublas).unwrap_or_default())
                             .and(&row.sheet_share().map(of_data_sheet).unwrap_or_default())
                     }
                     _ => field,
@@ -321,6 +322,10 @@ fn is_apart(p: f64) -> bool {
 
 fn of_peak(share: f64) -> String {
     format!("{:.0} % of the measured peak", 100.0 * share)
+}
+
+fn of_cublas(share: f64) -> String {
+    format!("{:.0} % of cuBLASLt", 100.0 * share)
 }
 
 /// The share of the data sheet's peak. A GPU clocks a little higher than its data sheet assumes, but not by a tenth.

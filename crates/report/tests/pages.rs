@@ -539,3 +539,23 @@ fn a_kernel_on_a_listed_card_is_shown_its_share_of_the_data_sheet() {
         assert_eq!(of_sheet(&run), 0);
     }
 }
+
+#[test]
+fn a_kernel_is_shown_beside_cublaslt() {
+    let mut run = invented();
+    on_cuda(&mut run);
+    assert!(!page(&run).contains("cuBLASLt"));
+    for record in &mut run.records {
+        for (name, value) in [
+            (MetricName::FlopsPerSecond, 78e12),
+            (MetricName::CublasFlopsPerSecond, 156e12),
+        ] {
+            record
+                .metrics
+                .insert(name, Metric::reading(name, value, "invented"));
+        }
+    }
+    let html = page(&run);
+    assert!(html.contains("50 % of cuBLASLt"));
+    assert!(html.contains("Throughput; bands: cuBLASLt"));
+}

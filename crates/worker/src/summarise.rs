@@ -472,6 +472,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     let Measured::Kernel {
         flops,
         traffic,
+        cublas,
         error,
         clock,
         ..
@@ -485,6 +486,17 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     };
     if let Some(flops) = flops {
         rate(MetricName::FlopsPerSecond, *flops, launches.clone(), whose, clock);
+    }
+    if let (Some(flops), Some(Ok(cublas))) = (flops, cublas) {
+        let (launches, whose) = untroubled(outcome, "cublas_seconds", "cublas_throttled", usize::MAX);
+        let of_cublas = format!(" of cuBLASLt in the same process{whose}");
+        rate(
+            MetricName::CublasFlopsPerSecond,
+            *flops,
+            launches,
+            &of_cublas,
+            cublas.clock,
+        );
     }
     if let Some(traffic) = traffic {
         rate(
@@ -510,6 +522,10 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
             &of_copy,
             traffic.clock,
         );
+    }
+    if let Some(Err(reason)) = cublas {
+        let name = MetricName::CublasFlopsPerSecond;
+        metrics.insert(name, Metric::absent(name, reason));
     }
     let mut insert = |name, pick: fn(&NumericError) -> f64| {
         let metric = error.as_ref().map_or_else(
@@ -976,6 +992,7 @@ mod tests {
         let measured = Measured::Kernel {
             flops: Some(6.0),
             traffic: None,
+            cublas: None,
             clock: "a clock",
             windows: vec![],
             error: Some(NumericError {
@@ -1011,6 +1028,7 @@ mod tests {
                 clock: "a clock",
                 windows: vec![],
             }),
+            cublas: None,
             clock: "a clock",
             windows: vec![],
             error: None,
@@ -1039,6 +1057,7 @@ mod tests {
         let measured = || Measured::Kernel {
             flops: Some(6.0),
             traffic: None,
+            cublas: None,
             clock: "a clock",
             windows: vec![],
             error: None,
@@ -1067,6 +1086,7 @@ mod tests {
         let measured = Measured::Kernel {
             flops: Some(6.0),
             traffic: None,
+            cublas: None,
             clock: "a clock",
             windows: vec![],
             error: None,

@@ -339,12 +339,17 @@ fn throttled(measured: &Measured, watched: &Watched) -> impl Iterator<Item = Ser
         Measured::Evaluate { windows, .. } => (windows, "micro-batch"),
         Measured::Generate { windows, .. } => (windows, "text"),
     };
-    let copies = match measured {
-        Measured::Kernel { traffic, .. } => traffic.as_ref().map(|traffic| &traffic.windows),
-        Measured::Train { .. } | Measured::Evaluate { .. } | Measured::Generate { .. } => None,
+    let (copies, cublas) = match measured {
+        Measured::Kernel { traffic, cublas, .. } => (
+            traffic.as_ref().map(|traffic| &traffic.windows),
+            cublas.iter().flatten().next().map(|cublas| &cublas.windows),
+        ),
+        Measured::Train { .. } | Measured::Evaluate { .. } | Measured::Generate { .. } => (None, None),
     };
     let copies = copies.and_then(|windows| marks("copy_throttled", of, windows, watched));
-    marks("throttled", of, windows, watched).into_iter().chain(copies)
+    let cublas = cublas.and_then(|windows| marks("cublas_throttled", of, windows, watched));
+    let marked = marks("throttled", of, windows, watched);
+    marked.into_iter().chain(copies).chain(cublas)
 }
 
 /// 1 for each window in which the clock was held back, else 0; absent if it never was.

@@ -4,6 +4,7 @@ mod attention;
 mod cache;
 mod convolution;
 mod copy;
+mod cublas;
 mod error;
 mod inputs;
 mod matmul;
@@ -25,7 +26,7 @@ use self::{
     error::{Formats, ResultError},
 };
 use crate::{
-    Measured, NumericError, Observer, Outcome, Phase, Traffic, WorkloadError,
+    Cublas, Measured, NumericError, Observer, Outcome, Phase, Traffic, WorkloadError,
     outcome::{progress, read, sync},
     sampling::{sample, warm_up},
     timing::{Launch, Read, Timing, windows},
@@ -49,6 +50,11 @@ trait Operation {
     /// Bytes that a launch cannot help moving, of kernels that are bound by that: every input read once, every output
     /// written once.
     fn traffic(&self) -> Option<u64> {
+        None
+    }
+
+    /// The product of two matrices that it is, if it is one.
+    fn product(&self) -> Option<cublas::Product<'_>> {
         None
     }
 
@@ -211,11 +217,14 @@ fn measure<const D: usize>(
         None => None,
     };
 
+    let cublas = cublas::beside(operation, inputs, task, &timing, held_back);
+
     let measured = MeasuredKernel {
         error: operation.compare(&result, Formats::of(setting, task.kernel.kind())),
         values: result.len() as u64,
         flops: operation.flops(),
         copy: operation.traffic().zip(copy),
+        cublas,
         read: timing.read(&sampled.launches),
         launches: sampled.launches,
         events: warm.into_iter().chain(sampled.events).collect(),
@@ -232,6 +241,8 @@ struct MeasuredKernel {
     flops: Option<f64>,
     /// Bytes of a launch, and the copy that it is compared with.
     copy: Option<(u64, copy::CopyTimes)>,
+    /// The same product by cuBLASLt, or why there is none.
+    cublas: Option<Result<cublas::CublasTimes, String>>,
     read: Read,
     launches: Vec<Launch>,
     events: Vec<Event>,
@@ -246,6 +257,7 @@ impl MeasuredKernel {
             values,
             read,
             mut copy,
+            mut cublas,
             ..
         } = self;
         let diverged = (!error.finite).then(|| "the result holds values that are not finite".to_owned());
@@ -256,8 +268,13 @@ impl MeasuredKernel {
             let empty = mantissa_core::Series::new(&copy.series.name, "s", "launch");
             series.push(std::mem::replace(&mut copy.series, empty));
         }
+        if let Some(Ok(cublas)) = &mut cublas {
+            let empty = mantissa_core::Series::new(&cublas.series.name, "s", "launch");
+            series.push(std::mem::replace(&mut cublas.series, empty));
+        }
+        let of_cublas = cublas.iter().flatten().flat_map(|cublas| cublas.events.clone());
         let of_copy = copy.iter().flat_map(|(_, copy)| copy.events.clone());
-        let events = self.events.into_iter().chain(of_copy);
+        let events: Vec<Event> = self.events.into_iter().chain(of_copy).chain(of_cublas).collect();
         Outcome {
             samples: Samples {
                 series,
@@ -265,7 +282,10 @@ impl MeasuredKernel {
                 ranges: vec![],
                 trials: vec![],
             },
-            events: events.chain([read.event, self.copies.event()]).collect(),
+            events: events
+                .into_iter()
+                .chain([read.event, self.copies.event()])
+                .collect(),
             diverged,
             data: None,
             executed: Executed::unverified(),
@@ -280,6 +300,12 @@ impl MeasuredKernel {
                     copied: copy.bytes,
                     clock: copy.clock,
                     windows: copy.windows,
+                }),
+                cublas: cublas.map(|cublas| {
+                    cublas.map(|cublas| Cublas {
+                        clock: cublas.clock,
+                        windows: cublas.windows,
+                    })
                 }),
                 clock: read.clock,
                 windows: windows(self.launches),

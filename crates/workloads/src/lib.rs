@@ -30,8 +30,8 @@ use mantissa_core::Phase;
 use mantissa_inputs::{Inputs, data};
 pub use mantissa_precision::Launches;
 pub use outcome::{
-    AllocatorBytes, Measured, MemoryParts, NumericError, Observer, Outcome, Progress, ReadWeights, Share,
-    Traffic, WorkloadError,
+    AllocatorBytes, Cublas, Measured, MemoryParts, NumericError, Observer, Outcome, Progress, ReadWeights,
+    Share, Traffic, WorkloadError,
 };
 pub use own::{Examples, OwnModel, Workload};
 pub use precompile::precompile;

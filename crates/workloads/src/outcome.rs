@@ -227,6 +227,8 @@ pub enum Measured {
         flops: Option<f64>,
         /// Bytes of one launch, of kernels that are bound by moving them; with it the series `copy_seconds`.
         traffic: Option<Traffic>,
+        /// The same product by cuBLASLt, or why it cannot compute it; absent where it is not found. With it the series `cublas_seconds`.
+        cublas: Option<Result<Cublas, String>>,
         /// What `launch_seconds` were read from.
         clock: &'static str,
         /// From before each launch was asked for until it was done.
@@ -265,6 +267,15 @@ pub struct MemoryParts {
     pub optimizer: u64,
     /// Who counted them.
     pub source: &'static str,
+}
+
+/// A product by cuBLASLt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cublas {
+    /// What `cublas_seconds` were read from.
+    pub clock: &'static str,
+    /// When each of them was taken.
+    pub windows: Vec<Range<Instant>>,
 }
 
 /// What a launch of a kernel moves that does little else.

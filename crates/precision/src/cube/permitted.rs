@@ -131,7 +131,7 @@ pub(super) fn check(operation: CheckedOperation, operands: DType, candidate: &st
 }
 
 /// Returns whether [`WITHOUT`] leaves a candidate in.
-pub(super) fn is_wanted(candidate: &str) -> bool {
+pub(crate) fn is_wanted(candidate: &str) -> bool {
     static UNWANTED: OnceLock<Vec<String>> = OnceLock::new();
     let unwanted = UNWANTED.get_or_init(|| words(&std::env::var(WITHOUT).unwrap_or_default()));
     !unwanted.iter().any(|word| candidate.contains(word.as_str()))

@@ -143,14 +143,28 @@ fn panels(group: &Group<'_>, fitted: bool) -> Vec<Panel> {
             MetricName::BytesPerSecond,
             "Bytes moved; grey: by a copy (higher is better)",
         ),
-        false if group.ok().any(|row| row.sheet_peak().is_some()) => panel(
-            group.speed,
-            "Throughput (higher is better); dashed: peak of the data sheet",
-        ),
-        false => panel(group.speed, "Throughput (higher is better)"),
+        false => panel(group.speed, &throughput_title(group)),
     };
     let error = panel(MetricName::RelativeError, "Relative error (lower is better)");
     vec![error, speed]
+}
+
+/// Title of the throughput, with what it can be compared with.
+fn throughput_title(group: &Group<'_>) -> String {
+    let sheet = group.ok().any(|row| row.sheet_peak().is_some());
+    let limits = [
+        (sheet, "dashed: data sheet"),
+        (group.has(MetricName::CublasFlopsPerSecond), "bands: cuBLASLt"),
+    ];
+    let limits: Vec<&str> = limits
+        .into_iter()
+        .filter(|(shown, _)| *shown)
+        .map(|(_, limit)| limit)
+        .collect();
+    match limits.is_empty() {
+        true => "Throughput (higher is better)".to_owned(),
+        false => format!("Throughput; {}", limits.join(", ")),
+    }
 }
 
 /// Names the settings whose error is zero, which has no place on a logarithmic axis.
@@ -247,10 +261,24 @@ impl Panel {
             MetricName::FlopsPerSecond => ceilings(lines),
             _ => vec![],
         };
+        let of_cublas = |row: &Row<'_>| {
+            let throughput = row.metric(MetricName::CublasFlopsPerSecond)?;
+            (metric == MetricName::FlopsPerSecond).then_some(throughput.value)
+        };
+        let libraries: Vec<f64> = lines
+            .iter()
+            .flat_map(|line| &line.rows)
+            .filter_map(|row| of_cublas(row))
+            .collect();
         let all = || {
             let copies = copies.iter().map(|(_, copied)| *copied);
             let ceilings = ceilings.iter().map(|(peak, _)| *peak);
-            values.iter().copied().chain(copies).chain(ceilings)
+            values
+                .iter()
+                .copied()
+                .chain(copies)
+                .chain(ceilings)
+                .chain(libraries.iter().copied())
         };
         let low = all().fold(f64::INFINITY, f64::min);
         let high = all().fold(0.0, f64::max);
@@ -317,6 +345,16 @@ impl Panel {
             .iter()
             .filter_map(|line| Some((self.law(line)?, line.colour)));
         power_law::draw(canvas, &laws.collect::<Vec<_>>(), (x, y), range);
+        for line in lines {
+            let place =
+                |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(of_cublas(row)?)));
+            canvas.faint_line(
+                line.rows.iter().filter_map(place).collect(),
+                8.0,
+                line.colour,
+                0.25,
+            );
+        }
         for (index, line) in lines.iter().enumerate() {
             let place = |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(value(row)?)));
             let points: Vec<(f64, f64)> = line.rows.iter().filter_map(place).collect();

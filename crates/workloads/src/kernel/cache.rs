@@ -24,10 +24,12 @@ impl<T> Turns<T> {
     /// The first copy and those that are still lacking.
     pub(super) fn new(first: T, copies: Copies, copy: impl FnMut() -> T) -> Self {
         let others = std::iter::repeat_with(copy).take(copies.count - 1);
-        Self {
-            copies: [first].into_iter().chain(others).collect(),
-            launches: 0,
-        }
+        Self::of([first].into_iter().chain(others).collect())
+    }
+
+    /// All copies, one or more.
+    pub(super) fn of(copies: Vec<T>) -> Self {
+        Self { copies, launches: 0 }
     }
 
     /// The inputs of the next launch.

@@ -6,6 +6,7 @@ use mantissa_precision::Compute;
 
 use super::{
     Inputs, OnBurn, Operation,
+    cublas::Product,
     error::{Formats, ResultError, compare, exact, rounded},
     inputs::cancel,
 };
@@ -51,6 +52,15 @@ impl Operation for Operands {
 
     fn flops(&self) -> Option<f64> {
         Some(2.0 * self.shape.iter().map(|edge| *edge as f64).product::<f64>())
+    }
+
+    fn product(&self) -> Option<Product<'_>> {
+        let [batch, m, n, k] = self.shape;
+        (batch == 1).then_some(Product {
+            shape: [m, n, k],
+            lhs: &self.lhs,
+            rhs: &self.rhs,
+        })
     }
 
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {

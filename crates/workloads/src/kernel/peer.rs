@@ -85,6 +85,7 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
         values: result.len() as u64,
         flops: operation.flops(),
         copy,
+        cublas: None,
         read: timing.read(&sampled.launches),
         launches: sampled.launches,
         events: warm.into_iter().chain(sampled.events).collect(),

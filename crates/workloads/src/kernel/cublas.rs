@@ -1,0 +1,113 @@
+//! The same product by cuBLASLt: what NVIDIA's library reaches on the same operands and the same GPU.
+
+use std::{ops::Range, time::Instant};
+
+use mantissa_core::{Backend, Event, KernelTask, Series};
+use mantissa_precision::{Compute, CublasProduct};
+
+use super::{
+    Inputs, Operation,
+    cache::{Copies, Turns},
+    error::Formats,
+};
+use crate::{
+    WorkloadError,
+    sampling::{sample, warm_up},
+    timing::{Launch, Timing, windows},
+};
+
+/// A product of two matrices, stored row by row.
+pub(super) struct Product<'a> {
+    /// `[m, n, k]`.
+    pub(super) shape: [usize; 3],
+    /// `[m, k]`.
+    pub(super) lhs: &'a [f64],
+    /// `[k, n]`.
+    pub(super) rhs: &'a [f64],
+}
+
+/// Times of cuBLASLt.
+pub(super) struct CublasTimes {
+    /// `cublas_seconds` by launch.
+    pub(super) series: Series,
+    /// What they were read from.
+    pub(super) clock: &'static str,
+    /// When each was taken.
+    pub(super) windows: Vec<Range<Instant>>,
+    /// The version and the error of its result, and how warming up and sampling ended.
+    pub(super) events: Vec<Event>,
+}
+
+/// Times the product of an operation just as the kernel was. Returns `None` where there is no product, no CUDA device or no cuBLASLt, and
+/// the reason if cuBLASLt cannot compute it.
+pub(super) fn beside(
+    operation: &impl Operation,
+    inputs: &Inputs<'_>,
+    task: &KernelTask,
+    timing: &Timing,
+    held_back: impl Fn(Instant) -> bool,
+) -> Option<Result<CublasTimes, String>> {
+    let product = operation
+        .product()
+        .filter(|_| inputs.setting.backend() == Backend::Cuda)?;
+    let cublas = CublasProduct::find(&Compute::of(inputs.setting), product.shape)?;
+    Some(cublas.and_then(|cublas| time(cublas, operation, &product, (inputs, task, timing), held_back)))
+}
+
+fn time(
+    mut cublas: CublasProduct,
+    operation: &impl Operation,
+    product: &Product<'_>,
+    (inputs, task, timing): (&Inputs<'_>, &KernelTask, &Timing),
+    held_back: impl Fn(Instant) -> bool,
+) -> Result<CublasTimes, String> {
+    let width = u64::from(inputs.setting.precision().compute().storage_bytes());
+    let bytes = (product.lhs.len() + product.rhs.len()) as u64 * width;
+    let copies = Copies::of(task.cache, Backend::Cuda, bytes);
+    let first = cublas.upload(product.lhs, product.rhs)?;
+    let mut failed = None;
+    let others = (1..copies.count()).map_while(|_| {
+        let uploaded = cublas.upload(product.lhs, product.rhs);
+        uploaded.map_err(|reason| failed = Some(reason)).ok()
+    });
+    let mut turns = Turns::of([first].into_iter().chain(others).collect());
+    if let Some(reason) = failed {
+        return Err(reason);
+    }
+    let mut launch = || {
+        let begun = Instant::now();
+        let timed = cublas.time(turns.next()).map_err(WorkloadError::Device)?;
+        let window = begun..Instant::now();
+        let held_back = held_back(window.start);
+        Ok((Launch { window, timed }, held_back))
+    };
+    let reason = |error: WorkloadError| error.to_string();
+    let warm = warm_up(task, || Ok(launch()?.0.seconds())).map_err(reason)?;
+    let sampled = sample(task, |_| launch()).map_err(reason)?;
+    let read = timing.read(&sampled.launches);
+    let times = read.series.into_iter().next();
+    let error = operation.compare(&cublas.result()?, Formats::of(inputs.setting, task.kernel.kind()));
+    let computed = Event {
+        kind: "cublas".into(),
+        step: None,
+        value: None,
+        detail: format!(
+            "cuBLASLt {}: relative error {:.2e}",
+            cublas.version(),
+            error.relative
+        ),
+    };
+    let events = warm.into_iter().chain(sampled.events).map(|event| Event {
+        detail: format!("cuBLASLt: {}", event.detail),
+        ..event
+    });
+    Ok(CublasTimes {
+        series: Series {
+            name: "cublas_seconds".into(),
+            ..times.expect("the times by the clock that was read")
+        },
+        clock: read.clock,
+        windows: windows(sampled.launches),
+        events: [computed].into_iter().chain(events).collect(),
+    })
+}
