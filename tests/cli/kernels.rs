@@ -105,6 +105,20 @@ fn kernels_that_cannot_be_compiled_ahead_are_an_error() {
 }
 
 #[test]
+fn a_kernel_that_the_compiler_rejects_is_an_error_though_nothing_launches_it() {
+    // Candidates that the autotuner would skip, and a kernel that has no other candidate.
+    for text in ["__shared__", "copy_kernel"] {
+        let place = Place::new();
+        let mut command = matmul(&place, &["--precompile=only"]);
+        command.env("STANDIN_NVRTC", "6").env("STANDIN_NVRTC_TEXT", text);
+        let output = ended(command);
+        assert_eq!(output.status.code(), Some(3), "{text}: {}", stderr(&output));
+        let error = "the compiler rejected a kernel: the stand-in was told to fail";
+        assert!(stderr(&output).contains(error), "{text}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_kernel_cache_that_is_damaged_or_not_writable_is_reported_and_costs_time_only() {
     let place = Place::new();
     assert!(ended(matmul(&place, &["--precompile=only"])).status.success());

@@ -4,6 +4,7 @@
  *                       them, `<process>-<number>.ptx`
  *   STANDIN_NVRTC_VERSION  1000 · major + 10 · minor of its version (default: 12000)
  *   STANDIN_NVRTC       return code of a compilation, without the real NVRTC
+ *   STANDIN_NVRTC_TEXT  text of the sources that STANDIN_NVRTC applies to (default: all sources)
  *   STANDIN_REAL_NVRTC  path of the real library
  *   STANDIN_LOG         folder of `compiled.log`, which gets a line for each compilation by the real NVRTC:
  *                         <process>-<number> rc=<return code> wall=<seconds> cpu=<seconds> ptx=<bytes>
@@ -120,8 +121,8 @@ static void write_log(const struct program *program, result code, double wall, d
 result nvrtcCompileProgram(struct program *program, int count, const char **options) {
     result (*function)(void *, int, const char **) = REAL("nvrtcCompileProgram", void *, int, const char **);
     if (!function) {
-        const char *text = getenv("STANDIN_NVRTC");
-        return text ? atoi(text) : 0;
+        const char *code = getenv("STANDIN_NVRTC"), *text = getenv("STANDIN_NVRTC_TEXT");
+        return code && (!text || strstr(program->source, text)) ? atoi(code) : 0;
     }
     double wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_THREAD_CPUTIME_ID);
     result code = function(program->real, count, options);

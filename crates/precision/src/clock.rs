@@ -110,14 +110,14 @@ fn has_clock(device: &Device) -> Result<bool, String> {
 }
 
 /// A stretch of a device's stream that is timed, abandoned if it is not closed.
-struct Window<'a> {
+pub(crate) struct Window<'a> {
     device: &'a Device,
     token: Option<ProfileToken>,
 }
 
 impl<'a> Window<'a> {
     /// Absent where the device opens none.
-    fn open(device: &'a Device) -> Result<Option<Self>, String> {
+    pub(crate) fn open(device: &'a Device) -> Result<Option<Self>, String> {
         let token = Dispatch::profile_start(device.as_dispatch()).map_err(|error| format!("{error:?}"))?;
         Ok(token.map(|token| Self {
             device,
@@ -126,7 +126,7 @@ impl<'a> Window<'a> {
     }
 
     /// Closes it behind all that has been asked for, also what fusion holds back.
-    fn close(mut self) -> Result<burn::backend::ProfileDuration, String> {
+    pub(crate) fn close(mut self) -> Result<burn::backend::ProfileDuration, String> {
         let token = self.token.take().expect("a window is closed once");
         let options = ProfileOptions::default().flush();
         Dispatch::profile_end(self.device.as_dispatch(), token, options).map_err(|error| format!("{error:?}"))

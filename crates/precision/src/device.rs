@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use burn::{backend::DTypeUsage, tensor::Device};
 use mantissa_core::{Backend, Format, Support};
 
-use crate::compute::dtype;
 pub use crate::kernels::{Kept, kernels_in};
 pub use crate::stream::beside_stream;
+use crate::{clock::Window, compiler_error::compiler_errors, compute::dtype};
 
 /// Opens the first device of a backend, with or without kernel fusion. Call it only if [`available`] says so.
 ///
@@ -46,11 +46,19 @@ fn fused(fusion: bool, device: impl FnOnce() -> Device) -> Device {
     device()
 }
 
-/// Runs work whose kernels are compiled and tuned, but not launched. Results are undefined.
-pub fn compile_only<T>(work: impl FnOnce() -> T) -> T {
-    #[cfg(feature = "cubecl")]
-    let _dry_run = cubecl::dry_run::DryRun::new();
-    work()
+/// Runs work whose kernels are compiled and tuned, but not launched. Results are undefined. Also returns the compiler's error for the
+/// last kernel that failed to compile, which nothing else reports if the kernel is not launched.
+pub fn compile_only<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Option<String>) {
+    // A window on a device whose kernel fails to compile is invalid.
+    let window = Window::open(device).ok().flatten();
+    let result = {
+        #[cfg(feature = "cubecl")]
+        let _dry_run = cubecl::dry_run::DryRun::new();
+        work()
+    };
+    let invalid = window.and_then(|window| window.close().err());
+    let rejected = invalid.and_then(|error| compiler_errors(&error).pop());
+    (result, rejected)
 }
 
 /// Bytes of a device's allocator.

@@ -33,6 +33,11 @@ impl Kept {
     pub fn save_kernels(self) -> Vec<String> {
         vec![]
     }
+
+    /// Returns nothing.
+    pub fn rejected(&self) -> Vec<String> {
+        vec![]
+    }
 }
 
 #[cfg(feature = "cubecl")]
@@ -51,6 +56,7 @@ mod store {
     use cubecl_environment::persistence;
 
     use super::Path;
+    use crate::compiler_error::compiler_errors;
 
     /// Extension of a file with compiled kernels.
     const KERNELS: &str = "kernels";
@@ -141,6 +147,16 @@ mod store {
             added.retain(|(namespace, _), _| is_compiled(namespace));
             self.write(added);
             self.problems
+        }
+
+        /// Returns the compiler's error for each candidate kernel that it rejected in this process. The autotuner skips such candidates.
+        pub fn rejected(&self) -> Vec<String> {
+            let tuned = entries()
+                .into_iter()
+                .filter(|(key, _)| !is_compiled(&key.0) && !self.loaded.contains(key));
+            tuned
+                .flat_map(|(_, value)| compiler_errors(&String::from_utf8_lossy(&value)))
+                .collect()
         }
 
         /// Removes what was loaded. A value that this process replaced is in memory, any other one is still in a file.

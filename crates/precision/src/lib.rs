@@ -77,6 +77,7 @@ mod batch_norm;
 mod cast;
 pub mod check;
 mod clock;
+mod compiler_error;
 mod compute;
 mod convolution;
 #[cfg(feature = "cubecl")]

@@ -10,7 +10,7 @@ use mantissa_precision::{Compute, Operation, check, device};
 use crate::{
     Inputs, WorkloadError,
     backend::{available, kernel_folder, operations},
-    precompile::launch_one,
+    precompile::{launch_one, refuse_rejected},
     subject::kept_operations,
 };
 
@@ -147,11 +147,12 @@ pub fn check_kernel(
     launch_one(&device)?;
     let check =
         || check::check_candidate(operation, compute, candidate, &device).map_err(WorkloadError::Device);
-    let seen = match compile_only {
-        true => device::compile_only(check),
-        false => check(),
+    let (seen, rejected) = match compile_only {
+        true => device::compile_only(&device, check),
+        false => (check(), None),
     };
     drop(kept.save_kernels());
+    refuse_rejected(rejected.into_iter().collect())?;
     seen
 }
 

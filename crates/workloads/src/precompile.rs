@@ -28,20 +28,34 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Resul
     available(backend).map_err(WorkloadError::Device)?;
     permit_checked(backend, inputs);
     // A launch that is skipped does not report an error of the compiler or the driver.
-    launch_one(&device::open(backend, cell.setting.fusion()))?;
-    let warmed_up = catch_unwind(AssertUnwindSafe(|| {
-        device::compile_only(|| on_device(cell, inputs, own, &mut UntilWarm))
-    }));
+    let device = device::open(backend, cell.setting.fusion());
+    launch_one(&device)?;
+    let (warmed_up, rejected) = device::compile_only(&device, || {
+        catch_unwind(AssertUnwindSafe(|| on_device(cell, inputs, own, &mut UntilWarm)))
+    });
     let result = match warmed_up {
         Ok(result) => result.map(drop),
         Err(payload) if payload.is::<Warm>() => Ok(()),
         Err(payload) => resume_unwind(payload),
     };
+    let rejected = kept.rejected().into_iter().chain(rejected);
+    let rejected = refuse_rejected(rejected.collect());
     let problems = kept.save_kernels();
     result?;
+    rejected?;
     match problems.is_empty() {
         true => Ok(()),
         false => Err(WorkloadError::Device(problems.join("; "))),
+    }
+}
+
+/// Fails with the first reason if the compiler rejected kernels.
+pub(crate) fn refuse_rejected(errors: Vec<String>) -> Result<(), WorkloadError> {
+    match errors.first() {
+        None => Ok(()),
+        Some(error) => Err(WorkloadError::Device(format!(
+            "the compiler rejected a kernel: {error}"
+        ))),
     }
 }
 
